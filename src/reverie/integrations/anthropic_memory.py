@@ -51,12 +51,10 @@ _INVALID = "The path {} does not exist. Please provide a valid path."
 class _Commands:
     """Commands of the tool. They raise a `ToolError` for what Claude can act on."""
 
-    _files: Documents
-
-    def _open(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
+    def __init__(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
         scoped = memory if isinstance(memory, ScopedMemory) else memory.scoped("")
         origin_of = None if session is None else session.determine_origin
-        self._files = scoped.documents(actor="agent", determine_origin=origin_of)
+        self._files: Documents = scoped.documents(actor="agent", determine_origin=origin_of)
 
     def view(self, command: Any) -> str:
         """Return a file with line numbers, or the contents of a folder, two levels deep."""
@@ -227,8 +225,8 @@ class ReverieMemoryTool(_Commands, BetaAbstractMemoryTool):
                 get into records and pages that are put before Claude unasked.
             cache_control: End of the cached part of the prompt, as Anthropic's API takes it.
         """
-        super().__init__(cache_control=cache_control)
-        self._open(memory, session)
+        _Commands.__init__(self, memory, session)
+        BetaAbstractMemoryTool.__init__(self, cache_control=cache_control)
 
 
 def _on_thread(command: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:
@@ -253,8 +251,7 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
     ) -> None:
         """Create the tool; the arguments are those of `ReverieMemoryTool`."""
         super().__init__(cache_control=cache_control)
-        self._commands = _Commands()
-        self._commands._open(memory, session)
+        self._commands = _Commands(memory, session)
 
     view = _on_thread(_Commands.view)
     create = _on_thread(_Commands.create)

@@ -179,13 +179,15 @@ class LightRAG:
         answers: queue.SimpleQueue[str | Exception] = queue.SimpleQueue()
 
         def ask() -> None:
+            answer: str | Exception
             try:
-                answers.put(self._query_server(query))
+                answer = self._query_server(query)
             except (LightRAGUnavailable, LightRAGRejected, RuntimeError) as error:  # the last: it was closed
-                answers.put(error)
+                answer = error
             finally:
                 with self._lock:
                     self._waiting -= 1
+            answers.put(answer)
 
         threading.Thread(target=ask, name="reverie-lightrag", daemon=True).start()
         try:

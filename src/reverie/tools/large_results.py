@@ -230,15 +230,16 @@ def with_chunking(
     Raises:
         InvalidInput: an argument is not of its form.
     """
-    tools, prefix = add_working_tools(wrapped, working) if isinstance(wrapped, Toolset) else (Toolset(), "")
-    results = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
+    create_store = functools.partial(LargeResultStore, working, most_tokens=most_tokens, ttl=ttl)
     shortened: Any
     if isinstance(wrapped, Toolset):
+        tools, prefix = add_working_tools(wrapped, working)
+        results = create_store(prefix=prefix)
         shortened = Toolset(_wrap_tool(tool, results) for tool in tools)
     elif isinstance(wrapped, Tool):
-        shortened = _wrap_tool(wrapped, results)
+        shortened = _wrap_tool(wrapped, create_store())
     else:
-        shortened = _wrap_function(wrapped, results)
+        shortened = _wrap_function(wrapped, create_store())
     return cast(_Wrapped, shortened)
 
 

@@ -85,15 +85,15 @@ def list_changes(call: Call) -> Any:
     page: list[JournalEntry] = []
     following = None
     for scanned, row in enumerate(rows, 1):
-        is_wanted = (
+        if (
             query.actor in (None, row.actor)
             and query.subject in (None, row.subject)
             and is_row_visible(call, row)
-        )
-        if is_wanted and len(page) == query.limit:
-            following = page[-1].sequence
-            break
-        page += [row] if is_wanted else []
+        ):
+            if len(page) == query.limit:
+                following = page[-1].sequence
+                break
+            page.append(row)
         if scanned == _LONGEST_SCAN:
             following = row.sequence
             break

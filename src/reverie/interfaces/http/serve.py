@@ -110,7 +110,7 @@ def serve(
         host: Name that the socket was bound to.
         allowed: Additional accepted host names.
         compatible: Programs whose interface is served too, of `COMPATIBLE`.
-        announce: Called once a signal stops the server in good order.
+        announce: Function to call once signals are handled, before the first request is served.
     """
     sys.setswitchinterval(SWITCH_S)
     app = build_application(server, host=host, allowed=allowed, compatible=compatible)

@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
-from itertools import islice
 from urllib.parse import quote, unquote
 
 import mcp_types as types
@@ -105,24 +104,29 @@ def list_resources(offer: ServedMemory, cursor: str | None) -> types.ListResourc
         MCPError: the cursor is invalid.
     """
     start = _parse_cursor(cursor)
-    stop = start + A_PAGE
-    builders = list(islice(_iterate_builders(offer, stop + 1), start, stop + 1))
+    stop = start + A_PAGE + 1  # one more than are returned, which shows whether there are more
+    builders = [*_iterate_page_builders(offer)]
+    sessions = offer.view.sessions(limit=min(stop, MOST_LISTED))
+    builders += [partial(_build_session_resource, each) for each in sessions]
+    offset = max(0, start - len(builders))
+    builders = builders[start:stop]
+    limit = min(A_PAGE + 1 - len(builders), MOST_LISTED - offset)
+    if limit > 0:
+        records = offer.view.list(limit=limit, offset=offset)
+        builders += [partial(_build_record_resource, each) for each in records]
     return types.ListResourcesResult(
         resources=[build() for build in builders[:A_PAGE]],
-        next_cursor=str(stop) if len(builders) > A_PAGE else None,
+        next_cursor=str(start + A_PAGE) if len(builders) > A_PAGE else None,
     )
 
 
-def _iterate_builders(offer: ServedMemory, most: int) -> Iterator[Callable[[], types.Resource]]:
-    """Yield a function for each resource, which builds it; so only those of one page are built."""
+def _iterate_page_builders(offer: ServedMemory) -> Iterator[Callable[[], types.Resource]]:
+    """Yield a function for the graph and each page, which builds the resource; so only those shown are built."""
     if offer.graph is not None:
         yield lambda: _GRAPH
     pages = {each.name: each.updated_at for each in offer.view.pages.overview()}
     for name in dict.fromkeys((MEMORY, HISTORY, *pages)):
         yield partial(_build_page_resource, offer, name, pages.get(name))
-    most = min(most, MOST_LISTED)
-    yield from (partial(_build_session_resource, each) for each in offer.view.sessions(limit=most))
-    yield from (partial(_build_record_resource, each) for each in offer.view.list(limit=most))
 
 
 def _build_page_resource(offer: ServedMemory, name: str, at: datetime | None) -> types.Resource:
