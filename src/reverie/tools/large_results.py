@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, ParamSpec, overload
 
 from reverie.context import render
 from reverie.domain.entry import LONGEST_DATA
@@ -48,7 +48,7 @@ _LONGEST_BEGINNING = 80
 _HASH = 8
 _UNNAMEABLE = re.compile(r"[^\w.-]+", re.ASCII)
 
-_Wrapped = TypeVar("_Wrapped", bound=Toolset | Tool | Callable[..., Any])
+_P = ParamSpec("_P")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,13 +206,37 @@ def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, 
     ), ""
 
 
+@overload
 def with_chunking(
-    wrapped: _Wrapped,
+    wrapped: Toolset,
+    working: WorkingMemory,
+    *,
+    most_tokens: int = ...,
+    ttl: str | float | timedelta | None = ...,
+) -> Toolset: ...
+@overload
+def with_chunking(
+    wrapped: Tool,
+    working: WorkingMemory,
+    *,
+    most_tokens: int = ...,
+    ttl: str | float | timedelta | None = ...,
+) -> Tool: ...
+@overload
+def with_chunking(
+    wrapped: Callable[_P, Any],
+    working: WorkingMemory,
+    *,
+    most_tokens: int = ...,
+    ttl: str | float | timedelta | None = ...,
+) -> Callable[_P, Any]: ...
+def with_chunking(
+    wrapped: Toolset | Tool | Callable[_P, Any],
     working: WorkingMemory,
     *,
     most_tokens: int = MOST_TOKENS,
     ttl: str | float | timedelta | None = TTL,
-) -> _Wrapped:
+) -> Toolset | Tool | Callable[_P, Any]:
     """Return the same tools, tool or function, with results that are too long set aside in working memory.
 
     A long result is split at headings, else at blank lines, else by size. Its pieces get keys such as
@@ -230,17 +254,14 @@ def with_chunking(
     Raises:
         InvalidInput: an argument is not of its form.
     """
-    create_store = functools.partial(LargeResultStore, working, most_tokens=most_tokens, ttl=ttl)
-    shortened: Any
     if isinstance(wrapped, Toolset):
         tools, prefix = add_working_tools(wrapped, working)
-        results = create_store(prefix=prefix)
-        shortened = Toolset(_wrap_tool(tool, results) for tool in tools)
-    elif isinstance(wrapped, Tool):
-        shortened = _wrap_tool(wrapped, create_store())
-    else:
-        shortened = _wrap_function(wrapped, create_store())
-    return cast(_Wrapped, shortened)
+        results = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
+        return Toolset(_wrap_tool(tool, results) for tool in tools)
+    results = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl)
+    if isinstance(wrapped, Tool):
+        return _wrap_tool(wrapped, results)
+    return _wrap_function(wrapped, results)
 
 
 def _wrap_tool(tool: Tool, results: LargeResultStore) -> Tool:
@@ -249,7 +270,7 @@ def _wrap_tool(tool: Tool, results: LargeResultStore) -> Tool:
     )
 
 
-def _wrap_function(wrapped: Callable[..., Any], results: LargeResultStore) -> Callable[..., Any]:
+def _wrap_function(wrapped: Callable[_P, Any], results: LargeResultStore) -> Callable[_P, Any]:
     if not callable(wrapped):
         raise InvalidInput(f"{wrapped!r} cannot be called: pass tools, a tool or a function")
     name = getattr(wrapped, "__name__", "tool")
@@ -262,14 +283,20 @@ def _wrap_function(wrapped: Callable[..., Any], results: LargeResultStore) -> Ca
 
         return await asyncio.to_thread(shortened, await answer)
 
-    async def awaited(*args: Any, **given: Any) -> Any:
-        return await later(wrapped(*args, **given))
+    if inspect.iscoroutinefunction(wrapped):
 
-    def called(*args: Any, **given: Any) -> Any:
+        @functools.wraps(wrapped)
+        async def awaited(*args: _P.args, **given: _P.kwargs) -> Any:
+            return await later(wrapped(*args, **given))
+
+        return awaited
+
+    @functools.wraps(wrapped)
+    def called(*args: _P.args, **given: _P.kwargs) -> Any:
         answer = wrapped(*args, **given)
         return later(answer) if inspect.isawaitable(answer) else shortened(answer)
 
-    return functools.wraps(wrapped)(awaited if inspect.iscoroutinefunction(wrapped) else called)
+    return called
 
 
 def extract_beginning(text: str) -> str:

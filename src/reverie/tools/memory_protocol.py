@@ -5,16 +5,17 @@ No tool decides about scopes: the memory that it is made for does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from reverie.domain.conversation import Turn
+from reverie.domain.filter import SearchFilters
 from reverie.domain.page import Paragraph
-from reverie.domain.record import Origin, Record
+from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import SaveResult
+from reverie.repositories.records import RecordChanges, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
-from reverie.search.hits import Hit
+from reverie.search.hits import Hit, SearchMode, Source
 
 if TYPE_CHECKING:
     from reverie.repositories.knowledge_graph import KnowledgeGraph
@@ -32,12 +33,25 @@ class SessionLike(Protocol):
 
 
 class MemoryLike(Protocol):
-    """Memory, or a scope of one, as tools use it. The methods and their arguments are those of `Memory`."""
+    """Memory, or a scope of one, as tools use it. The methods are those of `Memory`."""
 
     scratchpad: WorkingMemory
     pages: Pages
 
-    def save(self, content: str, *args: Any, **fields: Any) -> SaveResult:
+    def save(
+        self,
+        content: str,
+        *,
+        category: str | None = None,
+        kind: Kind | None = None,
+        layer: Layer | None = None,
+        tags: Iterable[str] = (),
+        confidence: float = 0.8,
+        importance: float = 0.5,
+        source: str = "",
+        origin: Origin = "owner",
+        draft: bool = False,
+    ) -> SaveResult:
         """Save a record."""
         ...
 
@@ -45,7 +59,15 @@ class MemoryLike(Protocol):
         """Save records."""
         ...
 
-    def search(self, query: str | None = None, *args: Any, **filters: Any) -> list[Hit]:
+    def search(
+        self,
+        query: str | None = None,
+        *,
+        sources: Source | Sequence[Source] = "records",
+        limit: int = 10,
+        mode: SearchMode = "words",
+        **filters: Unpack[SearchFilters],
+    ) -> list[Hit]:
         """Return what answers a query, best first."""
         ...
 
@@ -61,7 +83,7 @@ class MemoryLike(Protocol):
         """Return the paragraph with this id."""
         ...
 
-    def update(self, id: str, *args: Any, **changes: Any) -> Record:
+    def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
         """Change fields of a record."""
         ...
 
