@@ -13,6 +13,7 @@ from reverie.domain.page import HISTORY
 from reverie.files.expected import (
     ExpectedContent,
     is_earlier_version,
+    patch_episodic,
     render_expected_content,
 )
 from reverie.files.layout import (
@@ -50,6 +51,17 @@ def mirrored_folder(tmp_path: Path) -> Iterator[MirroredFolder]:
     opened = MirroredFolder(tmp_path / "memory")
     yield opened
     opened.close()
+
+
+def test_a_patched_day_is_as_if_rendered_anew() -> None:
+    first, second, third, fourth = (
+        make_record(n, layer="episodic", created_at=make_time(n)) for n in range(4)
+    )
+    changed, earlier = replace(third, content="in other words"), replace(fourth, created_at=make_time(1))
+    values = {record.id: record for record in (changed, earlier)}
+    patched = patch_episodic(render_episodic([first, second, third]), {second.id: None, **values})
+    assert patched == render_episodic([first, changed, earlier])
+    assert patch_episodic(patched, dict.fromkeys([first.id, third.id, fourth.id])) == b""
 
 
 def test_what_should_stand_anywhere_is_told(mirrored_folder: MirroredFolder) -> None:

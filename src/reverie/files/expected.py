@@ -6,7 +6,8 @@ A file with the content of an earlier time is merely old, and may be replaced. A
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
@@ -263,6 +264,23 @@ def _iter_versions(store: Store, id: str) -> Iterator[Value]:
     for row in iter_rows_forwards(store, id=id):
         if row.edit is not None:
             yield from (value for value in (row.edit.before, row.edit.after) if value is not None)
+
+
+def patch_episodic(data: bytes, values: Mapping[str, Value | None]) -> bytes:
+    """Return an episodic file in canonical form after some of its records have changed.
+
+    Rendering all records of the day takes about ten times as long.
+
+    Args:
+        data: The file.
+        values: The records by id as they are now; None for those that are no longer in it.
+    """
+    changed = tuple(f'{{"id": "{name}"'.encode() for name in values)
+    lines = [line for line in data.splitlines(keepends=True) if not line.startswith(changed)]
+    for value in values.values():
+        if isinstance(value, Record):
+            insort(lines, render_line(value), key=parse_sort_key)
+    return b"".join(lines)
 
 
 def parse_sort_key(line: bytes) -> tuple[datetime, str]:

@@ -20,7 +20,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder, UnsafePath
-from reverie.files.expected import render_expected_content
+from reverie.files.expected import ExpectedContent, render_expected_content, render_expected_records
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
     MEMORY,
@@ -40,6 +40,7 @@ from reverie.files.layout import (
 from reverie.files.scan import CONFLICT, is_ignored, scan
 from reverie.stores.protocol import Store
 
+_BATCH = 500
 _PATIENCE_S = 0.1
 _WAIT_S = 600.0
 
@@ -93,7 +94,12 @@ def _compare_files(store: Store, root: Path, checked: Counter[str]) -> dict[str,
     disk = AtomicFolder(root)
     expected = dict.fromkeys(_list_expected_paths(store))
     checked["files"] = len(expected)
-    suspects = [path for path in expected if _compare_file(store, disk, path)]
+    suspects: list[str] = []
+    paths = list(expected)
+    for start in range(0, len(paths), _BATCH):
+        batch = paths[start : start + _BATCH]
+        records = render_expected_records(store, batch)
+        suspects += [path for path in batch if _compare_file(store, disk, path, records.get(path))]
     suspects += [path for path in scan(root, {}).added if path not in expected]
     if suspects:
         time.sleep(_PATIENCE_S)  # a writer may be between a change and its file
@@ -113,9 +119,13 @@ def _list_expected_paths(store: Store) -> Iterator[str]:
     yield from (build_page_path(name) for name, count in store.logs().items() if count)
 
 
-def _compare_file(store: Store, disk: AtomicFolder, path: str) -> str:
-    """Return the code of the finding about a file; empty if it is as the store says."""
-    wanted, content = render_expected_content(store, path), _read_content(disk, path)
+def _compare_file(store: Store, disk: AtomicFolder, path: str, wanted: ExpectedContent | None = None) -> str:
+    """Return the code of the finding about a file; empty if it is as the store says.
+
+    Args:
+        wanted: What the store says, if it has been read already.
+    """
+    wanted, content = wanted or render_expected_content(store, path), _read_content(disk, path)
     if wanted is None:
         return "files-unknown" if content is not None else ""
     if content is None:

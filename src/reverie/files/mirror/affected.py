@@ -15,12 +15,12 @@ class FileChanges:
 
     Attributes:
         last: The number of the last of them.
-        added: The values that were not in the file before, by id, as the last change left them.
+        values: The values that changed, by id, as the last change left them; None for one that left the file.
         only_added: Whether no value that was in the file before was changed or removed.
     """
 
     last: int = 0
-    added: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, Value | None] = field(default_factory=dict)
     only_added: bool = True
 
 
@@ -37,8 +37,6 @@ def find_changed_files(rows: Iterable[JournalEntry]) -> dict[str, FileChanges]:
         for path in dict.fromkeys(path for path in paths if path is not None):
             file = files.setdefault(path, FileChanges())
             file.last = row.sequence
-            is_new = path != old_path or file.added.pop(value.id, None) is not None
-            file.only_added &= is_new
-            if is_new and path == new_path:
-                file.added[value.id] = value
+            file.only_added &= path != old_path or value.id in file.values
+            file.values[value.id] = value if path == new_path else None
     return files

@@ -2,8 +2,9 @@
 
 The entries since the number in `files.db` decide which files are affected. A file is written with its content from
 the store as it is now, so order and repetition do not matter. If the newest entries only add to the end of a file,
-that is appended. What a killed process did not write, the next one writes. Where the folder or `files.db` was lost,
-the journal is followed from its beginning, and only what differs is written.
+that is appended; in the file of a day they replace their lines. What a killed process did not write, the next one
+writes. Where the folder or `files.db` was lost, the journal is followed from its beginning, and only what differs is
+written.
 
 Before a file is replaced or removed it is read. If its checksum is that of its `FileRecord`, it may go. So may an
 earlier content, or what an interrupted append left. Anything else is a hand edit: the file is left as it is,
@@ -45,6 +46,7 @@ from reverie.files.expected import (
     ExpectedContent,
     is_earlier_version,
     parse_sort_key,
+    patch_episodic,
     render_expected_content,
     render_expected_records,
 )
@@ -59,7 +61,7 @@ from reverie.files.layout import (
     render_episodic,
     render_turns,
 )
-from reverie.files.mirror.affected import find_changed_files
+from reverie.files.mirror.affected import FileChanges, find_changed_files
 from reverie.files.pending import PendingChanges
 from reverie.files.written_texts import keep_written, read_base_text
 from reverie.stores.protocol import Store
@@ -292,8 +294,8 @@ class _Batch:
         }
         contents = render_expected_records(self._store, changed)
         for path, file in changed.items():
-            if not (is_last and file.only_added and self._append(path, list(file.added.values()))):
-                self._write(path, contents.get(path))
+            if not (is_last and self._append(path, file)):
+                self._write(path, contents.get(path), file if is_last else None)
         erased = {row.subject for row in rows if row.forgotten and shown.get(row.subject, 0) < newest}
         self._write_forms(erased)
         shown.update(dict.fromkeys([*changed, *erased], newest))
@@ -330,11 +332,12 @@ class _Batch:
 
     # -- one file ----------------------------------------------------------------------------------------
 
-    def _append(self, path: str, added: Sequence[Value]) -> bool:
+    def _append(self, path: str, changes: FileChanges) -> bool:
         """Append what is new in a file; return False if that is not enough, or not certain."""
         known = self._ledger.find(path)
-        if known is None or known.pieces < 0 or parse_form(path) not in _GROWING:
+        if known is None or known.pieces < 0 or parse_form(path) not in _GROWING or not changes.only_added:
             return False
+        added = [value for value in changes.values.values() if value is not None]
         with self._record_failure(path):
             seen = self._disk.stat(path)
             if seen is None or not _is_unchanged(known, seen):
@@ -367,11 +370,21 @@ class _Batch:
         is_later = last is not None and parse_sort_key(last) < min(map(get_sort_key, records))
         return render_episodic(records) if is_later else None
 
-    def _write(self, path: str, content: ExpectedContent | None = None) -> None:
-        """Write a file with some content, or remove it; by default with its content from the store."""
+    def _write(
+        self, path: str, content: ExpectedContent | None = None, changes: FileChanges | None = None
+    ) -> None:
+        """Write a file with some content, or remove it; by default with its content from the store.
+
+        Args:
+            path: The file.
+            content: Its content, if it is known.
+            changes: All that changed since the file was last written, if they are known.
+        """
         with self._record_failure(path):
-            content = content or render_expected_content(self._store, path)
             known, seen = self._ledger.find(path), self._disk.stat(path)
+            if content is None and changes is not None:
+                content = self._patch_day(path, known, changes)
+            content = content or render_expected_content(self._store, path)
             if seen is None:
                 self._settle_absent(path, known, content)
             elif (
@@ -384,6 +397,16 @@ class _Batch:
                     self._ledger.put([known._replace(pieces=content.pieces)])
             else:
                 self._settle_present(path, known, content)
+
+    def _patch_day(self, path: str, known: FileRecord | None, changes: FileChanges) -> ExpectedContent | None:
+        """Return the content of a day's file with its changes; None if it is empty or not as it was written."""
+        if known is None or known.pieces < 0 or parse_form(path) != "episodic":
+            return None
+        found = self._disk.read(path)
+        if found is None or not _has_same_content(known, found[0]):
+            return None
+        data = patch_episodic(found[0], changes.values)
+        return ExpectedContent(data, data.count(b"\n")) if data else None
 
     def _settle_absent(self, path: str, known: FileRecord | None, content: ExpectedContent | None) -> None:
         """Create a missing file, unless a person has removed it."""
