@@ -402,9 +402,11 @@ def _iter_files(folder: Path, before: str) -> Iterator[tuple[str, Path | None]]:
     for entry in entries:
         name = f"{before}{entry.name}"
         hidden = entry.name.startswith(".") and entry.name != ".archive"
-        if entry.is_symlink() or hidden or Path(entry.path, "reverie.db").exists():
+        is_folder = entry.is_dir(follow_symlinks=False)
+        is_memory = is_folder and os.path.exists(f"{entry.path}/reverie.db")
+        if entry.is_symlink() or hidden or is_memory:
             yield name, None
-        elif entry.is_dir(follow_symlinks=False):
+        elif is_folder:
             yield from _iter_files(Path(entry.path), f"{name}/")
         else:
             yield name, Path(entry.path) if entry.is_file(follow_symlinks=False) else None
