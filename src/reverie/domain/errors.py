@@ -26,7 +26,7 @@ from contextlib import contextmanager
 LONGEST_QUOTATION = 200
 """The most characters of one value that a message quotes."""
 
-_QUOTED = re.compile(r"""(?<![\w\\])b?(['"])(?:\\.|(?!\1)[^\\])*+\1|[\[{(][^\[\]{}()]*[\]})]""", re.DOTALL)
+_QUOTED = re.compile(r"""(?<![\w\\])b?(['"])(?>(?:\\.|(?!\1)[^\\])*)\1|[\[{(][^\[\]{}()]*[\]})]""", re.DOTALL)
 
 
 def clean_message(message: str) -> str:

@@ -46,7 +46,7 @@ _CHUNK = 1 << 20
 _BOM = codecs.BOM_UTF8
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Strings are stepped over as a whole; one that is not closed yet has no second quote.
-_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+(?P<closed>"?)|[][{}]', re.DOTALL)
+_TOKEN = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?P<closed>"?)|[][{}]', re.DOTALL)
 _SPACE = re.compile(r"\s*")
 _BETWEEN = re.compile(r"[\s,]*")
 _WORD = re.compile(r'[^][{}",\s]+')

@@ -25,7 +25,7 @@ _CASED = re.compile(
     | (?!Profile)[A-Z][a-z]+file                # Makefile
     | [\w-]+\.(?:c|cc|cfg|conf|cpp|cs|csv|env|go|h|html|ini|java|json|kt|lock|log|md|php|py|rb|rs|sh|sql
         |tex|toml|ts|tsx|txt|xml|ya?ml)
-    | (?:([A-Za-z])\1++[-:.]?){2,}+              # yyyy-MM-dd, HH:mm
+    | (?>(?:([A-Za-z])\1++[-:.]?){2,})          # yyyy-MM-dd, HH:mm
     | [B-HJ-Z]                                  # the key G, vitamin C
     | [\d.,]*(?:[KMGT]b|M[WV])                  # bits, mega
     | US|IT|WHO|Polish

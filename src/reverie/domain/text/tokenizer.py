@@ -74,12 +74,13 @@ _MARKS = (
 )
 _LETTER = rf"(?:[^\W_]|[{_MARKS}])"
 _SEPARATOR = r"(?:://|:\\|__?|[-./\\:@#+~=&?%])"
-# Possessive quantifiers: a long run is read once and never again, so the time stays linear in the text.
-_CHUNK = LazyRegex(rf"[^\W_]{_LETTER}*+(?:{_SEPARATOR}{_LETTER}++)*+(?:\+\+|#(?!\w))?")
+# Atomic groups and possessive quantifiers: a long run is read once, so the time stays linear in the text. A group has no
+# possessive quantifier, since Python before 3.11.5 misses matches of it (python/cpython#106052).
+_CHUNK = LazyRegex(rf"[^\W_](?>{_LETTER}*)(?>(?:{_SEPARATOR}(?>{_LETTER}+))*)(?:\+\+|#(?!\w))?")
 _CHUNK_ASCII = re.compile(
-    r"[A-Za-z0-9]++(?:(?:://|:\\|__?|[-./\\:@#+~=&?%])[A-Za-z0-9]++)*+(?:\+\+|#(?!\w))?"
+    r"[A-Za-z0-9]++(?>(?:(?:://|:\\|__?|[-./\\:@#+~=&?%])[A-Za-z0-9]++)*)(?:\+\+|#(?!\w))?"
 )
-_PART = re.compile(rf"{_LETTER}++")
+_PART = re.compile(rf"(?>{_LETTER}+)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _UNSPACED = LazyRegex(

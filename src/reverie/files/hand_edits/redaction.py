@@ -11,7 +11,7 @@ import re
 from reverie.domain.secrets.redactor import Redactor
 from reverie.files.layout import Form
 
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*+"')
+_QUOTED = re.compile(r'"(?>(?:[^"\\\n]|\\.)*)"')
 _SHORTEST = 6
 _NAMES = ('"id":', '"session":', '"scope":')
 _LONGEST_NAME = 14
