@@ -74,8 +74,8 @@ _MARKS = (
 )
 _LETTER = rf"(?:[^\W_]|[{_MARKS}])"
 _SEPARATOR = r"(?:://|:\\|__?|[-./\\:@#+~=&?%])"
-# Atomic groups and possessive quantifiers: a long run is read once, so the time stays linear in the text. A group has no
-# possessive quantifier, since Python before 3.11.5 misses matches of it (python/cpython#106052).
+# Atomic groups: a long run is read once, so the time stays linear in the text. They stand in place of groups with
+# possessive quantifiers, of which Python before 3.11.5 misses matches (python/cpython#106052).
 _CHUNK = LazyRegex(rf"[^\W_](?>{_LETTER}*)(?>(?:{_SEPARATOR}(?>{_LETTER}+))*)(?:\+\+|#(?!\w))?")
 _CHUNK_ASCII = re.compile(
     r"[A-Za-z0-9]++(?>(?:(?:://|:\\|__?|[-./\\:@#+~=&?%])[A-Za-z0-9]++)*)(?:\+\+|#(?!\w))?"
