@@ -58,8 +58,8 @@ bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25
 scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=1000 for a large one; CLUSTER=FOLDER keeps it, to go on later.
 	$(BIN)/python -m benchmarks.scale --records $(or $(RECORDS),10000) --memories $(or $(MEMORIES),100) $(if $(CLUSTER),--cluster $(CLUSTER))
 
-load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, times, memory, what is lost. SECONDS=600 or REQUESTS=100000 for longer.
-	@$(BIN)/python -m tests.system.load --seconds $(or $(SECONDS),60) $(if $(REQUESTS),--requests $(REQUESTS))
+load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, times, memory, what is lost. SECONDS=600 or REQUESTS=100000 for longer, PAUSE=1 for connections that wait a second between requests.
+	@$(BIN)/python -m tests.system.load --seconds $(or $(SECONDS),60) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PAUSE),--pause $(PAUSE))
 
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 FEED=locomo.json to vary.
 	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1) $(if $(FEED),--feed $(FEED))

@@ -33,7 +33,9 @@ def environment(**extra: str) -> dict[str, str]:
     unrelated = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("REVERIE_", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_"))
+        if not name.startswith(
+            ("REVERIE_", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_", "PYTHONUNBUFFERED")
+        )
     }
     return {**unrelated, "TERM": "xterm-256color", "PYTHONUTF8": "1", **extra}
 

@@ -19,6 +19,9 @@ def main() -> int:
     parser.add_argument(
         "--requests", type=int, help="so many requests in place of a time: does memory stay flat?"
     )
+    parser.add_argument(
+        "--pause", type=float, default=0.0, help="mean seconds that each connection waits between requests"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = run_load(
@@ -26,6 +29,7 @@ def main() -> int:
             seconds=given.seconds,
             connections=given.connections,
             requests=given.requests,
+            pause=given.pause,
         )
     print(json.dumps(result.to_dict(), indent=2))
     return 1 if result.errors else 0

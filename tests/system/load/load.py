@@ -40,6 +40,7 @@ class LoadResult:
         p50_ms: Median time of a request, by kind.
         p99_ms: 99th percentile, by kind.
         alone_p50_ms: Median time of the same call in one process, by kind, with nothing else running.
+        p99_times_alone: `p99_ms` in times of `alone_p50_ms`, by kind.
         server_cpu_ms: Processor time of the server for a request.
         client_cpu_ms: Processor time of the clients for a request.
         resident_mb: Resident memory of the server by the number of requests that were answered.
@@ -52,6 +53,7 @@ class LoadResult:
     p50_ms: dict[str, float] = field(default_factory=dict)
     p99_ms: dict[str, float] = field(default_factory=dict)
     alone_p50_ms: dict[str, float] = field(default_factory=dict)
+    p99_times_alone: dict[str, float] = field(default_factory=dict)
     server_cpu_ms: float = 0.0
     client_cpu_ms: float = 0.0
     resident_mb: dict[int, float] = field(default_factory=dict)
@@ -64,11 +66,20 @@ class LoadResult:
 
 
 class Client:
-    """One connection with requests of its own."""
+    """One connection with requests of its own.
 
-    def __init__(self, served: Served, number: int, storing: int | None) -> None:
+    Args:
+        served: The server.
+        number: Number of the client, from 0 on.
+        storing: Number of its requests after which nothing new is stored; None for no end.
+        pause: Mean seconds between the end of a request and the next; 0 to send at once. Pauses are random
+            (exponentially distributed), so that requests meet as those of independent programs do.
+    """
+
+    def __init__(self, served: Served, number: int, storing: int | None, pause: float) -> None:
         self.number = number
         self.storing = storing
+        self.pause = pause
         self.random = random.Random(number)
         self.connection = HTTPConnection("127.0.0.1", served.port, timeout=60)
         self.seconds: dict[str, list[float]] = {kind: [] for kind in _KINDS}
@@ -80,6 +91,8 @@ class Client:
     def run(self, is_over: Callable[[], bool]) -> None:
         """Send requests until it is over."""
         while not is_over() and len(self.errors) < 20:
+            if self.pause:
+                time.sleep(self.random.expovariate(1 / self.pause))
             kind = self.random.choices(_KINDS, _WEIGHTS)[0]
             begun = time.perf_counter()
             try:
@@ -134,7 +147,9 @@ class Client:
         return json.loads(text)
 
 
-def run_load(folder: Path, *, seconds: float, connections: int, requests: int | None = None) -> LoadResult:
+def run_load(
+    folder: Path, *, seconds: float, connections: int, requests: int | None = None, pause: float = 0.0
+) -> LoadResult:
     """Load a server of a new memory, and compare what it acknowledged with what it holds.
 
     Args:
@@ -143,11 +158,13 @@ def run_load(folder: Path, *, seconds: float, connections: int, requests: int | 
         connections: How many clients send at once.
         requests: How many requests are sent in place of a time. Only the first tenth stores something new, so that
             memory that grows after them is not that of what is stored.
+        pause: Mean seconds for which each client waits before a request. Without a pause, a mean request takes as long
+            as all connections' requests together (Little's law), however quick the server is.
     """
     result = LoadResult()
     with serving(folder) as served:
         storing = None if requests is None else _STORING // connections
-        clients = [Client(served, number, storing) for number in range(connections)]
+        clients = [Client(served, number, storing, pause) for number in range(connections)]
         used = _measure_processor(served.process.pid), time.process_time()
         begun = time.monotonic()
 
@@ -185,6 +202,9 @@ def run_load(folder: Path, *, seconds: float, connections: int, requests: int | 
             result.missing += sum(scope.get(name) is None for name in client.records)
             result.missing += sum(scope.get_turn(name) is None for name in client.turns)
         result.alone_p50_ms = _measure_alone(memory)
+    result.p99_times_alone = {
+        kind: round(each / result.alone_p50_ms[kind], 1) for kind, each in result.p99_ms.items()
+    }
     return result
 
 

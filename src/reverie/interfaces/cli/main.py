@@ -174,6 +174,10 @@ class ReverieGroup(click.Group):
             sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - the outermost handler: it reports every error
             code = _report(error, debug=context.debug)
+            try:
+                sys.stdout.flush()
+            except OSError:  # reported; the interpreter would try again, and exit with code 120
+                _discard_output()
         sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
 
