@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -43,7 +44,8 @@ class LoadResult:
         p99_times_alone: `p99_ms` in times of `alone_p50_ms`, by kind.
         server_cpu_ms: Processor time of the server for a request.
         client_cpu_ms: Processor time of the clients for a request.
-        resident_mb: Resident memory of the server by the number of requests that were answered.
+        resident_mb: Resident memory of the server by the number of requests that were answered: its own, and the
+            parts of files that are mapped, which grow with the files and are given back when memory is short.
         acknowledged: Number of records and turns that were acknowledged.
         missing: Those of them that the memory does not hold.
     """
@@ -56,7 +58,7 @@ class LoadResult:
     p99_times_alone: dict[str, float] = field(default_factory=dict)
     server_cpu_ms: float = 0.0
     client_cpu_ms: float = 0.0
-    resident_mb: dict[int, float] = field(default_factory=dict)
+    resident_mb: dict[int, tuple[float, float]] = field(default_factory=dict)
     acknowledged: int = 0
     missing: int = 0
 
@@ -240,10 +242,12 @@ def _measure_alone(memory: Memory, times: int = 30) -> dict[str, float]:
     return medians
 
 
-def _measure_resident(pid: int) -> float:
+def _measure_resident(pid: int) -> tuple[float, float]:
+    """Return the resident memory of a process in MB: its own, and mapped files."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    kilobytes = next(line for line in status.splitlines() if line.startswith("VmRSS:")).split()[1]
-    return round(int(kilobytes) / 1024, 1)
+    kilobytes = {name: int(value.split()[0]) for name, value in re.findall(r"(Rss\w+):(.*)", status)}
+    files = kilobytes["RssFile"] + kilobytes["RssShmem"]  # files of a file system in memory count as shared
+    return round(kilobytes["RssAnon"] / 1024, 1), round(files / 1024, 1)
 
 
 def _measure_processor(pid: int) -> float:

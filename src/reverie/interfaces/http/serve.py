@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import platform
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -80,6 +82,12 @@ A save reads the database some twenty times, and after each it waits for whoever
 milliseconds, one search makes it take a tenth of a second, and the saves behind it wait as well.
 """
 
+HEAPS = 2
+"""Heaps of the C library that all threads share. Glibc gives a process eight for each processor, and what threads free
+stays in theirs: after 30,000 mixed requests, the server had 208 MB with those and 180 MB with two, and was as quick."""
+
+_M_ARENA_MAX = -8  # of glibc's malloc.h
+
 COMPATIBLE = {"mem0": mem0.OPERATIONS, "hindsight": hindsight.OPERATIONS}
 """Operations of other programs whose interface can be served."""
 
@@ -113,8 +121,15 @@ def serve(
         announce: Function to call once signals are handled, before the first request is served.
     """
     sys.setswitchinterval(SWITCH_S)
+    _limit_heaps()
     app = build_application(server, host=host, allowed=allowed, compatible=compatible)
     anyio.run(_run, server, sock, app, announce)
+
+
+def _limit_heaps() -> None:
+    """Make threads share `HEAPS` heaps, if the C library is glibc, the only one that has an own for each thread."""
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, HEAPS)
 
 
 async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp, announce: Callable[[], None]) -> None:
