@@ -102,6 +102,28 @@ class PostgresServer:
         """Return the address of a memory."""
         return f"postgresql://{role}@/{database}?host={self.folder}&port={_PORT}&memory={memory}"
 
+    def make_standby(self) -> PostgresServer:
+        """Return another server that follows this one, whose commits wait for it from now on."""
+        folder = Path(tempfile.mkdtemp(prefix="rvpg", dir=self.folder.parent))
+        if self.user is not None:
+            os.chown(folder, *self.user)
+        place = ("-h", self.folder, "-p", _PORT, "-U", "postgres")
+        self._run("pg_basebackup", *place, "-D", folder / "data", "-c", "fast", "--no-sync")
+        with (folder / "data" / "postgresql.conf").open("a") as file:
+            file.write(f"unix_socket_directories = '{folder}'\n")
+            file.write(
+                f"primary_conninfo = 'host={self.folder} port={_PORT} user=postgres application_name=follower'\n"
+            )
+        (folder / "data" / "standby.signal").touch()
+        standby = PostgresServer(self.version, folder=folder)
+        self.execute("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'follower'")
+        self.execute("postgres", "SELECT pg_reload_conf()")
+        return standby
+
+    def promote(self) -> None:
+        """Make a standby the server that is written to."""
+        self.execute("postgres", "SELECT pg_promote()")
+
     def start(self) -> None:
         """Start the server and wait until it answers."""
         with (self.folder / "log").open("ab") as log:

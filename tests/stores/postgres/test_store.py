@@ -76,6 +76,16 @@ def test_an_address_names_a_database_and_a_memory() -> None:
     assert parse_postgres_url("postgres:///agents?host=/run/pg").memory == "default"
 
 
+def test_an_address_names_several_servers() -> None:
+    several = "postgresql://bo:s%40fe@one.example:1,two.example:2/agents?target_session_attrs=read-write"
+    address = parse_postgres_url(f"{several}&memory=acme")
+    assert address.connection == several
+    assert address.shown == "memory 'acme' in postgresql://one.example:1,two.example:2/agents"
+    for wrong in ("one,two:port", "one:99999,two"):
+        with pytest.raises(InvalidInput):
+            parse_postgres_url(f"postgresql://{wrong}/agents")
+
+
 @pytest.mark.parametrize(
     "url",
     [
