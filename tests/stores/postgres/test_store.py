@@ -471,3 +471,18 @@ def test_erased_content_is_nowhere_in_the_tables(postgres: PostgresServer, name:
         assert any("write-ahead log" in each for each in remains)
         assert any("backups" in each for each in remains)
         assert store.check() == []
+
+
+@pytest.mark.parametrize("setting", ["log_statement = 'all'", "log_min_duration_statement = '250ms'"])
+def test_a_log_with_statements_is_named_where_erased_content_remains(
+    postgres: PostgresServer, database: str, setting: str
+) -> None:
+    def names_log() -> bool:
+        with closing(open_store(postgres.url("acme", database=database))) as store:
+            return any("the log of the server" in each for each in store.describe_remains())
+
+    assert not names_log()
+    postgres.execute("postgres", f"ALTER DATABASE {database} SET {setting}")
+    assert names_log()
+    postgres.execute("postgres", f"ALTER DATABASE {database} SET log_parameter_max_length = 0")
+    assert not names_log()

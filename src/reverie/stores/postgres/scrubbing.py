@@ -14,6 +14,13 @@ _PLACES = (
 )
 """A memory is in the partitions of one number. Only its journal is never empty once it has been changed."""
 
+_COPIES = (
+    "SELECT current_setting('archive_mode') <> 'off', (SELECT count(*) FROM pg_stat_replication), "
+    "current_setting('log_parameter_max_length') <> '0' AND (current_setting('log_statement') IN ('all', 'mod') "
+    "OR '-1' <> ANY (ARRAY[current_setting('log_min_duration_statement'), "
+    "current_setting('log_min_duration_sample')]))"
+)
+
 
 def rewrite_tables(connection: psycopg.Connection, space: int) -> bool:
     """Write the tables in which a memory is anew, without dead rows and free space.
@@ -47,13 +54,13 @@ def rewrite_tables(connection: psycopg.Connection, space: int) -> bool:
 
 def describe_remains(connection: psycopg.Connection) -> tuple[str, ...]:
     """Return descriptions of where the server keeps erased content that no statement can remove."""
-    archives, standbys = connection.execute(
-        "SELECT current_setting('archive_mode') <> 'off', (SELECT count(*) FROM pg_stat_replication)"
-    ).fetchone() or (False, 0)
+    archives, standbys, logs = connection.execute(_COPIES).fetchone() or (False, 0, False)
     remains = ["the write-ahead log of the server, until its segments are overwritten"]
     if standbys:
         remains.append(f"the write-ahead logs of {standbys} standbys, until their segments are overwritten")
     if archives:
         remains.append("archived segments of the write-ahead log, until you delete them")
+    if logs:
+        remains.append("the log of the server, which has statements with their texts, until you delete it")
     remains.append("search indexes on other machines, until they are next written in full")
     return (*remains, "backups of the server and snapshots of its disk, until you delete them")
