@@ -67,7 +67,7 @@ class PostingTables:
         With a category, only records of it and those below it count.
         """
         where = MemoryConditions(self._space, table="p")
-        where.add("p.field = %s AND p.token = ANY (%s::text[])", _name_field(subject, "words"), list(words))
+        where.add("p.field = %s AND p.token = u.token", _name_field(subject, "words"))
         if scopes is not None:
             where.add_any("p.scope", list(scopes))
         if category is not None:
@@ -75,8 +75,11 @@ class PostingTables:
             where.add(
                 f"EXISTS (SELECT FROM reverie.thing AS it WHERE it.key = p.key AND {within})", *within.values
             )
+        # `OFFSET 0` keeps the inner query as it is: each word is looked up in the index, whatever the statistics are.
         rows = self._connections.rows(
-            f"SELECT p.token, count(*) FROM reverie.posting AS p WHERE {where} GROUP BY p.token", where.values
+            "SELECT u.token, count(*) FROM unnest(%s::text[]) AS u (token) CROSS JOIN LATERAL "
+            f"(SELECT FROM reverie.posting AS p WHERE {where} OFFSET 0) AS held GROUP BY u.token",
+            (list(dict.fromkeys(words)), *where.values),
         )
         return {token: int(count) for token, count in rows}
 
