@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
+from reverie.stores.postgres.recollection import remember_documents, remember_passages
 from reverie.stores.postgres.where import (
     MemoryConditions,
     build_paragraph_conditions,
@@ -112,7 +113,7 @@ class PostingTables:
         passages = _BUILDERS[subject](self._space, allowed)
         brevity = "max(p.brevity)" if is_brief else "1"
         view = self._connections.view
-        columns = "it.key" if view is None else f"{PASSAGE}, it.body::text"
+        columns = "it.key" if view is None else f"{PASSAGE}, it.id, it.body::text"
         # `OFFSET 0` keeps the inner queries as they are, whatever the statistics of the tables: each token is
         # looked up in the index, and only passages that may be among the best are looked at.
         rows = self._connections.rows(
@@ -132,10 +133,8 @@ class PostingTables:
             ),
         )
         if view is not None:
-            view.memo.setdefault("passages", {}).update(
-                ((subject, row[0]), Passage._make(row[:-1])) for row in rows
-            )
-            view.memo.setdefault(subject, {}).update((row[0], (row[0], row[-1])) for row in rows)
+            remember_passages(view.memo, subject, (Passage._make(row[:-2]) for row in rows))
+            remember_documents(view.memo, subject, ((row[0], row[-2], row[-1]) for row in rows))
         return [int(row[0]) for row in rows]
 
     def list_similar_words(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> set[str]:

@@ -35,6 +35,7 @@ from reverie.stores.postgres.check import find_problems, has_damaged_postings
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
 from reverie.stores.postgres.health import read_status
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
+from reverie.stores.postgres.recollection import Recollection, remember_documents, remember_passages
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
 from reverie.stores.postgres.where import (
@@ -88,6 +89,7 @@ class PostgresStore(DatabaseStore):
         self._analyse = analyse
         self._space, self.identity = open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
+        self._recollection = Recollection()
         self._tables = PostingTables(self._connections)
         self._renewal = WordRenewal(self._connections, analyse)
         self.postings = self._tables if address.index == "tables" else None
@@ -196,6 +198,7 @@ class PostgresStore(DatabaseStore):
             first, keys = self._connections.change(CHANGE, values, expected)
         except ChangeRefused as refusal:
             raise build_refusal(edits, more.get("since"), **refusal.detail) from None
+        self._recollection.note_change(first, keys)
         made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
         return build_entries(first, made, at=at, actor=actor, reason=reason)
 
@@ -212,7 +215,8 @@ class PostgresStore(DatabaseStore):
         if view is None:
             return int(self._connections.call(sql, (self._space,))[0])
         if "sequence" not in view.memo:
-            view.memo["sequence"] = self._connections.rows(sql, (self._space,))[0][0]
+            sequence = int(self._connections.rows(sql, (self._space,))[0][0])
+            view.memo.update(self._recollection.recall(sequence), sequence=sequence)
         return int(view.memo["sequence"])
 
     def journal(
@@ -383,7 +387,10 @@ class PostgresStore(DatabaseStore):
         rows = self._connections.rows(
             f"SELECT {PASSAGE} FROM reverie.thing AS it WHERE {where}", where.values
         )
-        return found + list(map(Passage._make, rows))
+        read = list(map(Passage._make, rows))
+        if view is not None:
+            remember_passages(view.memo, subject, read)
+        return found + read
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
@@ -511,12 +518,15 @@ class PostgresStore(DatabaseStore):
     def renew_words(self) -> bool:
         """Renew the words of the next things that an earlier analyzer may have read; return whether there are more."""
         self._connections.refuse_change()
-        return self._renewal.renew_batch()
+        has_more = self._renewal.renew_batch()
+        self._recollection.clear()
+        return has_more
 
     def repair(self) -> None:
         """Make again what follows from the rest: words that the analyzer makes otherwise, and postings that differ."""
         self._connections.refuse_change()
         self._renewal.renew_all()
+        self._recollection.clear()
         if has_damaged_postings(self._connections):
             self._tables.rebuild()
 
@@ -533,16 +543,15 @@ class PostgresStore(DatabaseStore):
         if not wanted:
             self._connections.refuse_closed()
             return []
-        where = self._build_where(subject)
         view = self._connections.view
-        bodies: dict[str | int, tuple[int, str]] = (
-            dict(view.memo.get(subject, {})) if view is not None else {}
-        )
-        names = [name for name in wanted if isinstance(name, str)]
-        keys = [name for name in wanted if not isinstance(name, str) and name not in bodies]
+        bodies: dict[str | int, tuple[int, str]] = {} if view is None else view.memo.setdefault(subject, {})
+        found = {name: bodies[name] for name in wanted if name in bodies}
+        names = [name for name in wanted if isinstance(name, str) and name not in found]
+        keys = [name for name in wanted if not isinstance(name, str) and name not in found]
         if not names and not keys:
             self._connections.refuse_closed()
-            return [_decode_or_raise(subject, *bodies[name]) for name in wanted]
+            return [_decode_or_raise(subject, *found[name]) for name in wanted]
+        where = self._build_where(subject)
         if not names:
             where.add("it.key = ANY (%s::bigint[])", keys)
         elif not keys:
@@ -553,8 +562,10 @@ class PostgresStore(DatabaseStore):
             f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}", where.values
         )
         for key, name, body in rows:
-            bodies[key] = bodies[name] = (key, body)
-        return [_decode_or_raise(subject, *bodies[name]) for name in wanted if name in bodies]
+            found[key] = found[name] = (key, body)
+        if view is not None:
+            remember_documents(view.memo, subject, rows)
+        return [_decode_or_raise(subject, *found[name]) for name in wanted if name in found]
 
     def _fetch_values(
         self,
