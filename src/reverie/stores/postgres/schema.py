@@ -72,8 +72,8 @@ def refuse_other_tables(address: PostgresAddress) -> None:
         refuse_other_version(_require_tables(connection, address), address.shown)
 
 
-def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str]:
-    """Return the number of a memory in its database, and its identity among all.
+def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str]:
+    """Return the number of a memory in its database, its identity among all, and the origin of the database.
 
     Args:
         address: The memory.
@@ -94,11 +94,12 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str]:
                 "INSERT INTO reverie.space (name) VALUES (%s) ON CONFLICT DO NOTHING", [address.memory]
             )
             row = _find_space(connection, address)
+        origin = _read_origin(connection)
     if row is None:
         raise NotFound(
             f"there is no {address.shown}: make it with `reverie store create` and the URL, or with create=True"
         )
-    return row
+    return *row, origin
 
 
 def refuse_existing(address: PostgresAddress) -> None:
@@ -112,6 +113,23 @@ def _find_space(connection: psycopg.Connection, address: PostgresAddress) -> tup
     find = "SELECT id, identity::text FROM reverie.space WHERE name = %s"
     row: tuple[int, str] | None = connection.execute(find, [address.memory]).fetchone()
     return row
+
+
+def _read_origin(connection: psycopg.Connection) -> str:
+    """Return what tells a database from its copies, and from what it was before a restore or a fail-over.
+
+    That is the server, the database and the table in it, and the timeline, which a restore or a fail-over begins anew.
+    Not every service tells them.
+    """
+    try:
+        row = connection.execute(
+            "SELECT md5(concat_ws('/', system_identifier, d.oid, 'reverie.space'::regclass::oid, "
+            "CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END)) "
+            "FROM pg_control_system(), pg_database AS d WHERE d.datname = current_database()"
+        ).fetchone()
+    except load_psycopg().Error:
+        return ""
+    return str(row[0]) if row is not None else ""
 
 
 def _require_tables(connection: psycopg.Connection, address: PostgresAddress) -> int:

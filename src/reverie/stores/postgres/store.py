@@ -66,6 +66,7 @@ class PostgresStore(DatabaseStore):
     Attributes:
         shown: The address without user and password.
         identity: A UUID of the memory, unlike that of any other in any database.
+        origin: What tells the database from its copies, and from what it was before a restore or a fail-over.
         postings: Its postings for search, if the URL has `index=tables`; they are made where there are none.
 
     Raises:
@@ -87,7 +88,7 @@ class PostgresStore(DatabaseStore):
         address = parse_postgres_url(url)
         self.shown = address.shown
         self._analyse = analyse
-        self._space, self.identity = open_space(address, create=create)
+        self._space, self.identity, self.origin = open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
         self._recollection = Recollection()
         self._tables = PostingTables(self._connections)
