@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_removals
-from reverie.stores.postgres import PostgresStore, is_postgres_url, migrations
+from reverie.stores.postgres import PostgresStore, check, is_postgres_url, migrations
 from reverie.stores.postgres.address import parse_postgres_url
 from tests.profiles import examples
 from tests.stores.postgres.proxy import CuttingProxy
@@ -308,7 +308,32 @@ def test_check_reports_what_does_not_fit_the_journal(postgres: PostgresServer, n
             "counters of search",
             "journal",
             "record 1",
+            "record 2",
         ]
+
+
+def test_check_reports_what_the_journal_has_and_the_memory_has_not(
+    postgres: PostgresServer, name: str
+) -> None:
+    with closing(open_store(postgres.url(name))) as store:
+        store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
+        store.commit(make_removals(make_record(2)), actor="test", at=NOW)
+        with connect(postgres) as connection, connection.transaction():
+            (space,) = connection.execute("SELECT id FROM reverie.space WHERE name = %s", [name]).fetchone()
+            connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
+            connection.execute("DELETE FROM reverie.thing WHERE space = %s", [space])
+        assert "record 1: it is not what the journal says" in [problem.what for problem in store.check()]
+
+
+def test_check_joins_nothing_before_the_server_has_statistics(
+    postgres: PostgresServer, database: str
+) -> None:
+    with closing(open_store(postgres.url("acme", database=database))) as store:
+        store.commit(make_additions(*map(make_record, range(300))), actor="test", at=NOW)
+        connections = store._connections
+        plan = connections.rows(f"EXPLAIN {check._CHANGED}", {"space": connections.space})
+        assert "journal" in str(plan)
+        assert "Nested Loop" not in str(plan)
 
 
 # -- changes -------------------------------------------------------------------------------------------

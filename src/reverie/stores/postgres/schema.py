@@ -123,8 +123,8 @@ def _read_origin(connection: psycopg.Connection) -> str:
     """
     try:
         row = connection.execute(
-            "SELECT md5(concat_ws('/', system_identifier, d.oid, 'reverie.space'::regclass::oid, "
-            "CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END)) "
+            "SELECT concat_ws('-', system_identifier, d.oid, 'reverie.space'::regclass::oid, "
+            "CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END) "
             "FROM pg_control_system(), pg_database AS d WHERE d.datname = current_database()"
         ).fetchone()
     except load_psycopg().Error:
