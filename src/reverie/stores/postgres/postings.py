@@ -8,6 +8,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
 from reverie.stores.postgres.recollection import remember_documents, remember_passages
+from reverie.stores.postgres.upkeep import analyze_tables
 from reverie.stores.postgres.where import (
     MemoryConditions,
     build_paragraph_conditions,
@@ -172,7 +173,9 @@ class PostingTables:
 
     def make(self) -> None:
         """Make the postings of the memory if it has none."""
-        self._connections.call_function("make_postings", False)
+        if self._connections.call_function("make_postings", False):
+            with self._connections.connection() as connection:
+                analyze_tables(connection, self._space)
 
     def rebuild(self) -> None:
         """Make the postings of the memory anew."""

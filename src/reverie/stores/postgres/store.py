@@ -37,7 +37,7 @@ from reverie.stores.postgres.health import read_status
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.recollection import Recollection, remember_documents, remember_passages
 from reverie.stores.postgres.schema import open_space
-from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
+from reverie.stores.postgres.upkeep import describe_remains, rewrite_tables
 from reverie.stores.postgres.where import (
     MemoryConditions,
     build_record_conditions,

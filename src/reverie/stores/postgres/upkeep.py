@@ -1,4 +1,4 @@
-"""Removal of erased content from the free space of a database, and what no statement can remove."""
+"""Upkeep of the tables in which a memory is: statistics, and removal of erased content from free space."""
 
 from __future__ import annotations
 
@@ -34,9 +34,6 @@ def rewrite_tables(connection: psycopg.Connection, space: int) -> bool:
     Returns:
         False if others had a table in use, or if the role may not rewrite it.
     """
-    with connection.pipeline():
-        connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
-        cursor = connection.execute(_PLACES, {"space": space})
     skipped: list[str] = []
 
     def note(diagnostic: psycopg.errors.Diagnostic) -> None:
@@ -45,11 +42,32 @@ def rewrite_tables(connection: psycopg.Connection, space: int) -> bool:
 
     connection.add_notice_handler(note)
     try:
-        for (place,) in cursor.fetchall():
+        for place in _list_places(connection, space):
             connection.execute(f"VACUUM (FULL, SKIP_LOCKED) {place}")
     finally:
         connection.remove_notice_handler(note)
     return not skipped
+
+
+def analyze_tables(connection: psycopg.Connection, space: int) -> None:
+    """Make statistics of the tables in which a memory is, after much was written at once.
+
+    The server does so by itself within a minute. Until then it would read all things of a kind to find one by its id.
+    Tables are skipped that the role may not analyze, or that are being looked after.
+
+    Args:
+        connection: A connection in autocommit mode.
+        space: The number of the memory.
+    """
+    for place in _list_places(connection, space):
+        connection.execute(f"ANALYZE (SKIP_LOCKED) {place}")
+
+
+def _list_places(connection: psycopg.Connection, space: int) -> list[str]:
+    with connection.pipeline():
+        connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
+        cursor = connection.execute(_PLACES, {"space": space})
+    return [place for (place,) in cursor.fetchall()]
 
 
 def describe_remains(connection: psycopg.Connection) -> tuple[str, ...]:
