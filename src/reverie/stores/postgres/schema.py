@@ -10,6 +10,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.stores.postgres.address import PostgresAddress, parse_postgres_url
 from reverie.stores.postgres.driver import load_psycopg, translate_error
 from reverie.stores.postgres.migrations import migrate, read_version, refuse_other_version
+from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
 
 if TYPE_CHECKING:
     import psycopg
@@ -100,6 +101,44 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str
             f"there is no {address.shown}: make it with `reverie store create` and the URL, or with create=True"
         )
     return *row, origin
+
+
+_HOLDING = (
+    "SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'space' "
+    "WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+    "AND c.relname <> 'work'"
+)
+
+
+def remove_space(address: PostgresAddress) -> tuple[str, ...]:
+    """Remove a memory with everything in it, for good; who has it open is told so at the next change.
+
+    Returns:
+        Descriptions of where the server keeps its content for a while.
+
+    Raises:
+        NotFound: there is no such memory.
+        StoreUnavailable: the database cannot be reached, or the role lacks a right.
+    """
+    space, _, _ = open_space(address, create=False)
+    with connect_once(address) as connection:
+        places = list_places(connection, space)
+        with connection.transaction():
+            connection.execute(
+                "SELECT set_config('reverie.space', %s, true), set_config('reverie.has_postings', 'false', true), "
+                "set_config('lock_timeout', '10s', true)",
+                [str(space)],
+            )
+            connection.execute("SELECT FROM reverie.space WHERE id = %s FOR UPDATE", [space])
+            for (table,) in connection.execute(_HOLDING).fetchall():
+                connection.execute(f"DELETE FROM reverie.{table} WHERE space = %s", [space])
+            connection.execute("DELETE FROM reverie.space WHERE id = %s", [space])
+        left = (
+            ()
+            if rewrite_tables(connection, places)
+            else ("free space of the tables, which others had in use",)
+        )
+        return (*left, *describe_remains(connection))
 
 
 def refuse_existing(address: PostgresAddress) -> None:

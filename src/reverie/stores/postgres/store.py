@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import StoreCorrupt
+from reverie.domain.errors import StoreCorrupt, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
@@ -37,7 +37,7 @@ from reverie.stores.postgres.health import read_status
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.recollection import Recollection, remember_documents, remember_passages
 from reverie.stores.postgres.schema import open_space
-from reverie.stores.postgres.upkeep import describe_remains, rewrite_tables
+from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
 from reverie.stores.postgres.where import (
     MemoryConditions,
     build_record_conditions,
@@ -52,6 +52,7 @@ logger = logging.getLogger("reverie")
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
 _BATCH = 500
+_SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
 
 
 class PostgresStore(DatabaseStore):
@@ -163,7 +164,7 @@ class PostgresStore(DatabaseStore):
         """
         self._connections.refuse_change()
         with self._connections.connection() as connection:
-            return rewrite_tables(connection, self._space)
+            return rewrite_tables(connection, list_places(connection, self._space))
 
     def describe_remains(self) -> tuple[str, ...]:
         """Return descriptions of where the server keeps erased content that `scrub` cannot remove."""
@@ -211,14 +212,18 @@ class PostgresStore(DatabaseStore):
 
     def sequence(self) -> int:
         """Return the number of the newest journal row; 0 if there is none."""
-        sql = "SELECT sequence FROM reverie.space WHERE id = %s"
         view = self._connections.view
         if view is None:
-            return int(self._connections.call(sql, (self._space,))[0])
+            return self._require_sequence(self._connections.call(_SEQUENCE, (self._space,)))
         if "sequence" not in view.memo:
-            sequence = int(self._connections.rows(sql, (self._space,))[0][0])
+            sequence = self._require_sequence(*self._connections.rows(_SEQUENCE, (self._space,)))
             view.memo.update(self._recollection.recall(sequence), sequence=sequence)
         return int(view.memo["sequence"])
+
+    def _require_sequence(self, row: Row) -> int:
+        if row[0] is None:
+            raise StoreUnavailable(f"{self.shown} has been removed: open it again to make a new one")
+        return int(row[0])
 
     def journal(
         self,

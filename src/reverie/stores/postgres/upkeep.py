@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ _COPIES = (
 )
 
 
-def rewrite_tables(connection: psycopg.Connection, space: int) -> bool:
-    """Write the tables in which a memory is anew, without dead rows and free space.
+def rewrite_tables(connection: psycopg.Connection, places: Iterable[str]) -> bool:
+    """Write tables anew, without dead rows and free space.
 
-    Each is locked meanwhile, for the other memories in it too.
+    Each is locked meanwhile, for all memories in it.
 
     Args:
         connection: A connection in autocommit mode.
-        space: The number of the memory.
+        places: The tables.
 
     Returns:
         False if others had a table in use, or if the role may not rewrite it.
@@ -42,7 +43,7 @@ def rewrite_tables(connection: psycopg.Connection, space: int) -> bool:
 
     connection.add_notice_handler(note)
     try:
-        for place in _list_places(connection, space):
+        for place in places:
             connection.execute(f"VACUUM (FULL, SKIP_LOCKED) {place}")
     finally:
         connection.remove_notice_handler(note)
@@ -59,11 +60,12 @@ def analyze_tables(connection: psycopg.Connection, space: int) -> None:
         connection: A connection in autocommit mode.
         space: The number of the memory.
     """
-    for place in _list_places(connection, space):
+    for place in list_places(connection, space):
         connection.execute(f"ANALYZE (SKIP_LOCKED) {place}")
 
 
-def _list_places(connection: psycopg.Connection, space: int) -> list[str]:
+def list_places(connection: psycopg.Connection, space: int) -> list[str]:
+    """Return the names of the tables and partitions in which a memory is."""
     with connection.pipeline():
         connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
         cursor = connection.execute(_PLACES, {"space": space})
