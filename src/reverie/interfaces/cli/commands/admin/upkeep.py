@@ -54,8 +54,8 @@ def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     up to date, `check` looks for errors in the memory and in what keeps memories apart; it exits with 1 if there are
     any. `remove` erases the memory with everything in it, and lists where the server keeps it for a while.
 
-    With --json: {"store": text, "steps": [text]}, for `check` {"store": text, "sound": true or false, "problems":
-    [{"what", "fix"}]}, for `remove` {"store": text, "pending": [text]}.
+    With --json: {"store": text, "steps": [text]}, for check {"store": text, "sound": true or false, "problems":
+    [{"what", "fix"}]}, for remove {"store": text, "pending": [text]}.
     """
     from reverie.stores.postgres.address import parse_postgres_url
     from reverie.stores.postgres.schema import prepare_database
