@@ -126,7 +126,7 @@ class PostgresCopyTarget(PostgresCopySource):
             )
             connection.execute(CHANGE, values)
         with self._connections.connection() as connection:
-            analyze_tables(connection, self._space)
+            analyze_tables(connection, self._space, again=True)
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""

@@ -175,7 +175,7 @@ class PostingTables:
         """Make the postings of the memory if it has none."""
         if self._connections.call_function("make_postings", False):
             with self._connections.connection() as connection:
-                analyze_tables(connection, self._space)
+                analyze_tables(connection, self._space, again=False)
 
     def rebuild(self) -> None:
         """Make the postings of the memory anew."""

@@ -15,6 +15,11 @@ _PLACES = (
 )
 """A memory is in the partitions of one number. Only its journal is never empty once it has been changed."""
 
+_UNKNOWN = (
+    "SELECT relid::regclass::text FROM pg_stat_user_tables WHERE relid = ANY (%s::text[]::regclass[]) "
+    "AND coalesce(last_analyze, last_autoanalyze) IS NULL"
+)
+
 _COPIES = (
     "SELECT current_setting('archive_mode') <> 'off', (SELECT count(*) FROM pg_stat_replication), "
     "current_setting('log_parameter_max_length') <> '0' AND (current_setting('log_statement') IN ('all', 'mod') "
@@ -50,7 +55,7 @@ def rewrite_tables(connection: psycopg.Connection, places: Iterable[str]) -> boo
     return not skipped
 
 
-def analyze_tables(connection: psycopg.Connection, space: int) -> None:
+def analyze_tables(connection: psycopg.Connection, space: int, *, again: bool) -> None:
     """Make statistics of the tables in which a memory is, after much was written at once.
 
     The server does so by itself within a minute. Until then it would read all things of a kind to find one by its id.
@@ -59,8 +64,12 @@ def analyze_tables(connection: psycopg.Connection, space: int) -> None:
     Args:
         connection: A connection in autocommit mode.
         space: The number of the memory.
+        again: Whether to do so too where there are statistics already.
     """
-    for place in list_places(connection, space):
+    places = list_places(connection, space)
+    if not again:
+        places = [place for (place,) in connection.execute(_UNKNOWN, [places]).fetchall()]
+    for place in places:
         connection.execute(f"ANALYZE (SKIP_LOCKED) {place}")
 
 
