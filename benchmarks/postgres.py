@@ -149,6 +149,7 @@ def compare_searches(server: PostgresServer, searches: int, folder: Path) -> Non
         for memory in memories:
             memory.save_many({"content": text.content} for text in texts.first(_SEARCHED))
             memory.search(texts.question(0))
+        server.execute("agents", "VACUUM ANALYZE")  # as the server does by itself within a minute
         for number in range(searches):
             question = texts.question(number % _SEARCHED)
             for place_of, memory in random.sample(list(enumerate(memories)), len(memories)):

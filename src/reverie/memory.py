@@ -241,7 +241,7 @@ class Memory(ScopedMemory):
             try:
                 if shared.postings is not None:
                     return build(shared, profile=profile_folder, postings=shared.postings)
-                cache = _open_cache(shared.identity, settings or Settings())
+                cache = _open_cache(shared.identity, shared.origin, settings or Settings())
                 return build(shared, profile=profile_folder, cache=cache)
             except BaseException:
                 shared.close()
@@ -455,7 +455,7 @@ def is_database(path: object) -> TypeGuard[str]:
     return isinstance(path, str) and path.startswith(_POSTGRES)
 
 
-def _open_cache(identity: str, settings: Settings) -> IndexCache:
+def _open_cache(name: str, origin: str, settings: Settings) -> IndexCache:
     from reverie.search.index.cache import IndexCache
 
     if settings.index_cache is not None:
@@ -464,7 +464,7 @@ def _open_cache(identity: str, settings: Settings) -> IndexCache:
         import platformdirs
 
         base = Path(platformdirs.user_cache_dir("reverie"), "indexes")
-    return IndexCache(base, identity, limit_mb=settings.index_cache_mb)
+    return IndexCache(base, name, origin=origin, limit_mb=settings.index_cache_mb)
 
 
 def _explain_missing(folder: Path) -> str:

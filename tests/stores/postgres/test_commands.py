@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from reverie import Memory, Settings
+from reverie import Memory, Settings, StoreUnavailable
 from reverie.interfaces.cli.main import cli
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue
@@ -47,7 +48,7 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
     assert empty.exit_code == 3
     assert "there are no tables" in empty.output
     made = json.loads(run(tmp_path, "store", "create", url, "--json").output)
-    assert made["steps"] == ["tables", "work", "postings", "commit", "words"]
+    assert made["steps"] == ["tables", "work", "postings", "commit", "words", "names"]
     assert run(tmp_path, "store", "upgrade", url, "-q").output == ""
     assert json.loads(run(tmp_path, "store", "create", url, "--json").output)["steps"] == []
     assert run(tmp_path, "store", "check", url).output.startswith("Sound: memory 'acme' in postgresql://")
@@ -240,3 +241,40 @@ def test_a_memory_is_copied_into_a_database(url: str, tmp_path: Path) -> None:
     assert "Copied and compared: 1 record, 0 sessions" in copied.output
     assert "Tuesdays" in run(tmp_path, "recall", "deploys", "--store", url).output
     assert run(tmp_path, "copy", str(tmp_path / "here"), url).exit_code == 2
+
+
+def test_a_memory_is_removed_with_everything_in_it(
+    postgres: PostgresServer, url: str, tmp_path: Path
+) -> None:
+    word = uuid.uuid4().hex
+    other = url.replace("acme", "other")
+    for place in (f"{url}&index=tables", f"{other}&index=tables"):
+        run(tmp_path, "remember", f"Deploys happen on {word}", "--store", place)
+        run(tmp_path, "say", f"Of {word}", "--store", place)
+    assert run(tmp_path, "store", "remove", url.replace("&memory=acme", ""), "--yes").exit_code == 2
+    assert run(tmp_path, "store", "remove", url.replace("acme", "nobody"), "--yes").exit_code == 3
+    refused = run(tmp_path, "store", "remove", url)
+    assert (refused.exit_code, "add --yes" in refused.output) == (2, True), refused.output
+    with Memory.open(url, settings=Settings(embedder=None, index_cache=str(tmp_path / "c"))) as memory:
+        removed = run(tmp_path, "store", "remove", url, "--yes", "--json")
+        assert removed.exit_code == 0, removed.output
+        assert any("write-ahead log" in place for place in json.loads(removed.output)["pending"])
+        with pytest.raises(StoreUnavailable, match="has been removed"):
+            memory.save("Too late")
+        with pytest.raises(StoreUnavailable, match="has been removed"):
+            memory.search("deploys")
+    database = parse_postgres_url(url).database.rpartition("/")[2]
+    with psycopg.connect(parse_postgres_url(url.replace(OWNER, "postgres")).connection) as connection:
+        tables = connection.execute(
+            "SELECT attrelid::regclass FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid "
+            "WHERE attname = 'space' AND relkind = 'r' AND relnamespace = 'reverie'::regnamespace"
+        ).fetchall()
+        left = {space for (table,) in tables for (space,) in connection.execute(f"SELECT space FROM {table}")}
+        assert left == {space for (space,) in connection.execute("SELECT id FROM reverie.space")}
+        assert len(left) == 1
+    assert word in run(tmp_path, "recall", "deploys", "--store", other).output
+    assert run(tmp_path, "store", "check", f"{other}&index=tables").exit_code == 0
+    assert run(tmp_path, "store", "remove", other, "--yes").exit_code == 0
+    postgres.execute(database, "CHECKPOINT")
+    files = (path for path in (postgres.data / "base").rglob("*") if path.is_file())
+    assert [path for path in files if word.encode() in path.read_bytes()] == []

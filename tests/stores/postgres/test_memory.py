@@ -16,7 +16,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.contract.replay import replay
 from reverie.stores.postgres import PostgresStore
 from tests.factories import MovableClock
-from tests.stores.postgres.server import PostgresServer
+from tests.stores.postgres.server import OWNER, PostgresServer
 
 SUBJECTS = (
     "deploy",
@@ -177,3 +177,22 @@ def test_a_cache_that_cannot_be_made_leaves_no_connection(
     for _ in range(30):
         with pytest.raises(Exception, match="cache of search indexes"):
             Memory.open(url, settings=Settings(index_cache=str(tmp_path / "file")))
+
+
+def test_a_copy_of_a_database_has_an_index_of_its_own(
+    postgres: PostgresServer, settings: Settings, tmp_path: Path
+) -> None:
+    first, second = (f"d{uuid.uuid4().hex}" for _ in range(2))
+    postgres.execute("postgres", f"CREATE DATABASE {first} OWNER {OWNER}")
+    with Memory.open(postgres.url("acme", database=first), settings=settings) as memory:
+        memory.save("The first one")
+    postgres.execute("postgres", f"CREATE DATABASE {second} TEMPLATE {first} OWNER {OWNER}")
+    for database, word in ((first, "candle"), (second, "lamp"), (first, "")):
+        with Memory.open(postgres.url("acme", database=database), settings=settings) as memory:
+            if word:
+                memory.save_many(f"House {number} has a {word}" for number in range(250))
+            assert bool(memory.search("candle")) == (database == first)
+            assert bool(memory.search("lamp")) == (database == second)
+            assert not memory.admin.doctor().findings
+    for database in (first, second):
+        postgres.execute("postgres", f"DROP DATABASE {database} WITH (FORCE)")

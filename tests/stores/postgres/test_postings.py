@@ -352,3 +352,29 @@ def test_postings_change_with_their_transaction_alone(url: str) -> None:
         store.commit(make_removals(first, second), actor="owner", at=NOW)
         assert read_postings(url) == []
         assert store.check() == []
+
+
+def count_rows_read(store: PostgresStore) -> int:
+    """Return how many rows this process has had read by way of an index so far."""
+    with store._connections.connection() as connection:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        row = connection.execute(
+            "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'reverie'"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def test_a_search_reads_what_it_looks_up_before_the_server_has_statistics(url: str) -> None:
+    with (
+        Memory.open(url + TABLES, settings=Settings(embedder=None)) as memory,
+        closing(PostgresStore(url, analyse=analyze)) as store,
+    ):
+        memory.save_many(f"The number of house {number} is {number * 7}" for number in range(600))
+        for number in range(14):  # the first ones are planned each time
+            memory.search(f"house {number}")
+        memory.save("An owl called")
+        before = count_rows_read(store)
+        assert memory.search("owl", limit=1)[0].content == "An owl called"
+        assert memory.search("4193", limit=1)[0].content == "The number of house 599 is 4193"
+        assert count_rows_read(store) - before < 100

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_removals
-from reverie.stores.postgres import PostgresStore, is_postgres_url, migrations
+from reverie.stores.postgres import PostgresStore, check, is_postgres_url, migrations
 from reverie.stores.postgres.address import parse_postgres_url
 from tests.profiles import examples
 from tests.stores.postgres.proxy import CuttingProxy
@@ -74,6 +74,16 @@ def test_an_address_names_a_database_and_a_memory() -> None:
     assert "s%40fe" not in address.shown
     assert "db.example:6432/agents" in address.shown
     assert parse_postgres_url("postgres:///agents?host=/run/pg").memory == "default"
+
+
+def test_an_address_names_several_servers() -> None:
+    several = "postgresql://bo:s%40fe@one.example:1,two.example:2/agents?target_session_attrs=read-write"
+    address = parse_postgres_url(f"{several}&memory=acme")
+    assert address.connection == several
+    assert address.shown == "memory 'acme' in postgresql://one.example:1,two.example:2/agents"
+    for wrong in ("one,two:port", "one:99999,two"):
+        with pytest.raises(InvalidInput):
+            parse_postgres_url(f"postgresql://{wrong}/agents")
 
 
 @pytest.mark.parametrize(
@@ -298,7 +308,32 @@ def test_check_reports_what_does_not_fit_the_journal(postgres: PostgresServer, n
             "counters of search",
             "journal",
             "record 1",
+            "record 2",
         ]
+
+
+def test_check_reports_what_the_journal_has_and_the_memory_has_not(
+    postgres: PostgresServer, name: str
+) -> None:
+    with closing(open_store(postgres.url(name))) as store:
+        store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
+        store.commit(make_removals(make_record(2)), actor="test", at=NOW)
+        with connect(postgres) as connection, connection.transaction():
+            (space,) = connection.execute("SELECT id FROM reverie.space WHERE name = %s", [name]).fetchone()
+            connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
+            connection.execute("DELETE FROM reverie.thing WHERE space = %s", [space])
+        assert "record 1: it is not what the journal says" in [problem.what for problem in store.check()]
+
+
+def test_check_joins_nothing_before_the_server_has_statistics(
+    postgres: PostgresServer, database: str
+) -> None:
+    with closing(open_store(postgres.url("acme", database=database))) as store:
+        store.commit(make_additions(*map(make_record, range(300))), actor="test", at=NOW)
+        connections = store._connections
+        plan = connections.rows(f"EXPLAIN {check._CHANGED}", {"space": connections.space})
+        assert "journal" in str(plan)
+        assert "Nested Loop" not in str(plan)
 
 
 # -- changes -------------------------------------------------------------------------------------------
@@ -461,3 +496,18 @@ def test_erased_content_is_nowhere_in_the_tables(postgres: PostgresServer, name:
         assert any("write-ahead log" in each for each in remains)
         assert any("backups" in each for each in remains)
         assert store.check() == []
+
+
+@pytest.mark.parametrize("setting", ["log_statement = 'all'", "log_min_duration_statement = '250ms'"])
+def test_a_log_with_statements_is_named_where_erased_content_remains(
+    postgres: PostgresServer, database: str, setting: str
+) -> None:
+    def names_log() -> bool:
+        with closing(open_store(postgres.url("acme", database=database))) as store:
+            return any("the log of the server" in each for each in store.describe_remains())
+
+    assert not names_log()
+    postgres.execute("postgres", f"ALTER DATABASE {database} SET {setting}")
+    assert names_log()
+    postgres.execute("postgres", f"ALTER DATABASE {database} SET log_parameter_max_length = 0")
+    assert not names_log()

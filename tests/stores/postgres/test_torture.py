@@ -139,6 +139,25 @@ def test_a_killed_server_loses_nothing_and_clients_go_on(server: PostgresServer,
     assert_nothing_lost_or_doubled(server.url("acme"), writers.read_acknowledged(), unacknowledged=3)
 
 
+def test_clients_go_on_with_a_standby_that_takes_over(server: PostgresServer, tmp_path: Path) -> None:
+    standby = server.make_standby()
+    url = server.url("acme").replace(str(server.folder), f"{server.folder},{standby.folder}")
+    writers = Writers(f"{url}&target_session_attrs=read-write", tmp_path)
+    try:
+        PostgresStore(server.url("acme"), analyse=analyse).close()
+        for _ in range(3):
+            writers.start()
+        writers.wait_for(30)
+        server.kill()
+        standby.promote()
+        writers.wait_for(30)
+        writers.kill_all()
+        assert_nothing_lost_or_doubled(standby.url("acme"), writers.read_acknowledged(), unacknowledged=3)
+    finally:
+        writers.kill_all()
+        standby.remove()
+
+
 def test_a_follower_that_sleeps_misses_no_number(postgres: PostgresServer) -> None:
     url = postgres.url(uuid.uuid4().hex)
     writers, each = 8, 60

@@ -153,7 +153,10 @@ def make(
     """
     store = unwrap(store)
     if not isinstance(store, SQLiteStore):
-        raise InvalidInput("this memory is in no folder, so there is no database to copy: export it instead")
+        raise InvalidInput(
+            "this memory is in no folder: export it, or if it is in PostgreSQL, back up the database with pg_dump, "
+            "or copy the memory into a folder with `reverie copy`"
+        )
     path = resolve_path(target, name="file")
     report = validate_progress(progress)
     with create_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:

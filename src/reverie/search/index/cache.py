@@ -26,6 +26,8 @@ class IndexCache:
     Args:
         base: The folder of the cache, made for its owner alone when it is missing.
         name: What names the memory among all, such as a UUID that its store made.
+        origin: What tells its database from a copy, and from what it was before a restore. Folders of the memory that
+            are of another origin are removed, unless somebody uses them.
         limit_mb: How many megabytes the folders of the cache may take together; others that nobody uses are
             removed beyond that.
 
@@ -36,12 +38,15 @@ class IndexCache:
         StoreUnavailable: the cache cannot be made or written.
     """
 
-    def __init__(self, base: Path, name: str, *, limit_mb: int) -> None:
-        self.path = base / name
+    def __init__(self, base: Path, name: str, *, origin: str = "", limit_mb: int) -> None:
+        self.path = base / (f"{name}-{origin}" if origin else name)
         with translate_os_errors(f"the cache of search indexes in {str(base)!r} cannot be used"):
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _open_locked(self.path)
             self.path.mkdir(mode=0o700, exist_ok=True)
+            for lock in (base / f"{name}{_LOCK}", *base.glob(f"{name}-*{_LOCK}")):
+                if lock.name != self.path.name + _LOCK:
+                    _remove(lock)
             _evict(base, limit_mb * _MEGABYTE)
 
     def close(self) -> None:
@@ -72,11 +77,17 @@ def _evict(base: Path, limit: int) -> None:
     for lock in sorted(sizes, key=_get_last_use):
         if excess <= 0:
             return
-        with _try_to_own(lock) as is_owned:
-            if is_owned:
-                shutil.rmtree(lock.with_name(lock.name.removesuffix(_LOCK)), ignore_errors=True)
-                lock.unlink(missing_ok=True)
-                excess -= sizes[lock]
+        if _remove(lock):
+            excess -= sizes[lock]
+
+
+def _remove(lock: Path) -> bool:
+    """Remove the folder of a lock and the lock, unless somebody uses the folder; return whether that was done."""
+    with _try_to_own(lock) as is_owned:
+        if is_owned:
+            shutil.rmtree(lock.with_name(lock.name.removesuffix(_LOCK)), ignore_errors=True)
+            lock.unlink(missing_ok=True)
+    return is_owned
 
 
 @contextmanager

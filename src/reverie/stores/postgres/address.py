@@ -62,7 +62,9 @@ def parse_postgres_url(url: str) -> PostgresAddress:
     try:
         parts = urlsplit(url)
         options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        port = parts.port
+        hosts = parts.netloc.rpartition("@")[2]
+        for one in hosts.split(","):
+            urlsplit(f"//{one}").port  # noqa: B018 - it raises if this is no number
     except ValueError:
         raise InvalidInput(
             "the PostgreSQL address cannot be read: write postgresql://user@host:5432/database?memory=name, "
@@ -80,8 +82,8 @@ def parse_postgres_url(url: str) -> PostgresAddress:
     rest = urlencode(
         [(name, value) for name, value in options if name not in ("memory", "index")], quote_via=quote
     )
-    host = next((value for name, value in options if name == "host"), parts.hostname or "")
-    database = f"postgresql://{f'{host}:{port}' if port else host}{parts.path}"
+    host = next((value for name, value in options if name == "host"), hosts)
+    database = f"postgresql://{host}{parts.path}"
     return PostgresAddress(
         connection=urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")),
         memory=memory,

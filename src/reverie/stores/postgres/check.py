@@ -30,10 +30,13 @@ _POSTINGS = (
     "due AS (SELECT d.* FROM reverie.space AS s, reverie.derive_postings(s.id) AS d WHERE s.id = %(space)s "
     "AND s.has_postings) SELECT 1 WHERE EXISTS (TABLE held EXCEPT TABLE due) OR EXISTS (TABLE due EXCEPT TABLE held)"
 )
-_CHANGED = (
-    "SELECT t.subject, t.key FROM reverie.thing AS t JOIN (SELECT DISTINCT ON (key) key, after "
-    "FROM reverie.journal WHERE space = %(space)s ORDER BY key, sequence DESC) AS j ON j.key = t.key "
-    "WHERE t.space = %(space)s AND j.after::text IS DISTINCT FROM t.body::text LIMIT 20"
+_CHANGED = (  # no join: without statistics, as after a copy, one would compare every thing with every change
+    "WITH things AS MATERIALIZED (SELECT subject, key, sha256(convert_to(body::text, 'UTF8')) FROM reverie.thing "
+    "WHERE space = %(space)s), latest AS MATERIALIZED (SELECT subject, key, sha256(convert_to(after::text, 'UTF8')) "
+    "FROM (SELECT DISTINCT ON (key) subject, key, after FROM reverie.journal WHERE space = %(space)s "
+    "ORDER BY key, sequence DESC) AS newest WHERE after IS NOT NULL) SELECT DISTINCT subject, key FROM "
+    "((TABLE things EXCEPT TABLE latest) UNION ALL (TABLE latest EXCEPT TABLE things)) AS differing "
+    "ORDER BY subject, key LIMIT 20"
 )
 _BODIES = (
     "SELECT subject, key, body::text FROM reverie.thing WHERE space = %s AND (subject, key) > (%s, %s) "

@@ -15,6 +15,7 @@ from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters
 from reverie.stores.postgres.schema import refuse_existing
 from reverie.stores.postgres.store import PostgresStore
+from reverie.stores.postgres.upkeep import analyze_tables
 
 if TYPE_CHECKING:
     import psycopg
@@ -124,6 +125,8 @@ class PostgresCopyTarget(PostgresCopySource):
                 {}, cursors=rest.cursors, counts=rest.counters, marks=rest.tombstones, is_erasure=True
             )
             connection.execute(CHANGE, values)
+        with self._connections.connection() as connection:
+            analyze_tables(connection, self._space, again=True)
 
     def publish(self) -> None:
         """Close the store and give the memory its own name."""

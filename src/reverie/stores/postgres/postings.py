@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
+from reverie.stores.postgres.recollection import remember_documents, remember_passages
+from reverie.stores.postgres.upkeep import analyze_tables
 from reverie.stores.postgres.where import (
     MemoryConditions,
     build_paragraph_conditions,
@@ -67,7 +69,7 @@ class PostingTables:
         With a category, only records of it and those below it count.
         """
         where = MemoryConditions(self._space, table="p")
-        where.add("p.field = %s AND p.token = ANY (%s::text[])", _name_field(subject, "words"), list(words))
+        where.add("p.field = %s AND p.token = u.token", _name_field(subject, "words"))
         if scopes is not None:
             where.add_any("p.scope", list(scopes))
         if category is not None:
@@ -75,8 +77,11 @@ class PostingTables:
             where.add(
                 f"EXISTS (SELECT FROM reverie.thing AS it WHERE it.key = p.key AND {within})", *within.values
             )
+        # `OFFSET 0` keeps the inner query as it is: each word is looked up in the index, whatever the statistics are.
         rows = self._connections.rows(
-            f"SELECT p.token, count(*) FROM reverie.posting AS p WHERE {where} GROUP BY p.token", where.values
+            "SELECT u.token, count(*) FROM unnest(%s::text[]) AS u (token) CROSS JOIN LATERAL "
+            f"(SELECT FROM reverie.posting AS p WHERE {where} OFFSET 0) AS held GROUP BY u.token",
+            (list(dict.fromkeys(words)), *where.values),
         )
         return {token: int(count) for token, count in rows}
 
@@ -109,7 +114,7 @@ class PostingTables:
         passages = _BUILDERS[subject](self._space, allowed)
         brevity = "max(p.brevity)" if is_brief else "1"
         view = self._connections.view
-        columns = "it.key" if view is None else f"{PASSAGE}, it.body::text"
+        columns = "it.key" if view is None else f"{PASSAGE}, it.id, it.body::text"
         # `OFFSET 0` keeps the inner queries as they are, whatever the statistics of the tables: each token is
         # looked up in the index, and only passages that may be among the best are looked at.
         rows = self._connections.rows(
@@ -129,10 +134,8 @@ class PostingTables:
             ),
         )
         if view is not None:
-            view.memo.setdefault("passages", {}).update(
-                ((subject, row[0]), Passage._make(row[:-1])) for row in rows
-            )
-            view.memo.setdefault(subject, {}).update((row[0], (row[0], row[-1])) for row in rows)
+            remember_passages(view.memo, subject, (Passage._make(row[:-2]) for row in rows))
+            remember_documents(view.memo, subject, ((row[0], row[-2], row[-1]) for row in rows))
         return [int(row[0]) for row in rows]
 
     def list_similar_words(self, subject: Searchable, word: str, scopes: Collection[str] | None) -> set[str]:
@@ -170,7 +173,9 @@ class PostingTables:
 
     def make(self) -> None:
         """Make the postings of the memory if it has none."""
-        self._connections.call_function("make_postings", False)
+        if self._connections.call_function("make_postings", False):
+            with self._connections.connection() as connection:
+                analyze_tables(connection, self._space, again=False)
 
     def rebuild(self) -> None:
         """Make the postings of the memory anew."""

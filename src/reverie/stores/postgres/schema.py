@@ -10,6 +10,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.stores.postgres.address import PostgresAddress, parse_postgres_url
 from reverie.stores.postgres.driver import load_psycopg, translate_error
 from reverie.stores.postgres.migrations import migrate, read_version, refuse_other_version
+from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
 
 if TYPE_CHECKING:
     import psycopg
@@ -72,8 +73,8 @@ def refuse_other_tables(address: PostgresAddress) -> None:
         refuse_other_version(_require_tables(connection, address), address.shown)
 
 
-def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str]:
-    """Return the number of a memory in its database, and its identity among all.
+def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str]:
+    """Return the number of a memory in its database, its identity among all, and the origin of the database.
 
     Args:
         address: The memory.
@@ -94,11 +95,50 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str]:
                 "INSERT INTO reverie.space (name) VALUES (%s) ON CONFLICT DO NOTHING", [address.memory]
             )
             row = _find_space(connection, address)
+        origin = _read_origin(connection)
     if row is None:
         raise NotFound(
             f"there is no {address.shown}: make it with `reverie store create` and the URL, or with create=True"
         )
-    return row
+    return *row, origin
+
+
+_HOLDING = (
+    "SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'space' "
+    "WHERE c.relnamespace = 'reverie'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition "
+    "AND c.relname <> 'work'"
+)
+
+
+def remove_space(address: PostgresAddress) -> tuple[str, ...]:
+    """Remove a memory with everything in it, for good; who has it open is told so at the next change.
+
+    Returns:
+        Descriptions of where the server keeps its content for a while.
+
+    Raises:
+        NotFound: there is no such memory.
+        StoreUnavailable: the database cannot be reached, or the role lacks a right.
+    """
+    space, _, _ = open_space(address, create=False)
+    with connect_once(address) as connection:
+        places = list_places(connection, space)
+        with connection.transaction():
+            connection.execute(
+                "SELECT set_config('reverie.space', %s, true), set_config('reverie.has_postings', 'false', true), "
+                "set_config('lock_timeout', '10s', true)",
+                [str(space)],
+            )
+            connection.execute("SELECT FROM reverie.space WHERE id = %s FOR UPDATE", [space])
+            for (table,) in connection.execute(_HOLDING).fetchall():
+                connection.execute(f"DELETE FROM reverie.{table} WHERE space = %s", [space])
+            connection.execute("DELETE FROM reverie.space WHERE id = %s", [space])
+        left = (
+            ()
+            if rewrite_tables(connection, places)
+            else ("free space of the tables, which others had in use",)
+        )
+        return (*left, *describe_remains(connection))
 
 
 def refuse_existing(address: PostgresAddress) -> None:
@@ -112,6 +152,23 @@ def _find_space(connection: psycopg.Connection, address: PostgresAddress) -> tup
     find = "SELECT id, identity::text FROM reverie.space WHERE name = %s"
     row: tuple[int, str] | None = connection.execute(find, [address.memory]).fetchone()
     return row
+
+
+def _read_origin(connection: psycopg.Connection) -> str:
+    """Return what tells a database from its copies, and from what it was before a restore or a fail-over.
+
+    That is the server, the database and the table in it, and the timeline, which a restore or a fail-over begins anew.
+    Not every service tells them.
+    """
+    try:
+        row = connection.execute(
+            "SELECT concat_ws('-', system_identifier, d.oid, 'reverie.space'::regclass::oid, "
+            "CASE WHEN NOT pg_is_in_recovery() THEN left(pg_walfile_name(pg_current_wal_lsn()), 8) END) "
+            "FROM pg_control_system(), pg_database AS d WHERE d.datname = current_database()"
+        ).fetchone()
+    except load_psycopg().Error:
+        return ""
+    return str(row[0]) if row is not None else ""
 
 
 def _require_tables(connection: psycopg.Connection, address: PostgresAddress) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import StoreCorrupt
+from reverie.domain.errors import StoreCorrupt, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
@@ -35,8 +35,9 @@ from reverie.stores.postgres.check import find_problems, has_damaged_postings
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
 from reverie.stores.postgres.health import read_status
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
+from reverie.stores.postgres.recollection import Recollection, remember_documents, remember_passages
 from reverie.stores.postgres.schema import open_space
-from reverie.stores.postgres.scrubbing import describe_remains, rewrite_tables
+from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
 from reverie.stores.postgres.where import (
     MemoryConditions,
     build_record_conditions,
@@ -51,6 +52,7 @@ logger = logging.getLogger("reverie")
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
 _BATCH = 500
+_SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
 
 
 class PostgresStore(DatabaseStore):
@@ -65,6 +67,7 @@ class PostgresStore(DatabaseStore):
     Attributes:
         shown: The address without user and password.
         identity: A UUID of the memory, unlike that of any other in any database.
+        origin: What tells the database from its copies, and from what it was before a restore or a fail-over.
         postings: Its postings for search, if the URL has `index=tables`; they are made where there are none.
 
     Raises:
@@ -86,8 +89,9 @@ class PostgresStore(DatabaseStore):
         address = parse_postgres_url(url)
         self.shown = address.shown
         self._analyse = analyse
-        self._space, self.identity = open_space(address, create=create)
+        self._space, self.identity, self.origin = open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
+        self._recollection = Recollection()
         self._tables = PostingTables(self._connections)
         self._renewal = WordRenewal(self._connections, analyse)
         self.postings = self._tables if address.index == "tables" else None
@@ -160,7 +164,7 @@ class PostgresStore(DatabaseStore):
         """
         self._connections.refuse_change()
         with self._connections.connection() as connection:
-            return rewrite_tables(connection, self._space)
+            return rewrite_tables(connection, list_places(connection, self._space))
 
     def describe_remains(self) -> tuple[str, ...]:
         """Return descriptions of where the server keeps erased content that `scrub` cannot remove."""
@@ -196,6 +200,7 @@ class PostgresStore(DatabaseStore):
             first, keys = self._connections.change(CHANGE, values, expected)
         except ChangeRefused as refusal:
             raise build_refusal(edits, more.get("since"), **refusal.detail) from None
+        self._recollection.note_change(first, keys)
         made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
         return build_entries(first, made, at=at, actor=actor, reason=reason)
 
@@ -207,13 +212,18 @@ class PostgresStore(DatabaseStore):
 
     def sequence(self) -> int:
         """Return the number of the newest journal row; 0 if there is none."""
-        sql = "SELECT sequence FROM reverie.space WHERE id = %s"
         view = self._connections.view
         if view is None:
-            return int(self._connections.call(sql, (self._space,))[0])
+            return self._require_sequence(self._connections.call(_SEQUENCE, (self._space,)))
         if "sequence" not in view.memo:
-            view.memo["sequence"] = self._connections.rows(sql, (self._space,))[0][0]
+            sequence = self._require_sequence(*self._connections.rows(_SEQUENCE, (self._space,)))
+            view.memo.update(self._recollection.recall(sequence), sequence=sequence)
         return int(view.memo["sequence"])
+
+    def _require_sequence(self, row: Row) -> int:
+        if row[0] is None:
+            raise StoreUnavailable(f"{self.shown} has been removed: open it again to make a new one")
+        return int(row[0])
 
     def journal(
         self,
@@ -383,7 +393,10 @@ class PostgresStore(DatabaseStore):
         rows = self._connections.rows(
             f"SELECT {PASSAGE} FROM reverie.thing AS it WHERE {where}", where.values
         )
-        return found + list(map(Passage._make, rows))
+        read = list(map(Passage._make, rows))
+        if view is not None:
+            remember_passages(view.memo, subject, read)
+        return found + read
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
@@ -511,12 +524,15 @@ class PostgresStore(DatabaseStore):
     def renew_words(self) -> bool:
         """Renew the words of the next things that an earlier analyzer may have read; return whether there are more."""
         self._connections.refuse_change()
-        return self._renewal.renew_batch()
+        has_more = self._renewal.renew_batch()
+        self._recollection.clear()
+        return has_more
 
     def repair(self) -> None:
         """Make again what follows from the rest: words that the analyzer makes otherwise, and postings that differ."""
         self._connections.refuse_change()
         self._renewal.renew_all()
+        self._recollection.clear()
         if has_damaged_postings(self._connections):
             self._tables.rebuild()
 
@@ -533,16 +549,15 @@ class PostgresStore(DatabaseStore):
         if not wanted:
             self._connections.refuse_closed()
             return []
-        where = self._build_where(subject)
         view = self._connections.view
-        bodies: dict[str | int, tuple[int, str]] = (
-            dict(view.memo.get(subject, {})) if view is not None else {}
-        )
-        names = [name for name in wanted if isinstance(name, str)]
-        keys = [name for name in wanted if not isinstance(name, str) and name not in bodies]
+        bodies: dict[str | int, tuple[int, str]] = {} if view is None else view.memo.setdefault(subject, {})
+        found = {name: bodies[name] for name in wanted if name in bodies}
+        names = [name for name in wanted if isinstance(name, str) and name not in found]
+        keys = [name for name in wanted if not isinstance(name, str) and name not in found]
         if not names and not keys:
             self._connections.refuse_closed()
-            return [_decode_or_raise(subject, *bodies[name]) for name in wanted]
+            return [_decode_or_raise(subject, *found[name]) for name in wanted]
+        where = self._build_where(subject)
         if not names:
             where.add("it.key = ANY (%s::bigint[])", keys)
         elif not keys:
@@ -553,8 +568,10 @@ class PostgresStore(DatabaseStore):
             f"SELECT it.key, it.id, it.body::text FROM reverie.thing AS it WHERE {where}", where.values
         )
         for key, name, body in rows:
-            bodies[key] = bodies[name] = (key, body)
-        return [_decode_or_raise(subject, *bodies[name]) for name in wanted if name in bodies]
+            found[key] = found[name] = (key, body)
+        if view is not None:
+            remember_documents(view.memo, subject, rows)
+        return [_decode_or_raise(subject, *found[name]) for name in wanted if name in found]
 
     def _fetch_values(
         self,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reverie.admin.stats import Stats
     from reverie.memory import Memory
     from reverie.snapshot import Snapshot
+    from reverie.stores.postgres.address import PostgresAddress
     from reverie.stores.protocol import StoreProblem
 
 
@@ -43,17 +44,18 @@ def check(context: CommandContext, /) -> None:
 
 
 @command(json=True)
-@click.argument("action", type=click.Choice(["create", "upgrade", "check"]))
+@click.argument("action", type=click.Choice(["create", "upgrade", "check", "remove"]))
 @click.argument("url", metavar="URL")
-def store(context: CommandContext, /, action: str, url: str) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     """Create, upgrade or check the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
 
     `create` makes the tables and the memory where they are missing, `upgrade` brings the tables of an older Reverie
     up to date, `check` looks for errors in the memory and in what keeps memories apart; it exits with 1 if there are
-    any.
+    any. `remove` erases the memory with everything in it, and lists where the server keeps it for a while.
 
-    With --json: {"store": text, "steps": [text]}, or {"store": text, "sound": true or false, "problems": [{"what",
-    "fix"}]}.
+    With --json: {"store": text, "steps": [text]}, for check {"store": text, "sound": true or false, "problems":
+    [{"what", "fix"}]}, for remove {"store": text, "pending": [text]}.
     """
     from reverie.stores.postgres.address import parse_postgres_url
     from reverie.stores.postgres.schema import prepare_database
@@ -62,10 +64,29 @@ def store(context: CommandContext, /, action: str, url: str) -> None:
     if action == "check":
         _check_database(context, url, address.shown)
         return
+    if action == "remove":
+        _remove_memory(context, address, is_confirmed=yes)
+        return
     shown = address.shown if action == "create" else address.database
     steps = prepare_database(url, create=action == "create")
     text = "\n  ".join([f"Ready: {shown}", *steps])
     context.print_result(text, {"store": shown, "steps": steps})
+
+
+def _remove_memory(context: CommandContext, address: PostgresAddress, *, is_confirmed: bool) -> None:
+    from reverie.stores.postgres.schema import open_space, remove_space
+
+    if address.is_whole_database:
+        raise InvalidInput("the PostgreSQL address names no memory: add `memory=` with its name")
+    open_space(address, create=False)  # before the question
+    if not is_confirmed:
+        context.confirm(
+            f"Remove {address.shown} with everything in it? It cannot be undone.",
+            refused="Nothing was removed.",
+        )
+    pending = remove_space(address)
+    text = "\n  ".join([f"Removed: {address.shown}. The server keeps it for a while in", *pending])
+    context.print_result(text, {"store": address.shown, "pending": pending})
 
 
 def _check_database(context: CommandContext, url: str, shown: str) -> None:
