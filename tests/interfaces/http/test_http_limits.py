@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,20 @@ def _ask_until(served: Served, status: int) -> bool:
         if served.ask("GET", "/livez")[0] == status:
             return True
     return False
+
+
+@pytest.mark.slow
+def test_a_connection_is_kept_between_requests(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path / "memory") as served,
+        closing(HTTPConnection("127.0.0.1", served.port, timeout=20)) as client,
+    ):
+        for pause in (0, 6):
+            time.sleep(pause)
+            client.request("GET", "/livez")  # opened anew only after an answer that says so
+            answer = client.getresponse()
+            assert (answer.status, answer.will_close) == (200, False)
+            answer.read()
 
 
 @pytest.mark.slow

@@ -32,6 +32,10 @@ MOST_CONNECTIONS = 1_000
 HEADERS_S = 20.0
 """Seconds within which the headers of a request must arrive, after which its connection is closed."""
 
+KEEP_ALIVE_S = 75
+"""Seconds for which a connection is kept after an answer. Reverse proxies keep theirs up to 60; a request that they send
+on one that the server is about to close fails."""
+
 _REFUSED_S = 1.0
 
 
@@ -154,6 +158,7 @@ class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     _timer: asyncio.TimerHandle | None = None
     _is_refused = False
+    _has_ended = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin a connection, as one to be refused if there are too many."""
@@ -173,8 +178,15 @@ class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._wait(HEADERS_S)
 
     def eof_received(self) -> bool:
-        """Keep the connection of a client that has sent a whole request, and then ended its side."""
-        return self.cycle is not None and not (self.cycle.more_body or self.cycle.response_started)
+        """Keep the connection of a client that has sent a whole request, and then ended its side, for the answer."""
+        self._has_ended = self.cycle is not None and not (self.cycle.more_body or self.cycle.response_started)
+        return self._has_ended
+
+    def on_response_complete(self) -> None:
+        """Close the connection after the last answer, else wait for the next request."""
+        super().on_response_complete()
+        if self._has_ended:
+            self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request."""
@@ -235,6 +247,7 @@ def create_web_server(app: ASGIApp) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         lifespan="on",
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOPPING_S,
         http=_Protocol,
         ws="none",
