@@ -165,6 +165,8 @@ def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
         old = getattr(value, name)
         if old and (new := _clean(old, name, redactor)) != old:
             changed[name] = new
+    if isinstance(value, Entry) and (data := redactor.value(value.key, value.data)) != value.data:
+        changed["data"] = data
     if not changed:
         return value
     return replace(value, **changed)

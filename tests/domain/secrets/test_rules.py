@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from random import Random
@@ -72,6 +73,74 @@ def test_every_kind_of_a_span_is_listed() -> None:
 def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
     text = "password: hunter2x\nI typed hunter2x twice and hunter2x failed"
     assert "hunter2x" not in REDACTOR.text(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Password:\n{}",
+        "Password:\n\n    {}\n",
+        "Passwort:\r\n{}\r\n",
+        "Password:\n```\n{}\n```",
+        "password: '''\n{}\n'''",
+        'PASSWORD = """{}"""',
+        "password: |\n  {}\n",
+        "password: >-\n  {}\n",
+        "password: !!str {}",
+        "client_secret: !vault |\n  {}",
+        '{{"password":\n   "{}"}}',
+        '{{"text": "Password:\\n{}"}}',
+        "Password (prod): {}",
+        "password - {}",
+        "contraseña — {}",
+        "password → {}",
+        'set_password("{}")',
+        "WIFI:T:WPA;S:Home;P:{};;",
+        "| Password | {} |",
+        "| user | Passwort |\n|---|---|\n| admin | `{}` |\n\nText",
+        "name,url,username,password\nForge,https://forge.example,me,{}\n",
+        "usuario;contraseña\r\nana;{}\r\n",
+        "host\tpassword\na\tx1\nb\t{}",
+    ],
+)
+def test_a_secret_on_another_line_or_in_a_cell_is_found(text: str) -> None:
+    secret = "kT9x-2vQ7zLp"
+    clean = REDACTOR.text(text.format(secret))
+    assert secret not in clean
+    assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Password:\nUsername: bob",
+        "password:\n  min_length: 8\n  required: true",
+        "Forgot your password:\nClick here",
+        "Reset the password:\nsupport@example.com",
+        "# Password:\n\nv1.2 requires Python3.11",
+        "password:\n- at least 12 characters\n- one digit",
+        "Password:\n```python\nimport os2\n```",
+        "if password:\n    doStuff9X()",
+        "password: |\n          $ANSIBLE_VAULT;1.1;AES256",
+        "change password - v2.3.1 notes",
+        "password -> String",
+        "Password (8-20 characters): ",
+        'check_password("old_password")',
+        "| Password | required |",
+        "| field | password |\n|---|---|\n| type | string |",
+        "a, pass, b\nc, d1, e2",
+        "f(\n    self,\n    token,\n    region2,\n)",
+    ],
+)
+def test_what_follows_such_a_word_on_another_line_is_no_secret_by_that(text: str) -> None:
+    assert REDACTOR.text(text) == text
+
+
+@pytest.mark.parametrize(
+    "value", ['kT9x"2vQ7', "kT9x'2vQ7", "kT9x\n", "a\nkT9x2vQ7", "kT9x\\2vQ7", "“kT9x2vQ7”"]
+)
+def test_the_name_in_a_mapping_speaks_of_all_of_its_value(value: str) -> None:
+    assert REDACTOR.redact_mapping({"password": value}) == {"password": "[redacted: password]"}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +272,8 @@ HOSTILE = [
     "api key for a ", "sk-", "sk-a", "xoxb-1-", ".aaaaaa.", "AKIAABCDEFGHIJKLMNOP ", "<password>", "</",
     "value: ", "name: password value: ", " pin ", "my pin ", "mysql -p", "mysql a ", "--password ",
     " -u a:", "sig=", ";", "&a=", "password for a for b ", "\n", "is ", "passwordis", "ghp_",
-    "Passwort für ", "密码", "[redacted: ", "0", "f", "deadbeef-",
+    "Passwort für ", "密码", "[redacted: ", "0", "f", "deadbeef-", "password:\n", "password: |\n", "password: '''",
+    "password(", "password (", "WIFI:a;", "password,a\n", "|password|a1|\n", 'password,"', "password - ",
 ]  # fmt: skip
 
 

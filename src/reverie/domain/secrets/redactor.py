@@ -6,6 +6,7 @@ password can be guessed.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -13,8 +14,8 @@ from types import MappingProxyType
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.regex_safety import has_nested_repeat
-from reverie.domain.secrets import assignment_rules, spoken_rules, structural_rules, vendor_rules
-from reverie.domain.secrets.rule import SecretRule, Span
+from reverie.domain.secrets import assignment_rules, spoken_rules, structural_rules, table_rules, vendor_rules
+from reverie.domain.secrets.rule import SecretRule, Span, fold_case
 
 OWN = "own pattern"
 """The kind of what a person's own pattern finds."""
@@ -34,6 +35,9 @@ _LONGEST_CLEAN = 20_000
 _UNSAFE = LazyRegex(r"[^a-z0-9]+")
 _SHORTEST = 20
 """Every token has so many characters without a space among them. Most texts have few such words."""
+
+_OTHER_QUOTES = str.maketrans("“”„«»「」", "^" * 7)
+"""Quotation marks that would end a quoted value early."""
 
 _SHORTEST_REPEATED = 6
 _MOST_REPEATED = 50
@@ -141,14 +145,14 @@ class Redactor:
     def value(self, name: str, value: str) -> str:
         """Return a text with secrets replaced, where a name such as `password` speaks of the whole of it."""
         clean = self.text(value)
-        if clean != value or "\n" in value or not value:
+        if not self.enabled or not value:
             return clean
-        assignment = f'"{name}": "{value}"'
-        start = len(name) + 5
-        for span in self.find(assignment) if '"' not in value else ():
-            if span.start >= start:
+        before = f'"{name}": "'
+        quoted = json.dumps(value, ensure_ascii=False).translate(_OTHER_QUOTES)
+        for span in self.find(f"{before}{quoted[1:]}"):
+            if span.start == len(before):
                 return f"{_MARK}{span.kind}]"
-        return value
+        return clean
 
     def redact_path(self, path: str) -> str:
         """Return a slash path with each segment that is a secret replaced by `redacted-` and its kind."""
@@ -180,9 +184,7 @@ class Redactor:
         return None
 
     def _find_spans(self, text: str) -> Iterator[Span]:
-        lower = text.lower()
-        if len(lower) != len(text):  # of a few letters the small form is longer: triggers are plain anyway
-            lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+        lower = fold_case(text)
         for own in self._own:
             group: str | int = "value" if "value" in own.groupindex else 0
             for match in own.finditer(text):
@@ -199,6 +201,7 @@ class Redactor:
         yield from structural_rules.find_cards(text, lower)
         yield from spoken_rules.find_recovery_codes(text, lower)
         yield from assignment_rules.find_spans(text, lower)
+        yield from table_rules.find_columns(text, lower)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:
