@@ -394,6 +394,18 @@ def test_somebody_elses_lease_is_respected_until_it_ends(store: SQLiteStore, now
     assert store.entries(LEASE, now=now()) == [], "given back"
 
 
+def test_a_lease_taken_by_a_clock_that_was_wrong_holds_nobody_up(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    talk(store, 60)
+    until = NOW + timedelta(days=400)
+    store.put_entry(
+        Entry(namespace=LEASE, key="other", data="", stored_at=NOW, expires_at=until), capacity=1, now=NOW
+    )
+    assert worker(store, now).run_due().outcomes
+    assert window(store) == 10
+
+
 def test_several_workers_digest_a_window_once(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 60)
     workers = [worker(store, now, digesting()) for _ in range(6)]

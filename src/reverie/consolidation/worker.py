@@ -527,8 +527,8 @@ class Worker:
 
     def _is_paused(self, what: str) -> bool:
         """Whether something failed so recently that it is left alone."""
-        until = self._pauses.get(what)
-        return until is not None and self._clock() < until[0]
+        until, _ = self._pauses.get(what, (None, None))
+        return until is not None and timedelta() < until - self._clock() <= LONGEST_PAUSE
 
     def _record_outcome(self, what: str, outcome: PassOutcome) -> None:
         """Set or clear the pause after a failure."""
@@ -618,7 +618,15 @@ class Worker:
             return self._leases.take_lease(self._owner, LEASE_TIME)
         now = self._clock()
         mine = Entry(namespace=LEASE, key=self._owner, data="", stored_at=now, expires_at=now + LEASE_TIME)
-        return 0 if self._store.put_entry(mine, capacity=1, now=now) else None
+        if self._store.put_entry(mine, capacity=1, now=now):
+            return 0
+        wrong = [
+            entry.key
+            for entry in self._store.entries(LEASE, now=now)
+            if entry.expires_at is not None and entry.expires_at - now > _CLOCK_WAS_WRONG
+        ]
+        self._store.drop_entries(LEASE, wrong)
+        return 0 if wrong and self._store.put_entry(mine, capacity=1, now=now) else None
 
     def _fence(self, token: int) -> AbstractContextManager[None]:
         """Return a block in which the store refuses changes once another process has the lease, if it can."""

@@ -37,11 +37,13 @@ def to_utc(moment: datetime, *, name: str = "time") -> datetime:
     if not isinstance(moment, datetime):
         raise InvalidInput(f"{name} is {quote_value(moment)}: pass a datetime with a time zone")
     if moment.tzinfo is None:
-        raise InvalidInput(f"{name} is {moment!r}, without a time zone: add tzinfo, such as UTC")
+        raise InvalidInput(f"{name} is {moment.isoformat()!r}, without a time zone: add tzinfo, such as UTC")
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise InvalidInput(f"{name} is {moment!r}: in UTC it lies outside the years 1 to 9999") from None
+        raise InvalidInput(
+            f"{name} is {moment.isoformat()!r}: pass a time that lies in the years 1 to 9999 in UTC"
+        ) from None
 
 
 def parse_time(text: str, *, name: str = "time") -> datetime:
