@@ -16,7 +16,7 @@ import pytest
 
 from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.consolidation.windows import DueWindow
-from reverie.consolidation.worker import LEASE, Worker, compute_next_run
+from reverie.consolidation.worker import LEASE, Worker
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
@@ -25,6 +25,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
+from reverie.domain.text.timestamps import compute_next_run
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze

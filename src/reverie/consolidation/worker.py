@@ -32,7 +32,7 @@ from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, Record, validate_choice
-from reverie.domain.text.timestamps import format_time, parse_time
+from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
@@ -640,20 +640,3 @@ class Worker:
                 self._store.drop_entries(LEASE, [self._owner])
         except ReverieError as error:
             _log.warning("the lease could not be given back; it ends by itself: %s", error)
-
-
-def compute_next_run(schedule: str, after: datetime) -> datetime:
-    """Return when a cron schedule such as `0 3 * * *` is due next, in UTC.
-
-    Raises:
-        InvalidInput: it is no cron schedule of five fields.
-    """
-    from cronsim import CronSim, CronSimError  # only here: most memories have no schedule
-
-    try:
-        next_run: datetime = next(CronSim(schedule, after))
-    except (CronSimError, StopIteration):
-        raise InvalidInput(
-            f"dream_schedule is {schedule!r}: write five fields as cron has them, such as '0 3 * * *'"
-        ) from None
-    return next_run

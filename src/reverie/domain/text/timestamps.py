@@ -108,3 +108,20 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
     if not _MICROSECOND.total_seconds() <= seconds <= _LONGEST.total_seconds():
         raise InvalidInput(f"{name} is {quote_value(value)}: it must be longer than 0 and at most 100 years")
     return value if isinstance(value, timedelta) else timedelta(seconds=seconds)
+
+
+def compute_next_run(schedule: str, after: datetime) -> datetime:
+    """Return when a cron schedule such as `0 3 * * *` is due next, in UTC.
+
+    Raises:
+        InvalidInput: it is no cron schedule of five fields.
+    """
+    from cronsim import CronSim, CronSimError  # only here: few settings have a schedule
+
+    try:
+        next_run: datetime = next(CronSim(schedule, after))
+    except (CronSimError, StopIteration):
+        raise InvalidInput(
+            f"dream_schedule is {schedule!r}: write five fields as cron has them, such as '0 3 * * *'"
+        ) from None
+    return next_run
