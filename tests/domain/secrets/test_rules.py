@@ -113,6 +113,47 @@ def test_a_secret_on_another_line_or_in_a_cell_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "Password 1: {}",
+        "Password? It's {}.",
+        "The password, as agreed, is {}",
+        "The password for https://forge.example is {}",
+        "Cambié mi contraseña por {}",
+        "비밀번호는 {} 입니다",
+        "Use {} as the password",
+        "{} is my wifi password now",
+        "ssh anna:{}@host.example",
+        "DATABASE_URL=anna:{}@db.example.com:5432/x",
+        "echo '{}' | docker login -u anna --password-stdin",
+        "echo {} | sudo -S apt update",
+        "7z x -p{} a.7z",
+        "zip -r -P {} a.zip b",
+        "redis-cli -h db -a {} ping",
+        "sqlcmd -U sa -P {}",
+        "openssl enc -aes-256-cbc -k {}",
+        "CREATE USER anna IDENTIFIED BY {};",
+        '<input type="password" name="p" value="{}">',
+        "ConvertTo-SecureString '{}' -AsPlainText",
+    ],
+)
+def test_a_password_is_found_near_the_word_and_in_commands(text: str) -> None:
+    secret = "Tr0ub4dor&3"
+    clean = REDACTOR.text(text.format(secret))
+    assert secret not in clean
+    assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password must have a digit and one of !@#$%",
+        "Our password manager is 50%off today",
+        "See PR#4521 and C++20 about the password",
+        "The password reset for user1@example.com failed",
+        "The password hash is $argon2id$v=19$m=65536",
+        "mailto:bob.smith1@example.com about the password",
+        "echo Hello2World! | tee log",
+        "Species identified by Smith2004",
+        "Ask for the password, then run f(x1)+g!",
         "Password:\nUsername: bob",
         "password:\n  min_length: 8\n  required: true",
         "Forgot your password:\nClick here",

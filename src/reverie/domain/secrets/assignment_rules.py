@@ -181,6 +181,8 @@ def find_spans(text: str, lower: str) -> Iterator[Span]:
         )
         match = compile_pattern(_AFTER, True).match(lower, stop)
         span = _build_span(text, begin, word, match) if match is not None and stop > begin else None
+        if span is None and word in _PASS:
+            span = _find_near(text, begin, stop)
         if span is not None:
             yield span
             end = span.end
@@ -245,6 +247,38 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     judge = _is_password if word in _PASS else _is_key_value
     if judge(value, how, quoted, line):
         return Span(start, end, _classify_kind(word, prefix + core))
+    return None
+
+
+_NEXT_WORDS = LazyRegex(r"(?:[^\s\w](?=\s)|(?=\s)|[은는이가](?=\s))[^\n]{1,40}")
+_WORD_BEFORE = LazyRegex(r"(?<!\S)(\S{6,80})[ \t](?:is|as|ist|als|es|como|est|comme)[ \t][^\n.]{0,30}\Z")
+_TOKEN = LazyRegex(r"(?<!\S)\S{6,80}(?!\S)")
+_UNMISTAKABLE = LazyRegex(
+    r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?=[^!@#$%^&*+?~]*[!@#$%^&*+?~])"
+    r"(?![A-Za-z]+[#@%+]\d+\Z|\d+%|[\w.+-]+@[\w-]+(?:\.|\Z)|[$@%&*])[^\s\"'`()<>{}\[\]=,;:|\\/“”„«»]{6,64}"
+)
+
+
+def _find_near(text: str, begin: int, stop: int) -> Span | None:
+    """Return what stands near the word for a password and can be nothing else: letters, digits and marks in one."""
+    before = _PREFIX.re.search(text, max(0, begin - 40), begin)
+    prefix = before.group() if before is not None else ""
+    if not _is_key(prefix, text[begin:stop].lower(), ""):
+        return None
+    after = _NEXT_WORDS.re.match(text, stop)
+    places = []
+    if after is not None:
+        line = text[stop : after.end() + 80].partition("\n")[0]
+        tokens = _TOKEN.re.finditer(line)
+        places = [
+            (stop + token.start(), stop + token.end()) for token in tokens if token.start() <= len(after[0])
+        ]
+    if (named := _WORD_BEFORE.re.search(text, max(0, begin - 120), begin)) is not None:
+        places.append(named.span(1))
+    for start, end in places:
+        value = text[start:end].rstrip(".,;:)?")
+        if _UNMISTAKABLE.re.fullmatch(value) and not checksums.is_placeholder(value):
+            return Span(start, start + len(value), "password")
     return None
 
 
