@@ -95,7 +95,9 @@ def prepare(
     except (sqlite3.Error, UnicodeError) as error:
         raise translate_error(error, path) from error
     except OSError as error:
-        raise StoreUnavailable(f"{str(path)!r} cannot be opened: {error.strerror or error}") from error
+        raise StoreUnavailable(
+            f"{str(path)!r} cannot be opened ({error.strerror or error}): choose another folder"
+        ) from error
 
 
 def build_uri(path: Path, options: str) -> str:
