@@ -207,9 +207,9 @@ def other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 def _redact_document(document: str, redactor: Redactor) -> str:
     """Return the document with secrets replaced in its texts, each examined together with its key."""
-    if redactor.text(document) == document:
+    if redactor.json_text(document) == document:
         return document
-    document = _to_json(_redact_value(json.loads(document), redactor))
+    document = _to_json(redactor.json_value(json.loads(document)))
     document = redactor.text(document)
     try:
         replaced = json.loads(document)
@@ -227,14 +227,6 @@ def _split_document(document: str, redactor: Redactor) -> list[str]:
         if all(redactor.text(part) == part for part in parts):
             return parts
     raise InvalidInput("a value holds what looks like a secret: leave it out, or put it in parts")
-
-
-def _redact_value(value: Any, redactor: Redactor, key: str = "") -> Any:
-    if isinstance(value, dict):
-        return {redactor.text(name): _redact_value(inner, redactor, name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_redact_value(inner, redactor, key) for inner in value]
-    return redactor.value(key, value) if isinstance(value, str) else value
 
 
 def encode_document(value: object) -> str:

@@ -245,7 +245,7 @@ def _clean(value: Any, name: str, redactor: Redactor) -> Any:
 
 def _clean_call(call: ToolCall, redactor: Redactor) -> ToolCall:
     clean = ToolCall(
-        id=redactor.text(call.id), name=redactor.text(call.name), arguments=redactor.text(call.arguments)
+        id=redactor.text(call.id), name=redactor.text(call.name), arguments=redactor.json_text(call.arguments)
     )
     return call if clean == call else clean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -90,6 +91,7 @@ def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
         "client_secret: !vault |\n  {}",
         '{{"password":\n   "{}"}}',
         '{{"text": "Password:\\n{}"}}',
+        '{{"text": "Password:\\n{}\\n", "a": 1}}',
         "Password (prod): {}",
         "password - {}",
         "contraseña — {}",
@@ -198,6 +200,27 @@ def test_the_name_in_a_mapping_speaks_of_its_value(name: str, value: str, kept: 
     clean = REDACTOR.redact_mapping({name: value, "other": "x"})
     assert (clean[name] == value) == kept
     assert clean["other"] == "x"
+
+
+def test_the_names_in_a_json_text_speak_of_all_of_their_values() -> None:
+    given = {
+        "password": ['kT9x"2vQ7', "kT9x 2vQ7!8"],
+        "env": [{"name": "DB_PASSWORD", "value": "kT9x\n2vQ7"}, {"key": "COLOR", "value": "blue"}],
+        "text": "Password:\nkT9x-2vQ7zLp\n",
+        "count": 12,
+    }
+    clean = REDACTOR.json_text(json.dumps(given))
+    assert json.loads(clean) == {
+        "password": ["[redacted: password]"] * 2,
+        "env": [{"name": "DB_PASSWORD", "value": "[redacted: password]"}, {"key": "COLOR", "value": "blue"}],
+        "text": "Password:\n[redacted: password]\n",
+        "count": 12,
+    }
+    assert REDACTOR.json_text(clean) == clean
+    harmless = '{"a":  [1e5, "blue"] }'
+    assert REDACTOR.json_text(harmless) is harmless
+    assert REDACTOR.json_text("[" * 100_000) == "[" * 100_000
+    assert REDACTOR.json_text("password: hunter2x") == "password: [redacted: password]"
 
 
 def test_a_category_keeps_its_form() -> None:

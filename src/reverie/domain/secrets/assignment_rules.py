@@ -317,7 +317,10 @@ class _Line:
     @property
     def ends_here(self) -> bool:
         """Whether the sentence ends after the value."""
-        return re.match(r"[\"'”»]?\s*(?:[.!?,;)\]}。]|$|and\b|und\b|y\b|et\b|-\s)", self.after) is not None
+        return (
+            re.match(r"[\"'”»]?(?:\s|\\[nrt])*(?:[.!?,;)\]}。\"]|$|and\b|und\b|y\b|et\b|-\s)", self.after)
+            is not None
+        )
 
 
 def _is_key(prefix: str, core: str, tail: str) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.regex_safety import has_nested_repeat
@@ -153,6 +154,29 @@ class Redactor:
             if span.start == len(before):
                 return f"{_MARK}{span.kind}]"
         return clean
+
+    def json_value(self, value: Any, name: str = "") -> Any:
+        """Return a JSON value with secrets replaced; the name of each text speaks of it, as in `value`."""
+        if isinstance(value, dict):
+            named = next(
+                (each for key in ("name", "key") if isinstance(each := value.get(key), str)), "value"
+            )
+            return {
+                self.text(key): self.json_value(inner, named if key == "value" else key)
+                for key, inner in value.items()
+            }
+        if isinstance(value, list):
+            return [self.json_value(inner, name) for inner in value]
+        return self.value(name, value) if isinstance(value, str) else value
+
+    def json_text(self, text: str) -> str:
+        """Return a JSON document, or any other text, with secrets replaced."""
+        try:
+            given = json.loads(text)
+            clean = self.json_value(given)
+        except (ValueError, RecursionError):
+            return self.text(text)
+        return self.text(text if clean == given else json.dumps(clean, ensure_ascii=False))
 
     def redact_path(self, path: str) -> str:
         """Return a slash path with each segment that is a secret replaced by `redacted-` and its kind."""
