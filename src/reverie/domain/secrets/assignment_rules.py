@@ -34,6 +34,9 @@ _KEYS = (
     "令牌",
     "トークン",
 )
+TRIGGERS = (*_PASS, *_KEYS)
+"""Words that name a secret, each in small letters."""
+
 _REST = {
     "pass": r"pass(?:wort|[ _-]?(?:word|wd|phrase|code))?",
     "contrase": r"contrase(?:ñ|n)a",
@@ -203,7 +206,7 @@ _TELLING = LazyRegex(r"[0-9=:'\"`：＝]")
 
 def find_trigger_words(lower: str) -> Iterator[tuple[int, str]]:
     """Yield the positions of words that name a secret."""
-    for word in (*_PASS, *_KEYS):
+    for word in TRIGGERS:
         place = lower.find(word)
         while place >= 0:
             yield place, word

@@ -40,6 +40,9 @@ _SHORTEST = 20
 _OTHER_QUOTES = str.maketrans("“”„«»「」", "^" * 7)
 """Quotation marks that would end a quoted value early."""
 
+_LONGEST_NAMED = 6_000
+"""Characters of a value of which the name before it can speak."""
+
 _SHORTEST_REPEATED = 6
 _MOST_REPEATED = 50
 
@@ -68,6 +71,18 @@ _BY_FORM = tuple((trigger, rule) for rule in vendor_rules.RULES for trigger in r
 _BY_FRAME = tuple(
     (trigger, rule) for rule in (*structural_rules.RULES, *spoken_rules.RULES) for trigger in rule.triggers
 )
+
+
+_NAME_TRIGGERS = (
+    *assignment_rules.TRIGGERS, "cookie", "auth", "pin", "cvv", "cvc", "code", "ssn", "recover", "backup", "pw", "cred",
+)  # fmt: skip
+"""Of which the name of a secret has one."""
+
+
+@lru_cache(maxsize=4_096)
+def _has_trigger(name: str) -> bool:
+    lower = name.lower()
+    return any(trigger in lower for trigger in _NAME_TRIGGERS)
 
 
 def has_redaction(given: str, stored: str) -> bool:
@@ -144,9 +159,12 @@ class Redactor:
         return given if redacted == dict(given) else MappingProxyType(redacted)
 
     def value(self, name: str, value: str) -> str:
-        """Return a text with secrets replaced, where a name such as `password` speaks of the whole of it."""
-        clean = self.text(value)
-        if not self.enabled or not value:
+        """Return a text with secrets replaced, where a name such as `password` speaks of the whole of it.
+
+        Of a text that is a JSON document, each text in it is examined by itself.
+        """
+        clean = self.json_text(value) if value[:1] in ("{", "[") else self.text(value)
+        if not (self.enabled and 0 < len(value) <= _LONGEST_NAMED and (self._own or _has_trigger(name))):
             return clean
         before = f'"{name}": "'
         quoted = json.dumps(value, ensure_ascii=False).translate(_OTHER_QUOTES)
@@ -162,7 +180,9 @@ class Redactor:
                 (each for key in ("name", "key") if isinstance(each := value.get(key), str)), "value"
             )
             return {
-                self.text(key): self.json_value(inner, named if key == "value" else key)
+                self.text(key) if isinstance(key, str) else key: self.json_value(
+                    inner, named if key == "value" else str(key)
+                )
                 for key, inner in value.items()
             }
         if isinstance(value, list):
@@ -171,6 +191,8 @@ class Redactor:
 
     def json_text(self, text: str) -> str:
         """Return a JSON document, or any other text, with secrets replaced."""
+        if not (self.enabled and (self._own or any(map(text.lower().__contains__, _NAME_TRIGGERS)))):
+            return self.text(text)
         try:
             given = json.loads(text)
             clean = self.json_value(given)
