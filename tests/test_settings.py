@@ -205,6 +205,18 @@ def test_what_is_wrong_in_a_file_is_named_with_its_place_and_a_remedy(written, g
         Settings.load(written(given))
 
 
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a file that never ends")
+def test_a_file_that_is_too_long_for_settings_is_refused():
+    with pytest.raises(InvalidInput, match="has over 1,000,000 characters"):
+        Settings.load("/dev/zero")
+
+
+@pytest.mark.parametrize("schedule", ["at three", "x y", "0 3 * *", "0 0 30 2 *"])
+def test_a_schedule_that_cron_does_not_know_is_refused_at_once(schedule):
+    with pytest.raises(InvalidInput, match=r"dream_schedule is .*: write five fields"):
+        Settings(dream_schedule=schedule)
+
+
 def test_what_is_wrong_in_the_environment_is_named_as_it_stands_there():
     with pytest.raises(InvalidInput, match=r"^REVERIE_RECALL_LIMITS in the environment .* 'recall_limit'\?$"):
         Settings.load(environ={"REVERIE_RECALL_LIMITS": "3"})

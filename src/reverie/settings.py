@@ -11,14 +11,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
 from reverie.domain.secrets.redactor import MOST_PATTERNS, Redactor, build_redactor, explain_unsafe_pattern
-from reverie.domain.text.timestamps import parse_duration
+from reverie.domain.text.timestamps import compute_next_run, parse_duration
 
 ENVIRONMENT_PREFIX = "REVERIE_"
 _IN_ENVIRONMENT = "in the environment"
@@ -267,6 +267,8 @@ class Settings:
             _ = self.zone
         except (ValueError, KeyError, OSError) as error:  # what zoneinfo raises for a name that is none
             raise InvalidInput(f"time_zone is {self.time_zone!r}: name it as Europe/Berlin is") from error
+        if self.dream_schedule is not None:
+            compute_next_run(self.dream_schedule, datetime.now(UTC))
         if self.soft_tokens > self.hard_tokens:
             raise InvalidInput(
                 f"soft_tokens is {self.soft_tokens} and hard_tokens is {self.hard_tokens}: "
@@ -497,16 +499,24 @@ def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+_LONGEST_FILE = 1_000_000
+
+
 def _read(path: str | Path) -> Mapping[str, Any]:
     try:
         file = Path(path)
-        text = file.read_text(encoding="utf-8")
+        with file.open(encoding="utf-8") as opened:
+            text = opened.read(_LONGEST_FILE + 1)
     except FileNotFoundError:
         raise NotFound(f"no settings file at {str(file)!r}: write one or leave it out") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"the settings file {str(file)!r} cannot be read: {error}") from None
     except (TypeError, ValueError):
         raise InvalidInput(f"file is {quote_value(path)}: pass the name of a settings file") from None
+    if len(text) > _LONGEST_FILE:
+        raise InvalidInput(
+            f"the settings file {str(file)!r} has over {_LONGEST_FILE:,} characters: name another"
+        )
     suffix = file.suffix.lower()
     try:
         if suffix == ".json":

@@ -16,7 +16,7 @@ import pytest
 
 from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.consolidation.windows import DueWindow
-from reverie.consolidation.worker import LEASE, Worker, compute_next_run
+from reverie.consolidation.worker import LEASE, Worker
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
@@ -25,6 +25,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
+from reverie.domain.text.timestamps import compute_next_run
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze
@@ -392,6 +393,18 @@ def test_somebody_elses_lease_is_respected_until_it_ends(store: SQLiteStore, now
     now.now += timedelta(minutes=10, seconds=1)
     assert one.run_due().outcomes
     assert store.entries(LEASE, now=now()) == [], "given back"
+
+
+def test_a_lease_taken_by_a_clock_that_was_wrong_holds_nobody_up(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    talk(store, 60)
+    until = NOW + timedelta(days=400)
+    store.put_entry(
+        Entry(namespace=LEASE, key="other", data="", stored_at=NOW, expires_at=until), capacity=1, now=NOW
+    )
+    assert worker(store, now).run_due().outcomes
+    assert window(store) == 10
 
 
 def test_several_workers_digest_a_window_once(store: SQLiteStore, now: MovableClock) -> None:

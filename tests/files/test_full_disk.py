@@ -47,3 +47,14 @@ def test_a_memory_on_a_full_disk_says_so_and_is_there_when_there_is_room(disk: P
     filler.unlink()
     with Memory.open(disk / "memory", embedder="none") as memory:
         assert [record.content for record in memory.list()] == ["Ana lives in Porto"]
+
+
+def test_a_backup_onto_a_full_disk_names_the_backup(disk: Path, tmp_path: Path) -> None:
+    (disk / "filler").write_bytes(b"x" * 2_000_000)
+    with Memory.open(tmp_path / "memory", embedder="none") as memory:
+        memory.save("Ana lives in Porto")
+        target = disk / "ana.backup"
+        with pytest.raises(StoreUnavailable, match=r"ana\.backup' cannot be written .*: make room"):
+            memory.admin.backup(target)
+        memory.save("Bo lives in Rome")
+    assert [file.name for file in disk.iterdir()] == ["filler"]

@@ -168,7 +168,7 @@ def test_whether_the_server_is_there_can_be_asked(graph: Graph, rag: LightRAG) -
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"url": "localhost:9621"}, "name a server"),
+        ({"url": "localhost:9621"}, "pass an address"),
         ({"mode": "clever"}, "use one of local"),
         ({"timeout_s": 0}, "over 0"),
         ({"top_k": 0}, "from 1"),

@@ -224,6 +224,30 @@ def test_nothing_of_a_secret_is_in_an_item(tmp_path: Path) -> None:
     assert all(key.encode() not in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
+def test_a_secret_within_json_within_an_item_is_in_none(tmp_path: Path) -> None:
+    secrets = ("Tr0ub4dor&3x9", 'kT9x"2vQ7zLpQ', "zz 91 Qq!7x")
+    arguments = {"password": secrets[1], "env": [{"name": "DB_PASSWORD", "value": secrets[2]}]}
+    filler = {"type": "input_text", "text": "x" * 999_900}
+    with Memory.open(tmp_path / "memory") as memory:
+        session = ReverieSession("cli:1", memory)
+        call = {"type": "function_call", "call_id": "a", "name": "login", "arguments": json.dumps(arguments)}
+        answer = {
+            "type": "function_call_output",
+            "call_id": "a",
+            "output": json.dumps({"password": secrets[1]}),
+        }
+        told = {"type": "input_text", "text": f"Password:\n{secrets[0]}\n"}
+        run(session.add_items([{"role": "user", "content": [filler, told]}, call, answer]))
+        assert [item.get("type", item.get("role")) for item in run(session.get_items())] == [
+            "user",
+            "function_call",
+            "function_call_output",
+        ]
+    for file in tmp_path.rglob("*"):
+        data = file.read_bytes() if file.is_file() else b""
+        assert not any(part in data for part in (b"Tr0ub4", b"dor&3x9", b"2vQ7zLpQ", b"91 Qq!7x")), file
+
+
 def test_what_is_forgotten_is_in_no_item(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "memory") as memory:
         session = ReverieSession("cli:1", memory)

@@ -315,3 +315,9 @@ def test_the_client_needs_no_package_of_the_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("url", ["http://x:99999", "http://x:y", "http://[::1", "http://a b", "::::", ""])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="pass an address such as"):
+        RemoteMemory(url)

@@ -14,6 +14,7 @@ from reverie import InvalidInput, ModelRefused, ModelUnavailable
 from reverie.domain.conversation import ToolCall
 from reverie.llm import Model, model_from_function, model_from_name
 from reverie.llm.anthropic import AnthropicModel
+from reverie.llm.embedding import embedder_from_name
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.llm.openai import OllamaModel, OpenAIModel
 from reverie.llm.pricing import Price
@@ -263,6 +264,35 @@ def test_a_model_is_found_by_its_name_and_the_customary_variables() -> None:
 def test_a_name_that_is_none_says_how_it_should_be(name: object) -> None:
     with pytest.raises(InvalidInput, match=r"openai"):
         model_from_name(name)  # type: ignore[arg-type]
+
+
+WRONG_ADDRESSES = ["::::", "http://[::1", "ftp://x", "http://", "http://x:99999", "http://x:y", "http://a b"]
+
+
+@pytest.mark.parametrize("url", WRONG_ADDRESSES)
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [("openai:x", "OPENAI_BASE_URL"), ("anthropic:x", "ANTHROPIC_BASE_URL"), ("ollama:x", "OLLAMA_HOST")],
+)
+def test_an_address_that_is_none_is_named(name: str, variable: str, url: str) -> None:
+    environ = {variable: url, "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+    with pytest.raises(InvalidInput, match=f"{variable} is .*: pass an address such as"):
+        model_from_name(name, environ=environ)
+    if name != "anthropic:x":
+        with pytest.raises(InvalidInput, match=variable):
+            embedder_from_name(name, environ=environ)
+    with pytest.raises(InvalidInput, match="base_url"):
+        OpenAIModel("x", base_url=url)
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")]
+)
+def test_a_key_that_no_header_can_hold_is_named_and_not_quoted(name: str, variable: str) -> None:
+    with pytest.raises(ModelRefused, match=variable) as refused:
+        model_from_name(name, environ={variable: "kT9x\nzz91"})
+    assert "kT9x" not in str(refused.value)
+    model_from_name(name, environ={variable: " kT9x\n"})
 
 
 @pytest.mark.parametrize(

@@ -232,3 +232,13 @@ def test_places_are_checked(shelf: KeyValueStore) -> None:
         shelf.put(ALICE, 5, {})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="limit"):
         shelf.search(limit=-1)
+
+
+@pytest.mark.parametrize("secret", ['kT9x"2vQ7', "kT9x'2vQ7", "kT9x 2vQ7 zLp!9", "kT9x\n2vQ7"])
+def test_nothing_of_a_value_stays_whose_key_names_a_secret(
+    memory: Memory, shelf: KeyValueStore, secret: str
+) -> None:
+    shelf.put(ALICE, "k", {"db": {"password": secret}})
+    record = record_of(memory, shelf)
+    assert record.content == "db.password: [redacted: password]"
+    assert "2vQ7" not in str(dict(record.metadata))

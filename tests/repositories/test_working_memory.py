@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reverie import Memory
 from reverie.domain.entry import AGENT, build_session_namespace
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
 from reverie.repositories.working_memory import WorkingMemory, lies_under
@@ -302,3 +303,12 @@ def test_the_remaining_time_survives_a_restart(tmp_path, watch):
     entry = WorkingMemory(store, "session/s", settings=Settings(), clock=watch).entry("a")
     assert entry.get_remaining_time(watch.now) == timedelta(minutes=1)
     store.close()
+
+
+def test_a_key_that_names_a_secret_speaks_of_its_value(tmp_path):
+    with Memory.open(tmp_path / "m") as memory:
+        for working in (memory.scratchpad, memory.session("cli:1").working):
+            for data in ("kT9x-2vQ7zLp", 'kT9x"2vQ7', "kT9x-2vQ7\n"):
+                assert working.set("deploy/db_password", data).data == "[redacted: password]"
+                assert working.get("deploy/db_password") == "[redacted: password]"
+            assert working.set("password-rules", "At least 12 characters").data == "At least 12 characters"

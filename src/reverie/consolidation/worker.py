@@ -32,7 +32,7 @@ from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, Record, validate_choice
-from reverie.domain.text.timestamps import format_time, parse_time
+from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
@@ -527,8 +527,8 @@ class Worker:
 
     def _is_paused(self, what: str) -> bool:
         """Whether something failed so recently that it is left alone."""
-        until = self._pauses.get(what)
-        return until is not None and self._clock() < until[0]
+        until, _ = self._pauses.get(what, (None, None))
+        return until is not None and timedelta() < until - self._clock() <= LONGEST_PAUSE
 
     def _record_outcome(self, what: str, outcome: PassOutcome) -> None:
         """Set or clear the pause after a failure."""
@@ -618,7 +618,15 @@ class Worker:
             return self._leases.take_lease(self._owner, LEASE_TIME)
         now = self._clock()
         mine = Entry(namespace=LEASE, key=self._owner, data="", stored_at=now, expires_at=now + LEASE_TIME)
-        return 0 if self._store.put_entry(mine, capacity=1, now=now) else None
+        if self._store.put_entry(mine, capacity=1, now=now):
+            return 0
+        wrong = [
+            entry.key
+            for entry in self._store.entries(LEASE, now=now)
+            if entry.expires_at is not None and entry.expires_at - now > _CLOCK_WAS_WRONG
+        ]
+        self._store.drop_entries(LEASE, wrong)
+        return 0 if wrong and self._store.put_entry(mine, capacity=1, now=now) else None
 
     def _fence(self, token: int) -> AbstractContextManager[None]:
         """Return a block in which the store refuses changes once another process has the lease, if it can."""
@@ -632,20 +640,3 @@ class Worker:
                 self._store.drop_entries(LEASE, [self._owner])
         except ReverieError as error:
             _log.warning("the lease could not be given back; it ends by itself: %s", error)
-
-
-def compute_next_run(schedule: str, after: datetime) -> datetime:
-    """Return when a cron schedule such as `0 3 * * *` is due next, in UTC.
-
-    Raises:
-        InvalidInput: it is no cron schedule of five fields.
-    """
-    from cronsim import CronSim, CronSimError  # only here: most memories have no schedule
-
-    try:
-        next_run: datetime = next(CronSim(schedule, after))
-    except (CronSimError, StopIteration):
-        raise InvalidInput(
-            f"dream_schedule is {schedule!r}: write five fields as cron has them, such as '0 3 * * *'"
-        ) from None
-    return next_run

@@ -35,12 +35,12 @@ JSON = click.option("--json", "out", metavar="OUT", help="Also write all figures
 
 
 def run_and_exit(measure: Callable[[], int]) -> NoReturn:
-    """Measure, and end the process with the exit code of the measurement."""
+    """Measure, and end the command with the exit code of the measurement."""
     try:
         code = measure()
     except ReverieError as error:
         raise click.ClickException(str(error)) from error
-    sys.exit(code)
+    click.get_current_context().exit(code)
 
 
 def find_measurement(name: str) -> click.Command:

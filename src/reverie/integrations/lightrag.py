@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, MissingExtra
+from reverie.domain.text.validation import validate_address
 
 try:
     import httpx
@@ -94,8 +95,7 @@ class LightRAG:
         Raises:
             InvalidInput: an argument is not of its form.
         """
-        if not url.startswith(("http://", "https://")):
-            raise InvalidInput(f"url is {url!r}: name a server such as http://localhost:9621")
+        validate_address(url, name="url", example="http://localhost:9621")
         if mode not in MODES:
             raise InvalidInput(f"mode is {mode!r}: use one of {', '.join(MODES)}")
         if not timeout_s > 0 or not index_timeout_s > 0:

@@ -110,7 +110,8 @@ class MessageItems:
             TypeError: one of them is no JSON value; nothing was added.
             InvalidInput: the session is terminated.
         """
-        drafts = list(self._draft_turns(items))
+        redactor = self._session._redactor  # before an item is cut into parts, or a secret in two
+        drafts = list(self._draft_turns([redactor.json_value(item) for item in items]))
         if not drafts:
             return []
         with self._session._lock:

@@ -12,6 +12,8 @@ import anthropic
 
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
+from reverie.domain.text.validation import validate_address
+from reverie.llm.environment import read_address, read_key
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
 from reverie.llm.provider import ProviderModel
@@ -53,6 +55,8 @@ class AnthropicModel(ProviderModel):
     ) -> None:
         super().__init__(f"anthropic:{model}", anthropic, ("schema", "words"), price=price, patience=patience)
         self._model = model
+        if base_url is not None:
+            validate_address(base_url, name="base_url")
         self._client = anthropic.Anthropic(api_key=api_key, base_url=base_url, max_retries=0)
         self._takes_temperature = True
 
@@ -63,10 +67,10 @@ class AnthropicModel(ProviderModel):
         Raises:
             ModelRefused: there is no key.
         """
-        key = environ.get("ANTHROPIC_API_KEY")
+        key = read_key(environ, "ANTHROPIC_API_KEY")
         if not key:
             raise ModelRefused(f"anthropic:{model} needs ANTHROPIC_API_KEY")
-        return cls(model, api_key=key, base_url=environ.get("ANTHROPIC_BASE_URL") or None)
+        return cls(model, api_key=key, base_url=read_address(environ, "ANTHROPIC_BASE_URL"))
 
     def _request(
         self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay

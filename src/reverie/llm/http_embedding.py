@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
+from reverie.domain.text.validation import validate_address
+from reverie.llm.environment import read_address, read_key, read_ollama_address
 from reverie.llm.retry import TRANSIENT
 
 _QUERY_TIMEOUT_S = 5.0
@@ -41,7 +43,7 @@ class OpenAIEmbedder:
         provider: str = "openai",
     ) -> None:
         self._model = model
-        self._url = f"{base_url.rstrip('/')}/embeddings"
+        self._url = f"{validate_address(base_url, name='base_url').rstrip('/')}/embeddings"
         self._key = api_key
         self._prefixes = query_prefix, passage_prefix
         self.dimension = dimension
@@ -54,12 +56,12 @@ class OpenAIEmbedder:
         Raises:
             ModelRefused: neither is set, so there is no server that would answer.
         """
-        key, url = environ.get("OPENAI_API_KEY"), environ.get("OPENAI_BASE_URL")
+        key, url = read_key(environ, "OPENAI_API_KEY"), read_address(environ, "OPENAI_BASE_URL")
         if not key and not url:
             raise ModelRefused(
                 f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
             )
-        return cls(model, base_url=url or "https://api.openai.com/v1", api_key=key or None)
+        return cls(model, base_url=url or "https://api.openai.com/v1", api_key=key)
 
     @property
     def fingerprint(self) -> str:
@@ -108,6 +110,4 @@ class OllamaEmbedder(OpenAIEmbedder):
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> OllamaEmbedder:
         """Return the embedder at `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set."""
-        host = environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
-        address = host if "://" in host else f"http://{host}"
-        return cls(model, base_url=f"{address.rstrip('/')}/v1", provider="ollama")
+        return cls(model, base_url=read_ollama_address(environ), provider="ollama")

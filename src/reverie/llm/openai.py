@@ -10,6 +10,8 @@ import openai
 
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
+from reverie.domain.text.validation import validate_address
+from reverie.llm.environment import read_address, read_key, read_ollama_address
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
 from reverie.llm.provider import ProviderModel
@@ -53,6 +55,8 @@ class OpenAIModel(ProviderModel):
             f"{provider}:{model}", openai, ("schema", "json", "words"), price=price, patience=patience
         )
         self._model = model
+        if base_url is not None:
+            validate_address(base_url, name="base_url")
         self._client = openai.OpenAI(api_key=api_key or _NO_KEY, base_url=base_url, max_retries=0)
         self._left_out: frozenset[str] = frozenset()
 
@@ -63,12 +67,12 @@ class OpenAIModel(ProviderModel):
         Raises:
             ModelRefused: neither is set, so there is no server that would answer.
         """
-        key, url = environ.get("OPENAI_API_KEY"), environ.get("OPENAI_BASE_URL")
+        key, url = read_key(environ, "OPENAI_API_KEY"), read_address(environ, "OPENAI_BASE_URL")
         if not key and not url:
             raise ModelRefused(
                 f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
             )
-        return cls(model, base_url=url or None, api_key=key or None)
+        return cls(model, base_url=url, api_key=key)
 
     def _request(
         self, request: ModelRequest, form: Form | None, left_s: float, relay: StreamRelay
@@ -113,9 +117,7 @@ class OllamaModel(OpenAIModel):
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> OllamaModel:
         """Return the model at `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set."""
-        host = environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
-        address = host if "://" in host else f"http://{host}"
-        return cls(model, base_url=f"{address.rstrip('/')}/v1", provider="ollama")
+        return cls(model, base_url=read_ollama_address(environ), provider="ollama")
 
 
 def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]:

@@ -354,7 +354,7 @@ class KeyValueStore(WritingRepository):
             old = self._build_blank_record(place, next(free, names[-1]), now)  # the store refuses a taken one
         elif self._read(old, now) is None:
             old = self._build_blank_record(place, old.id, now)
-        record = note_dates(key_value_codec.encode(old, put, self._redactor.text), now, self._zone)
+        record = note_dates(key_value_codec.encode(old, put, self._redactor), now, self._zone)
         return validate_record(
             replace(
                 record,

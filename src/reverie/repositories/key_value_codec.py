@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -22,6 +22,7 @@ from uuid import UUID
 from reverie.domain.category import LONGEST
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KEPT, LONGEST_CONTENT, Record
+from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.validation import clean_text
 
 Namespace: TypeAlias = tuple[str, ...]
@@ -46,7 +47,6 @@ _SPEAKING = frozenset({"content", "text", "memory", "message", "data", "value", 
 """Keys that say nothing about what stands under them."""
 
 _Path: TypeAlias = tuple[str | int, ...]
-Clean: TypeAlias = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,20 +175,20 @@ def decode_place(shelf: str, record: Record) -> Place | None:
 # -- a value becomes a record ----------------------------------------------------------------------------
 
 
-def encode(record: Record, put: PutItem, clean: Clean) -> Record:
+def encode(record: Record, put: PutItem, redactor: Redactor) -> Record:
     """Return the record with another value in its content and metadata; other metadata stays.
 
     Args:
         record: The record, with `KEPT` in its metadata.
         put: The value.
-        clean: What replaces secrets in a text.
+        redactor: Replaces secrets.
 
     Raises:
         InvalidInput: the value is no JSON object.
     """
-    document = _redact_document(encode_document(put.value), clean)
-    content = clean(_render_content(put, json.loads(document)))
-    parts = _split_document(document, clean)
+    document = _redact_document(encode_document(put.value), redactor)
+    content = redactor.text(_render_content(put, json.loads(document)))
+    parts = _split_document(document, redactor)
     how: dict[str, Any] = {"said": _compute_digest(content)}
     if put.texts is not None and not any(text.strip() for text in put.texts):
         how["search"] = False
@@ -205,12 +205,12 @@ def other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in metadata.items() if not _OURS.fullmatch(name)}
 
 
-def _redact_document(document: str, clean: Clean) -> str:
+def _redact_document(document: str, redactor: Redactor) -> str:
     """Return the document with secrets replaced in its texts, each examined together with its key."""
-    if clean(document) == document:
+    if redactor.json_text(document) == document:
         return document
-    document = _to_json(_redact_value(json.loads(document), clean))
-    document = clean(document)
+    document = _to_json(redactor.json_value(json.loads(document)))
+    document = redactor.text(document)
     try:
         replaced = json.loads(document)
     except ValueError:
@@ -220,25 +220,13 @@ def _redact_document(document: str, clean: Clean) -> str:
     raise InvalidInput("a value holds a secret in a form that cannot be replaced: leave it out")
 
 
-def _split_document(document: str, clean: Clean) -> list[str]:
+def _split_document(document: str, redactor: Redactor) -> list[str]:
     """Split the document into parts that are short enough; no cut makes a part look like a secret."""
     for size in _LONGEST_PARTS:
         parts = [document[at : at + size] for at in range(0, len(document), size)]
-        if all(clean(part) == part for part in parts):
+        if all(redactor.text(part) == part for part in parts):
             return parts
     raise InvalidInput("a value holds what looks like a secret: leave it out, or put it in parts")
-
-
-def _redact_value(value: Any, clean: Clean, key: str = "") -> Any:
-    if isinstance(value, dict):
-        return {clean(name): _redact_value(inner, clean, name) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_redact_value(inner, clean, key) for inner in value]
-    if not isinstance(value, str):
-        return value
-    label = f"{key}: " if key else ""
-    text = clean(label + value)
-    return text[len(label) :] if text.startswith(label) else clean(value)
 
 
 def encode_document(value: object) -> str:

@@ -165,6 +165,8 @@ def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
         old = getattr(value, name)
         if old and (new := _clean(old, name, redactor)) != old:
             changed[name] = new
+    if isinstance(value, Entry) and (data := redactor.value(value.key, value.data)) != value.data:
+        changed["data"] = data
     if not changed:
         return value
     return replace(value, **changed)
@@ -243,7 +245,7 @@ def _clean(value: Any, name: str, redactor: Redactor) -> Any:
 
 def _clean_call(call: ToolCall, redactor: Redactor) -> ToolCall:
     clean = ToolCall(
-        id=redactor.text(call.id), name=redactor.text(call.name), arguments=redactor.text(call.arguments)
+        id=redactor.text(call.id), name=redactor.text(call.name), arguments=redactor.json_text(call.arguments)
     )
     return call if clean == call else clean
 

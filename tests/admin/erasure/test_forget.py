@@ -814,6 +814,18 @@ def test_every_file_that_may_hold_it_is_named_once(tmp_path: Path, monkeypatch: 
         assert "too large" in large.because
 
 
+def test_a_broken_file_whose_name_has_the_text_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    with Memory.open(folder) as memory:
+        secret = memory.save(SECRET).record
+        for place in ("memory/people", "sessions"):
+            (folder / place).mkdir(exist_ok=True, parents=True)
+        broken = {"memory/people/lives-in-a-small-flat.json", "sessions/lives in a small flat.jsonl"}
+        for path in broken:
+            (folder / path).write_text("{")
+        assert broken <= {item.id for item in memory.admin.forget(secret.id).left}
+
+
 def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     with Memory.open(folder) as memory:
@@ -830,6 +842,17 @@ def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
         memory.folder.sync()
         (problem,) = memory.folder.problems()
         assert "kind is '…': use one of fact" in problem.what
+        file.write_text(json.dumps(fields | {"category": "Anna lives: in Lisbon"}, indent=2))
+        memory.folder.sync()
+        (problem,) = memory.folder.problems()
+        assert "category is '…': use ASCII letters, digits, '_' and '-'" in problem.what
+        assert "such as 'user-preferences/style'" in problem.what
+        file.write_text(
+            json.dumps(fields | {"category": "\\u0041nna lives in Lisbon"}).replace("\\\\u", "\\u")
+        )
+        memory.folder.sync()
+        (problem,) = memory.folder.problems()
+        assert "category is '…'" in problem.what
         file.unlink()
     for file in folder.rglob("*"):
         assert file.is_dir() or b"Lisbon" not in file.read_bytes(), file

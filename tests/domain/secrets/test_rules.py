@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from random import Random
@@ -75,6 +77,116 @@ def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Password:\n{}",
+        "Password:\n\n    {}\n",
+        "Passwort:\r\n{}\r\n",
+        "Password:\n```\n{}\n```",
+        "password: '''\n{}\n'''",
+        'PASSWORD = """{}"""',
+        "password: |\n  {}\n",
+        "password: >-\n  {}\n",
+        "password: !!str {}",
+        "client_secret: !vault |\n  {}",
+        '{{"password":\n   "{}"}}',
+        '{{"text": "Password:\\n{}"}}',
+        '{{"text": "Password:\\n{}\\n", "a": 1}}',
+        "Password (prod): {}",
+        "password - {}",
+        "contraseña — {}",
+        "password → {}",
+        'set_password("{}")',
+        "WIFI:T:WPA;S:Home;P:{};;",
+        "| Password | {} |",
+        "| user | Passwort |\n|---|---|\n| admin | `{}` |\n\nText",
+        "name,url,username,password\nForge,https://forge.example,me,{}\n",
+        "usuario;contraseña\r\nana;{}\r\n",
+        "host\tpassword\na\tx1\nb\t{}",
+    ],
+)
+def test_a_secret_on_another_line_or_in_a_cell_is_found(text: str) -> None:
+    secret = "kT9x-2vQ7zLp"
+    clean = REDACTOR.text(text.format(secret))
+    assert secret not in clean
+    assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Password 1: {}",
+        "Password? It's {}.",
+        "The password, as agreed, is {}",
+        "The password for https://forge.example is {}",
+        "Cambié mi contraseña por {}",
+        "비밀번호는 {} 입니다",
+        "Use {} as the password",
+        "{} is my wifi password now",
+        "ssh anna:{}@host.example",
+        "DATABASE_URL=anna:{}@db.example.com:5432/x",
+        "echo '{}' | docker login -u anna --password-stdin",
+        "echo {} | sudo -S apt update",
+        "7z x -p{} a.7z",
+        "zip -r -P {} a.zip b",
+        "redis-cli -h db -a {} ping",
+        "sqlcmd -U sa -P {}",
+        "openssl enc -aes-256-cbc -k {}",
+        "CREATE USER anna IDENTIFIED BY {};",
+        '<input type="password" name="p" value="{}">',
+        "ConvertTo-SecureString '{}' -AsPlainText",
+    ],
+)
+def test_a_password_is_found_near_the_word_and_in_commands(text: str) -> None:
+    secret = "Tr0ub4dor&3"
+    clean = REDACTOR.text(text.format(secret))
+    assert secret not in clean
+    assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password must have a digit and one of !@#$%",
+        "Our password manager is 50%off today",
+        "See PR#4521 and C++20 about the password",
+        "The password reset for user1@example.com failed",
+        "The password hash is $argon2id$v=19$m=65536",
+        "mailto:bob.smith1@example.com about the password",
+        "echo Hello2World! | tee log",
+        "Species identified by Smith2004",
+        "Ask for the password, then run f(x1)+g!",
+        "Password:\nUsername: bob",
+        "password:\n  min_length: 8\n  required: true",
+        "Forgot your password:\nClick here",
+        "Reset the password:\nsupport@example.com",
+        "# Password:\n\nv1.2 requires Python3.11",
+        "password:\n- at least 12 characters\n- one digit",
+        "Password:\n```python\nimport os2\n```",
+        "if password:\n    doStuff9X()",
+        "password: |\n          $ANSIBLE_VAULT;1.1;AES256",
+        "change password - v2.3.1 notes",
+        "password -> String",
+        "Password (8-20 characters): ",
+        'check_password("old_password")',
+        "| Password | required |",
+        "| field | password |\n|---|---|\n| type | string |",
+        "a, pass, b\nc, d1, e2",
+        "f(\n    self,\n    token,\n    region2,\n)",
+    ],
+)
+def test_what_follows_such_a_word_on_another_line_is_no_secret_by_that(text: str) -> None:
+    assert REDACTOR.text(text) == text
+
+
+@pytest.mark.parametrize(
+    "value", ['kT9x"2vQ7', "kT9x'2vQ7", "kT9x\n", "a\nkT9x2vQ7", "kT9x\\2vQ7", "“kT9x2vQ7”"]
+)
+def test_the_name_in_a_mapping_speaks_of_all_of_its_value(value: str) -> None:
+    assert REDACTOR.redact_mapping({"password": value}) == {"password": "[redacted: password]"}
+
+
+@pytest.mark.parametrize(
     ("name", "value", "kept"),
     [
         ("password", "hunter2", False),
@@ -88,6 +200,27 @@ def test_the_name_in_a_mapping_speaks_of_its_value(name: str, value: str, kept: 
     clean = REDACTOR.redact_mapping({name: value, "other": "x"})
     assert (clean[name] == value) == kept
     assert clean["other"] == "x"
+
+
+def test_the_names_in_a_json_text_speak_of_all_of_their_values() -> None:
+    given = {
+        "password": ['kT9x"2vQ7', "kT9x 2vQ7!8"],
+        "env": [{"name": "DB_PASSWORD", "value": "kT9x\n2vQ7"}, {"key": "COLOR", "value": "blue"}],
+        "text": "Password:\nkT9x-2vQ7zLp\n",
+        "count": 12,
+    }
+    clean = REDACTOR.json_text(json.dumps(given))
+    assert json.loads(clean) == {
+        "password": ["[redacted: password]"] * 2,
+        "env": [{"name": "DB_PASSWORD", "value": "[redacted: password]"}, {"key": "COLOR", "value": "blue"}],
+        "text": "Password:\n[redacted: password]\n",
+        "count": 12,
+    }
+    assert REDACTOR.json_text(clean) == clean
+    harmless = '{"a":  [1e5, "blue"] }'
+    assert REDACTOR.json_text(harmless) is harmless
+    assert REDACTOR.json_text("[" * 100_000) == "[" * 100_000
+    assert REDACTOR.json_text("password: hunter2x") == "password: [redacted: password]"
 
 
 def test_a_category_keeps_its_form() -> None:
@@ -203,7 +336,8 @@ HOSTILE = [
     "api key for a ", "sk-", "sk-a", "xoxb-1-", ".aaaaaa.", "AKIAABCDEFGHIJKLMNOP ", "<password>", "</",
     "value: ", "name: password value: ", " pin ", "my pin ", "mysql -p", "mysql a ", "--password ",
     " -u a:", "sig=", ";", "&a=", "password for a for b ", "\n", "is ", "passwordis", "ghp_",
-    "Passwort für ", "密码", "[redacted: ", "0", "f", "deadbeef-",
+    "Passwort für ", "密码", "[redacted: ", "0", "f", "deadbeef-", "password:\n", "password: |\n", "password: '''",
+    "password(", "password (", "WIFI:a;", "password,a\n", "|password|a1|\n", 'password,"', "password - ",
 ]  # fmt: skip
 
 

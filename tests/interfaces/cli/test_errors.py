@@ -404,7 +404,6 @@ def test_a_reader_that_goes_away_is_no_error(store: Path) -> None:
     assert (running.wait(timeout=60), said) == (141, b"")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
     done = subprocess.run(
@@ -416,14 +415,19 @@ def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: Path
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"reverie: interrupted\n")
 
 
-def test_an_answer_that_cannot_be_written_is_an_error(store: Path) -> None:
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", ["list", "remember Bo", "eval --help", "eval sentences", "--version"])
+def test_an_answer_that_cannot_be_written_is_an_error(store: Path, command: str) -> None:
+    words = [*PROGRAM, *command.split()]
+    if not command.startswith(("eval", "--")):
+        words += ["--store", str(store)]
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            [*PROGRAM, "list", "--store", str(store)], stdout=full, stderr=subprocess.PIPE, env=environment()
-        )
-    assert done.returncode == 4
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, env=environment())
+        silent = subprocess.run(words, stdout=full, stderr=full, env=environment())
+    assert (done.returncode, silent.returncode) == (4, 4)
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
 
 
 def talk(path: Path, turns: int) -> Path:

@@ -53,6 +53,12 @@ class TestFolders:
         assert "`reverie init` creates one" in result.stderr
         assert not folder.exists()
 
+    def test_a_memory_that_keeps_nothing_says_so(self) -> None:
+        result = run_cli("remember", "x", "--store", ":memory:")
+        assert result.stdout.startswith(b"Remembered: ")
+        assert b"what is stored ends with this command" in result.stderr
+        assert run_cli("stats", "--store", ":memory:").stderr == b""
+
     def test_init_leaves_a_memory_as_it_is(self, call: Call, folder: Path) -> None:
         call("remember", "x")
         assert call("init").stdout == f"Ready: {folder}\n"

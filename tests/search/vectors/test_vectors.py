@@ -324,6 +324,17 @@ def test_the_doctor_reports_a_failing_embedder(memory, embedder):
     assert "no such model" in finding.what
 
 
+def test_embedding_for_a_time_begins_with_one_text_and_goes_on_as_time_allows(tmp_path):
+    with Memory.open(tmp_path, embedder="none") as memory:
+        memory.save_many(f"Drives Volvo number {number}" for number in range(8))
+    slow = ConceptEmbedder(pause_s=0.3)
+    with Memory.open(tmp_path, embedder=slow) as memory:
+        status = memory.admin.embed(timeout="0.1s")
+        assert (len(slow.passages), status.ready) == (1, 1)
+        slow.pause_s = 0.0
+        assert memory.admin.embed(timeout="60s").ready == 8
+
+
 # -- failures --------------------------------------------------------------------------------------------
 
 

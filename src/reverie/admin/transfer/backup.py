@@ -162,7 +162,12 @@ def make(
     with create_file(path, overwrite=overwrite) as file, ExitStack() as cleaning:
         scratch = _make_scratch_folder(path.parent, f".{path.name}.", cleaning)
         copy = scratch / DATABASE
-        store.backup(copy)
+        try:
+            store.backup(copy)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, OSError):  # reported as one of `target`, not of the scratch folder
+                raise error.__cause__ from None
+            raise
         files = [(DATABASE, copy), *_list_profile_files(profile, also)]
         manifest = {
             "format": FORMAT,

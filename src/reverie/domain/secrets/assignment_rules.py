@@ -6,12 +6,13 @@ value. Code that only mentions a password has none.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets import checksums
-from reverie.domain.secrets.rule import Span
+from reverie.domain.secrets.rule import Span, fold_case
 from reverie.domain.word_lists import join_words, parse_word_set
 
 _PASS = (
@@ -33,6 +34,9 @@ _KEYS = (
     "令牌",
     "トークン",
 )
+TRIGGERS = (*_PASS, *_KEYS)
+"""Words that name a secret, each in small letters."""
+
 _REST = {
     "pass": r"pass(?:wort|[ _-]?(?:word|wd|phrase|code))?",
     "contrase": r"contrase(?:ñ|n)a",
@@ -50,7 +54,15 @@ _KEY_QUALIFIERS = join_words(
 )
 _WHICH_KEY = LazyRegex(rf"(?:{_KEY_QUALIFIERS})(?:[ _.-]?access)?[ _.-]?\Z")
 _WHICH_SCHLUESSEL = LazyRegex(r"(?:api|zugangs|geheim)[ -]?\Z")
-_SET = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
+_MARK = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
+_OPENED = r"(?:\"{3}|'{3}|`{3}[a-z]{0,12}|![\w!/:.-]{1,40}|[|>][-+\d]{0,2})[ \t]{0,8}"
+"""What begins a value of several lines in Python, Markdown and YAML, and YAML's tags."""
+
+_NEXT_LINE = r"(?:\r?\n|\\n)[ \t]{0,40}"
+_SET = rf"{_MARK}(?:{_OPENED}){{0,2}}(?:{_NEXT_LINE}){{0,2}}(?:{_OPENED}{_NEXT_LINE})?(?:[-*][ \t]{{1,4}})?"
+_ASIDE = r"[ \t]{0,2}\([^()\n]{1,40}\)"
+_DASHED = r"[ \t]{1,9}(?:--?>?|[–—→➜])[ \t]{1,9}"
+_CALLED = r"\([ \t]{0,4}(?=\\{0,3}[\"'])"
 _VERBS = join_words("is was are ist lautet war es est était era é è to at är jest это on =")
 _ADVERBS = join_words("now still just currently jetzt ahora maintenant")
 _SAID = (
@@ -61,10 +73,10 @@ _OF = (
     r"[ \t]{1,9}(?:for|of|to|at|on|in|für|zu[rm]?|pour|de|du|del|para|da|do|voor|från|till|dla|для|от)"
     r"[ \t]{1,9}[^\n:=\"'`]{1,60}?"
 )
-_JOINED = rf"(?:{_SET}|{_OF}(?:{_SET}|{_SAID})|{_SAID}|[ \t]{{1,9}})"
+_JOINED = rf"(?:(?:{_ASIDE})?{_SET}|{_OF}(?:{_SET}|{_SAID})|{_SAID}|{_DASHED}|{_CALLED}|[ \t]{{1,9}})"
 _VALUE = (
     r"(?:(?P<q>\\{0,3}[\"'`“«„「])(?P<quoted>(?>(?:(?!(?P=q)|[”»“」])(?:\\.|[^\n\\])){1,600}))(?:(?P=q)|[”»“」])"
-    r"|(?P<bare>[^\s\"'`“«”»「」，。；、！？）（]{1,600}+))"
+    r"|(?P<bare>(?>(?:[^\s\"'`“«”»「」，。；、！？）（]|(?<=\w)[\"'`](?=\w)){1,600})))"
 )
 _AFTER = (
     rf"(?P<tail>[A-Za-z0-9_-]{{0,24}}+)(?P<close>\\{{0,3}}[\"'`*\])]{{0,3}})(?P<joined>{_JOINED}){_VALUE}"
@@ -130,7 +142,7 @@ _CODE = LazyRegex(
     r"""[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[\[(]?.*    # os.environ, self.password, config.get("x")
       | [A-Za-z_]\w*[(\[].*                                   # getenv("X"), args[1]
       | [$@%&*!]\{?[A-Za-z_]\w*[}%]?.{0,3} | [$]\(.* | \{\{?.* | %[sd({].* | <.* | \#\{.* | [|>][-+]?
-      | (?:f|r|b|rb)?["'].* | => .* | [=!<>]=?.* | [-+*/|&?:.,;)\]}\\]+""",
+      | (?:f|r|b|rb)?["'].* | [$]ANSIBLE_VAULT.* | => .* | [=!<>]=?.* | [-+*/|&?:.,;)\]}\\]+""",
     re.VERBOSE | re.DOTALL,
 )
 _OTHER_VALUES = (
@@ -158,7 +170,7 @@ _SETS = LazyRegex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 def find_spans(text: str, lower: str) -> Iterator[Span]:
     """Yield every secret in `text` that a word before it makes one; `lower` is its lower-case form."""
     end = 0
-    for start, word in sorted(_find_trigger_words(lower)):
+    for start, word in sorted(find_trigger_words(lower)):
         if start < end:
             continue
         rest = _REST.get(word)
@@ -172,9 +184,19 @@ def find_spans(text: str, lower: str) -> Iterator[Span]:
         )
         match = compile_pattern(_AFTER, True).match(lower, stop)
         span = _build_span(text, begin, word, match) if match is not None and stop > begin else None
+        if span is None and word in _PASS:
+            span = _find_near(text, begin, stop)
         if span is not None:
             yield span
             end = span.end
+
+
+def classify_value(name: str, value: str) -> str | None:
+    """Return the kind of the secret that all of a value is, for the name before it; None if it is none."""
+    before = f'"{name}": "'
+    text = before + json.dumps(value, ensure_ascii=False)[1:]
+    spans = find_spans(text, fold_case(text))
+    return next((span.kind for span in spans if span.start == len(before)), None)
 
 
 _NEAR = 100
@@ -182,9 +204,9 @@ _TELLING = LazyRegex(r"[0-9=:'\"`：＝]")
 """One of these stands near every key that is told; prose about keys and tokens has them seldom."""
 
 
-def _find_trigger_words(lower: str) -> Iterator[tuple[int, str]]:
+def find_trigger_words(lower: str) -> Iterator[tuple[int, str]]:
     """Yield the positions of words that name a secret."""
-    for word in (*_PASS, *_KEYS):
+    for word in TRIGGERS:
         place = lower.find(word)
         while place >= 0:
             yield place, word
@@ -215,16 +237,62 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     value = text[start:end]
     if not value or checksums.is_placeholder(value) or value.lower() in _WORDS or _CODE.re.fullmatch(value):
         return None
-    how = "set" if any(mark in joined for mark in "=:：＝") else "said" if joined.strip() else "beside"
+    how, quoted = _classify_joint(joined), group == "quoted"
     if how != "set" and core.lower() == "pass" and not (how == "beside" and _is_strong(value)):
         return None  # the verb
     if how == "beside" and core.lower() == "pass" and _ARGUMENT.re.match(value):
         return None  # the verb too: pass limit=10
-    judge = _is_password if word in _PASS else _is_key_value
     line = _Line(text, begin - len(prefix), start, end, prefix + core + tail)
-    if judge(value, how, group == "quoted", line):
+    if how in ("below", "loose"):
+        if value.startswith(_OTHER_VALUES) or not (_is_strong(value) and (quoted or line.ends_here)):
+            return None
+        how = "set"
+    judge = _is_password if word in _PASS else _is_key_value
+    if judge(value, how, quoted, line):
         return Span(start, end, _classify_kind(word, prefix + core))
     return None
+
+
+_NEXT_WORDS = LazyRegex(r"(?:[^\s\w](?=\s)|(?=\s)|[은는이가](?=\s))[^\n]{1,40}")
+_WORD_BEFORE = LazyRegex(r"(?<!\S)(\S{6,80})[ \t](?:is|as|ist|als|es|como|est|comme)[ \t][^\n.]{0,30}\Z")
+_TOKEN = LazyRegex(r"(?<!\S)\S{6,80}(?!\S)")
+_UNMISTAKABLE = LazyRegex(
+    r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?=[^!@#$%^&*+?~]*[!@#$%^&*+?~])"
+    r"(?![A-Za-z]+[#@%+]\d+\Z|\d+%|[\w.+-]+@[\w-]+(?:\.|\Z)|[$@%&*])[^\s\"'`()<>{}\[\]=,;:|\\/“”„«»]{6,64}"
+)
+
+
+def _find_near(text: str, begin: int, stop: int) -> Span | None:
+    """Return what stands near the word for a password and can be nothing else: letters, digits and marks in one."""
+    before = _PREFIX.re.search(text, max(0, begin - 40), begin)
+    prefix = before.group() if before is not None else ""
+    if not _is_key(prefix, text[begin:stop].lower(), ""):
+        return None
+    after = _NEXT_WORDS.re.match(text, stop)
+    places = []
+    if after is not None:
+        line = text[stop : after.end() + 80].partition("\n")[0]
+        tokens = _TOKEN.re.finditer(line)
+        places = [
+            (stop + token.start(), stop + token.end()) for token in tokens if token.start() <= len(after[0])
+        ]
+    if (named := _WORD_BEFORE.re.search(text, max(0, begin - 120), begin)) is not None:
+        places.append(named.span(1))
+    for start, end in places:
+        value = text[start:end].rstrip(".,;:)?")
+        if _UNMISTAKABLE.re.fullmatch(value) and not checksums.is_placeholder(value):
+            return Span(start, start + len(value), "password")
+    return None
+
+
+def _classify_joint(joined: str) -> str:
+    """Return how a name and its value are joined: set, below it, said, loosely or beside it."""
+    if any(mark in joined for mark in "=:：＝"):
+        is_below = ("\n" in joined or "\\n" in joined) and re.search(_OPENED, joined) is None
+        return "below" if is_below else "set"
+    if not joined.strip():
+        return "beside"
+    return "loose" if joined.startswith("(") or re.fullmatch(_DASHED, joined) is not None else "said"
 
 
 class _Line:
@@ -252,7 +320,10 @@ class _Line:
     @property
     def ends_here(self) -> bool:
         """Whether the sentence ends after the value."""
-        return re.match(r"[\"'”»]?\s*(?:[.!?,;)。]|$|and\b|und\b|y\b|et\b|-\s)", self.after) is not None
+        return (
+            re.match(r"[\"'”»]?(?:\s|\\[nrt])*(?:[.!?,;)\]}。\"]|$|and\b|und\b|y\b|et\b|-\s)", self.after)
+            is not None
+        )
 
 
 def _is_key(prefix: str, core: str, tail: str) -> bool:

@@ -6,15 +6,17 @@ password can be guessed.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.regex_safety import has_nested_repeat
-from reverie.domain.secrets import assignment_rules, spoken_rules, structural_rules, vendor_rules
-from reverie.domain.secrets.rule import SecretRule, Span
+from reverie.domain.secrets import assignment_rules, spoken_rules, structural_rules, table_rules, vendor_rules
+from reverie.domain.secrets.rule import SecretRule, Span, fold_case
 
 OWN = "own pattern"
 """The kind of what a person's own pattern finds."""
@@ -34,6 +36,12 @@ _LONGEST_CLEAN = 20_000
 _UNSAFE = LazyRegex(r"[^a-z0-9]+")
 _SHORTEST = 20
 """Every token has so many characters without a space among them. Most texts have few such words."""
+
+_OTHER_QUOTES = str.maketrans("“”„«»「」", "^" * 7)
+"""Quotation marks that would end a quoted value early."""
+
+_LONGEST_NAMED = 6_000
+"""Characters of a value of which the name before it can speak."""
 
 _SHORTEST_REPEATED = 6
 _MOST_REPEATED = 50
@@ -63,6 +71,18 @@ _BY_FORM = tuple((trigger, rule) for rule in vendor_rules.RULES for trigger in r
 _BY_FRAME = tuple(
     (trigger, rule) for rule in (*structural_rules.RULES, *spoken_rules.RULES) for trigger in rule.triggers
 )
+
+
+_NAME_TRIGGERS = (
+    *assignment_rules.TRIGGERS, "cookie", "auth", "pin", "cvv", "cvc", "code", "ssn", "recover", "backup", "pw", "cred",
+)  # fmt: skip
+"""Of which the name of a secret has one."""
+
+
+@lru_cache(maxsize=4_096)
+def _has_trigger(name: str) -> bool:
+    lower = name.lower()
+    return any(trigger in lower for trigger in _NAME_TRIGGERS)
 
 
 def has_redaction(given: str, stored: str) -> bool:
@@ -139,16 +159,46 @@ class Redactor:
         return given if redacted == dict(given) else MappingProxyType(redacted)
 
     def value(self, name: str, value: str) -> str:
-        """Return a text with secrets replaced, where a name such as `password` speaks of the whole of it."""
-        clean = self.text(value)
-        if clean != value or "\n" in value or not value:
+        """Return a text with secrets replaced, where a name such as `password` speaks of the whole of it.
+
+        Of a text that is a JSON document, each text in it is examined by itself.
+        """
+        clean = self.json_text(value) if value[:1] in ("{", "[") else self.text(value)
+        if not (self.enabled and 0 < len(value) <= _LONGEST_NAMED and (self._own or _has_trigger(name))):
             return clean
-        assignment = f'"{name}": "{value}"'
-        start = len(name) + 5
-        for span in self.find(assignment) if '"' not in value else ():
-            if span.start >= start:
+        before = f'"{name}": "'
+        quoted = json.dumps(value, ensure_ascii=False).translate(_OTHER_QUOTES)
+        for span in self.find(f"{before}{quoted[1:]}"):
+            if span.start == len(before):
                 return f"{_MARK}{span.kind}]"
-        return value
+        return clean
+
+    def json_value(self, value: Any, name: str = "") -> Any:
+        """Return a JSON value with secrets replaced; the name of each text speaks of it, as in `value`."""
+        if isinstance(value, dict):
+            named = next(
+                (each for key in ("name", "key") if isinstance(each := value.get(key), str)), "value"
+            )
+            return {
+                self.text(key) if isinstance(key, str) else key: self.json_value(
+                    inner, named if key == "value" else str(key)
+                )
+                for key, inner in value.items()
+            }
+        if isinstance(value, list):
+            return [self.json_value(inner, name) for inner in value]
+        return self.value(name, value) if isinstance(value, str) else value
+
+    def json_text(self, text: str) -> str:
+        """Return a JSON document, or any other text, with secrets replaced."""
+        if not (self.enabled and (self._own or any(map(text.lower().__contains__, _NAME_TRIGGERS)))):
+            return self.text(text)
+        try:
+            given = json.loads(text)
+            clean = self.json_value(given)
+        except (ValueError, RecursionError):
+            return self.text(text)
+        return self.text(text if clean == given else json.dumps(clean, ensure_ascii=False))
 
     def redact_path(self, path: str) -> str:
         """Return a slash path with each segment that is a secret replaced by `redacted-` and its kind."""
@@ -180,9 +230,7 @@ class Redactor:
         return None
 
     def _find_spans(self, text: str) -> Iterator[Span]:
-        lower = text.lower()
-        if len(lower) != len(text):  # of a few letters the small form is longer: triggers are plain anyway
-            lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+        lower = fold_case(text)
         for own in self._own:
             group: str | int = "value" if "value" in own.groupindex else 0
             for match in own.finditer(text):
@@ -199,6 +247,7 @@ class Redactor:
         yield from structural_rules.find_cards(text, lower)
         yield from spoken_rules.find_recovery_codes(text, lower)
         yield from assignment_rules.find_spans(text, lower)
+        yield from table_rules.find_columns(text, lower)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:

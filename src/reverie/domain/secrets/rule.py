@@ -84,6 +84,14 @@ class SecretRule:
                 yield Span(*match.span(group), self.kind)
 
 
+def fold_case(text: str) -> str:
+    """Return a text in small letters, of the same length."""
+    lower = text.lower()
+    if len(lower) != len(text):  # of a few letters the small form is longer: triggers are plain anyway
+        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+    return lower
+
+
 def load_rules(name: str, *checks: Check) -> tuple[SecretRule, ...]:
     """Return the rules of a file in this folder, in its order.
 

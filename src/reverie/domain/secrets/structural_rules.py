@@ -61,6 +61,12 @@ def _is_flag_password(secret: SecretMatch) -> bool:
     return _is_url_password(secret) and not value.startswith(("-", "/dev/", "env:", "file:", "stdin"))
 
 
+def _is_login_password(secret: SecretMatch) -> bool:
+    value = secret.text
+    sorts = (str.isalpha, str.isdigit, lambda char: char in "!#$%^&*+=?~")
+    return all(any(map(is_sort, value)) for is_sort in sorts) and not checksums.is_placeholder(value)
+
+
 def _is_numeric_secret(secret: SecretMatch) -> bool:
     return len(set(secret.text)) > 1 and secret.text not in {"1234", "123", "000"}
 
@@ -82,6 +88,7 @@ RULES = load_rules(
     _is_aws_pair,
     _is_aws_secret,
     _is_flag_password,
+    _is_login_password,
     _is_numeric_secret,
     _is_named_secret,
 )

@@ -37,11 +37,13 @@ def to_utc(moment: datetime, *, name: str = "time") -> datetime:
     if not isinstance(moment, datetime):
         raise InvalidInput(f"{name} is {quote_value(moment)}: pass a datetime with a time zone")
     if moment.tzinfo is None:
-        raise InvalidInput(f"{name} is {moment!r}, without a time zone: add tzinfo, such as UTC")
+        raise InvalidInput(f"{name} is {moment.isoformat()!r}, without a time zone: add tzinfo, such as UTC")
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise InvalidInput(f"{name} is {moment!r}: in UTC it lies outside the years 1 to 9999") from None
+        raise InvalidInput(
+            f"{name} is {moment.isoformat()!r}: pass a time that lies in the years 1 to 9999 in UTC"
+        ) from None
 
 
 def parse_time(text: str, *, name: str = "time") -> datetime:
@@ -106,3 +108,20 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
     if not _MICROSECOND.total_seconds() <= seconds <= _LONGEST.total_seconds():
         raise InvalidInput(f"{name} is {quote_value(value)}: it must be longer than 0 and at most 100 years")
     return value if isinstance(value, timedelta) else timedelta(seconds=seconds)
+
+
+def compute_next_run(schedule: str, after: datetime) -> datetime:
+    """Return when a cron schedule such as `0 3 * * *` is due next, in UTC.
+
+    Raises:
+        InvalidInput: it is no cron schedule of five fields.
+    """
+    from cronsim import CronSim, CronSimError  # only here: few settings have a schedule
+
+    try:
+        next_run: datetime = next(CronSim(schedule, after))
+    except (CronSimError, StopIteration):
+        raise InvalidInput(
+            f"dream_schedule is {schedule!r}: write five fields as cron has them, such as '0 3 * * *'"
+        ) from None
+    return next_run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from reverie.domain.errors import InvalidInput, quote_value
 
@@ -106,6 +107,23 @@ def validate_progress(value: Callable[..., None] | None) -> Callable[..., None]:
 
 def _ignore_progress(*numbers: int) -> None:
     del numbers
+
+
+def validate_address(url: object, *, name: str, example: str = "http://127.0.0.1:8000/v1") -> str:
+    """Return the address of an HTTP server.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        is_one = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_one = is_one and (parts is None or parts.port != 0)
+    except ValueError:  # of brackets and ports
+        is_one = False
+    if not isinstance(url, str) or not is_one or not url.isprintable() or " " in url:
+        raise InvalidInput(f"{name} is {quote_value(url)}: pass an address such as {example!r}")
+    return url
 
 
 def validate_count(value: object, *, name: str, least: int = 1, most: int = 1_000_000_000) -> int:

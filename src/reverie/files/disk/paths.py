@@ -31,8 +31,11 @@ def resolve_path(path: object, *, name: str = "path") -> Path:
         )
     try:
         os.fsencode(text)
-        return Path(text).expanduser().absolute()
     except UnicodeEncodeError:
         raise InvalidInput(f"{name} is {path!r}: no file can have that name, choose another") from None
-    except RuntimeError as error:  # the home directory of somebody who does not exist
-        raise InvalidInput(f"{name} is {path!r}: {error}") from None
+    expanded = os.path.expanduser(text)  # not that of Path, which takes ./~ana for ~ana
+    if expanded.startswith("~"):
+        raise InvalidInput(
+            f"{name} is {path!r}: there is no such home directory; for a file of that name write './{text}'"
+        )
+    return Path(expanded).absolute()

@@ -94,6 +94,7 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
 _ESCAPED_BYTE = re.compile(r"\\u(dc[89a-f][0-9a-f])")
 _QUOTED = re.compile(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
 _ID = re.compile(r"[0-9a-f]{12}")
+_WORD = re.compile(r"[^\W_]+")
 _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState, ToolCall) for each in fields(kind))
 
 
@@ -277,7 +278,8 @@ class HandEditImporter:
                 ledger.drop_note("problem", path)
         for path, broken in run.problems.items():
             size, mtime_ns = self._stat(path)
-            problem = {"why": _remove_quotations(broken.why), "size": size, "mtime_ns": mtime_ns}
+            why = _remove_quotations(broken.why, self._root / path)
+            problem = {"why": why, "size": size, "mtime_ns": mtime_ns}
             if not problem.items() <= before.get(path, {}).items():
                 _log.warning("not taken in: %s", broken)
             ledger.note("problem", path, problem | {"sequence": now})
@@ -294,13 +296,24 @@ class HandEditImporter:
             ledger.note("conflict", path, {"of": "", "id": "", "fields": []})
 
 
-def _remove_quotations(why: str) -> str:
+def _remove_quotations(why: str, file: Path) -> str:
     """Return a message without what it quotes from a file, except names of fields and ids."""
-    return _QUOTED.sub(lambda quoted: quoted[0] if _is_harmless(quoted[2]) else "'…'", why)
+    if _QUOTED.search(why) is None:
+        return why
+    try:
+        text = file.read_text("utf-8", "replace") if file.is_file() and not file.is_symlink() else None
+    except OSError:
+        text = None
+    if text is not None and "\\u" in text:
+        text = None  # what is escaped there is not in the message
+    return _QUOTED.sub(lambda quoted: quoted[0] if _is_harmless(quoted[2], text) else "'…'", why)
 
 
-def _is_harmless(quoted: str) -> bool:
-    return quoted in _FIELDS or _ID.fullmatch(quoted) is not None
+def _is_harmless(quoted: str, text: str | None) -> bool:
+    """Return whether a quotation is no content of a file; None for one whose content is not known."""
+    if quoted in _FIELDS or _ID.fullmatch(quoted) is not None:
+        return True
+    return text is not None and not any(word in text for word in _WORD.findall(quoted))
 
 
 def _list_problems(noted: Mapping[str, Mapping[str, Any]]) -> list[BrokenFile]:

@@ -73,7 +73,7 @@ def scrub_files(
         for path in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
             marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
             too_large = (root / path).stat().st_size > LONGEST_FILE
-            if not (marked or too_large or has_phrase(root / path, phrases)):
+            if not (marked or too_large or phrases.has_match(path) or has_phrase(root / path, phrases)):
                 continue
             if not marked and (too_large or not _is_own(path)):
                 left.append(path)

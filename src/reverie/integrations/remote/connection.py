@@ -15,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from reverie.domain import errors
 from reverie.domain.text.timestamps import format_time
+from reverie.domain.text.validation import validate_address
 
 STREAM_SILENCE_S = 45.0
 """Seconds of silence after which a stream counts as broken; the server sends a comment every 15 seconds."""
@@ -70,11 +71,9 @@ class Connection:
         Raises:
             InvalidInput: the address is none of HTTP.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise errors.InvalidInput(f"url is {url!r}: pass an address such as 'http://127.0.0.1:8766'")
+        parts = urlsplit(validate_address(url, name="url", example="http://127.0.0.1:8766"))
         self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._host, self._port, self._base = parts.hostname, parts.port, parts.path.rstrip("/")
+        self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path.rstrip("/")
         self._token = token
         self._timeout = timeout
         self._patience = patience

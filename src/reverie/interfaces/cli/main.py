@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -153,7 +153,7 @@ class ReverieGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             # Here and not in `_report`, because click's own `main` would make it exit code 1.
-            _discard_output()
+            _discard_output(sys.stdout)
             ctx.exit(ExitCode.UNREAD)
         except KeyboardInterrupt as error:
             # Likewise: click would write an empty line even without a terminal.
@@ -174,17 +174,18 @@ class ReverieGroup(click.Group):
             sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - the outermost handler: it reports every error
             code = _report(error, debug=context.debug)
+        for stream in filter(None, (sys.stdout, sys.stderr)):
             try:
-                sys.stdout.flush()
+                stream.flush()
             except OSError:  # reported; the interpreter would try again, and exit with code 120
-                _discard_output()
+                _discard_output(stream)
         sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
 
 def _report(error: Exception, *, debug: bool) -> int:
     """Print an error as one line on standard error; return the exit code for it."""
     if isinstance(error, BrokenPipeError):
-        _discard_output()
+        _discard_output(sys.stdout)
         return ExitCode.UNREAD
     if isinstance(error, click.Abort):
         if sys.stderr.isatty():
@@ -214,9 +215,9 @@ def _report(error: Exception, *, debug: bool) -> int:
     return ExitCode.BUG
 
 
-def _discard_output() -> None:
+def _discard_output(stream: TextIO) -> None:
     """Discard the remaining output, so that the interpreter exits silently."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 _EXIT_CODES: Mapping[type[errors.ReverieError], ExitCode] = {

@@ -160,6 +160,8 @@ class CommandContext:
         with memory:
             if is_new:
                 self.print_message(f"New memory in {memory.path}")
+            elif create and store is None and wanted == IN_MEMORY:
+                self.print_message("A memory in memory: what is stored ends with this command")
             yield memory
 
     def load_settings(self) -> Settings:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -147,8 +147,9 @@ def print_message(text: str, *, quiet: bool = False) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print an error as one line on standard error."""
-    click.echo(f"reverie: {one_line(text)}", err=True)
+    """Print an error as one line on standard error. Where that cannot be written either, the exit code tells."""
+    with suppress(OSError):
+        click.echo(f"reverie: {one_line(text)}", err=True)
 
 
 def is_terminal() -> bool:

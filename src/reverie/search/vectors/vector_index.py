@@ -387,16 +387,20 @@ class VectorIndex:
             reached, keys = (rows[-1].sequence if rows else newest), iter(touched.items())
         else:
             reached, keys = newest, self._scan_store()
-        size = _FIRST_BATCH
+        size = _FIRST_BATCH if until is None else 1
         while batch := list(islice(keys, size)):
             if self._must_stop(until):
                 return False
             began = time.monotonic()
             self._update(batch)
+            spent = time.monotonic() - began
             size = _BATCH
-            if until is None and self._must_yield():
+            if until is not None:  # as many as there is time for: a long text takes seconds
+                left = max(0.0, until - time.monotonic())
+                size = max(1, min(_BATCH, int(len(batch) * left / max(spent, 1e-6))))
+            elif self._must_yield():
                 size = _FIRST_BATCH
-                self._pause((time.monotonic() - began) * (1 / _SHARE_ASKED - 1))
+                self._pause(spent * (1 / _SHARE_ASKED - 1))
         file = self._get_file()
         if file is None:
             return reached == newest  # nothing has a text

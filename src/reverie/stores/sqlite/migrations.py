@@ -95,7 +95,9 @@ def prepare(
     except (sqlite3.Error, UnicodeError) as error:
         raise translate_error(error, path) from error
     except OSError as error:
-        raise StoreUnavailable(f"{str(path)!r} cannot be opened: {error.strerror or error}") from error
+        raise StoreUnavailable(
+            f"{str(path)!r} cannot be opened ({error.strerror or error}): choose another folder"
+        ) from error
 
 
 def build_uri(path: Path, options: str) -> str:
@@ -257,13 +259,21 @@ def copy_out(source: sqlite3.Connection, target: Path) -> bool:
     """Copy the file as the connection sees it, for its owner alone; false when `target` is there already.
 
     The copy gets its name when it is complete and on the disk.
+
+    Raises:
+        OSError: there is no room for it.
     """
     if target.exists():
         return False
     make_folder(target.parent)
     with _reserve_draft(target) as draft:
         with _create_private_file(draft), _open_connection(build_uri(draft, "mode=rw")) as copy:
-            source.backup(copy)
+            try:
+                source.backup(copy)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_FULL:
+                    raise
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
         return _publish(draft, target)
 
 
