@@ -33,8 +33,8 @@ HEADERS_S = 20.0
 """Seconds within which the headers of a request must arrive, after which its connection is closed."""
 
 KEEP_ALIVE_S = 75
-"""Seconds for which a connection is kept after an answer. Reverse proxies keep theirs up to 60; a request that they send
-on one that the server is about to close fails."""
+"""Seconds for which a connection is kept after an answer. Reverse proxies keep theirs up to 60; a request that they
+send on one that the server is about to close fails."""
 
 _REFUSED_S = 1.0
 
