@@ -12,6 +12,11 @@ from reverie.consolidation.rules import match_statement, split_sentences, strip_
     ("text", "kind"),
     [
         ("hi! just call me Bea", "preference"),
+        ("I swim twice a week", "fact"),
+        ("our choir meets each second Wednesday", "fact"),
+        ("my permit runs out on 30 November", "fact"),
+        ("wir grillen jeden Sommer am See", "fact"),
+        ("je cours tous les matins", "fact"),
         ("From now on answer in German please", "preference"),
         ("always give me the command first", "preference"),
         ("never push to main without asking me", "preference"),
@@ -102,6 +107,10 @@ def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
     "text",
     [
         "where do I live according to your notes",
+        "I ask you every week",
+        "I could sleep each morning until ten",
+        "I'll send it by 3 May",
+        "Goethe was born on 28 August 1749",
         "how do I call my boss in an email",
         "if I lived in Denmark, my tax would be lower",
         "could be that I'm lactose intolerant",
