@@ -90,6 +90,8 @@ _WRITTEN_NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
 )
 _CLOCK = re.compile(r"\d\d?:\d\d")
+_COUNTED = re.compile(r"(\d+)-([a-z]{3,})")
+"""A number and what it counts, such as "20-minute"."""
 _MULTIPLES = parse_word_set("million billion k m bn")
 _POWERS = {"dozen": 12, "hundred": 100, "thousand": 1000}
 _TENS = {
@@ -135,6 +137,8 @@ _REPORTING = parse_word_set(
 )
 """Words before which a day or a place says another thing than after them: "in May she decided to move"."""
 _FIRST_WORDS = 2
+_ROUGHLY = parse_word_set("around roughly approximately circa")
+"""Words that say the same as "about" before a number."""
 _ONE_VERB = {"begins": "starts", "begin": "start"}
 _DATE = re.compile(r"(?:--|\d{4}-)\d\d-\d\d")
 _LONGEST_ABBREVIATED = 60
@@ -229,6 +233,8 @@ def expand_word(word: str, lower: str) -> tuple[str, ...]:
     """
     if full := _FULL.get(lower) or _FULL.get(word) or _ORDINALS.get(lower):
         return tuple(full.split())
+    if found := _COUNTED.fullmatch(lower):
+        return found.groups()
     tens, hyphen, ones = lower.partition("-")
     if hyphen and tens in _TENS and len(NUMBER_WORDS.get(ones, "one" if ones != "one" else "1")) == 1:
         return (str(int(NUMBER_WORDS[tens]) + int(NUMBER_WORDS.get(ones, "1"))),)
@@ -320,11 +326,21 @@ def simplify(words: Sequence[str]) -> tuple[str, ...]:
             simple.append("2nd")
         elif word == "named" and before in ("is", "are"):
             simple.append("called")
-        elif word == "any" and "not" in simple[-2:] and before not in ("just", "only"):
-            continue
-        else:
+        elif word == "been" and before == "is":  # of "it's been"
+            simple[-1:] = ["has", "been"]
+        elif word in _ROUGHLY and _NUMBER.fullmatch(after):
+            simple.append("about")
+        elif not _adds_nothing(word, simple):
             simple.append(_ONE_VERB.get(word, word))
     return tuple(simple)
+
+
+def _adds_nothing(word: str, before: Sequence[str]) -> bool:
+    """Return whether a word adds nothing to those before it: "has got", "9 o'clock", "not any"."""
+    last = before[-1] if before else ""
+    if word == "any":
+        return "not" in before[-2:] and last not in ("just", "only")
+    return (word == "got" and last in ("has", "have")) or (word == "o'clock" and last.isdecimal())
 
 
 def list_content(words: Sequence[str]) -> list[str]:
