@@ -108,6 +108,8 @@ def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
     [
         "where do I live according to your notes",
         "I ask you every week",
+        "our meeting is in ten minutes",
+        "we use the old index for the moment",
         "I could sleep each morning until ten",
         "I'll send it by 3 May",
         "Goethe was born on 28 August 1749",
