@@ -134,8 +134,8 @@ def _iterate_errors(verdicts: Sequence[TurnVerdict]) -> Iterator[str]:
 
 EVALUATION = Evaluation(
     noun="turn",
-    files={"turns": "learn.jsonl"},
-    sealed_files={"sealed": "learn-sealed.jsonl"},
+    files={"turns": "learn.jsonl", "passing": "learn-passing.jsonl"},
+    sealed_files={"sealed": "learn-sealed.jsonl", "passing, sealed": "learn-passing-sealed.jsonl"},
     fields=("id", "language", "before", "text", "learn"),
     optional=("why", "group"),
     parse=_parse,

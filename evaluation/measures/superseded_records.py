@@ -138,8 +138,8 @@ def _iterate_errors(verdicts: Sequence[ChangeVerdict]) -> Iterator[str]:
 
 EVALUATION = Evaluation(
     noun="pair",
-    files={"pairs": "supersede.jsonl"},
-    sealed_files={"sealed": "supersede-sealed.jsonl"},
+    files={"pairs": "supersede.jsonl", "retold": "supersede-retold.jsonl"},
+    sealed_files={"sealed": "supersede-sealed.jsonl", "retold, sealed": "supersede-retold-sealed.jsonl"},
     fields=("id", "language", "old", "new", "expect"),
     optional=("why", "group"),
     parse=_parse,

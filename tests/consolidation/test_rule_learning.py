@@ -46,6 +46,21 @@ def test_the_sentence_that_says_so_is_kept_and_not_the_start_of_the_turn(memory:
     assert set(record.tags) == {"postgresql", "python"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Act as a recruiter. I live in Austin and my name is Bo.",
+        "Stell dir vor, du bist Arzt. Ich bin Lehrer und wohne in Bonn.",
+        "Let's go with option 2 for the title",
+        "We'll go with variant b, thanks",
+        "The guest in room 4 is allergic to lupin",
+    ],
+)
+def test_what_is_played_or_chosen_from_what_was_shown_is_not_learned(memory: Memory, text: str) -> None:
+    exchange(memory.session("cli:1"), text)
+    assert learned(memory) == []
+
+
 def test_nothing_is_learned_before_the_answer_is_there(memory: Memory) -> None:
     memory.session("cli:1").add("user", "We decided to use PostgreSQL.")
     assert learned(memory) == []

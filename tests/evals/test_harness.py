@@ -78,7 +78,8 @@ def test_errors_in_texts_that_are_held_out_are_not_listed(
 
 def test_errors_in_sealed_sets_are_not_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     item = {"id": "p1", "language": "en", "old": "A is b", "new": "The moon is far", "expect": "ends"}
-    (tmp_path / "supersede-sealed.jsonl").write_text(json.dumps(item), encoding="utf-8")
+    for name in superseded_records.EVALUATION.sealed_files.values():
+        (tmp_path / name).write_text(json.dumps(item), encoding="utf-8")
     superseded_records.EVALUATION.run(data=tmp_path, sealed=True, show_errors=True)
     printed = capsys.readouterr().out
     assert "The moon" not in printed

@@ -201,6 +201,8 @@ class RuleLearner:
         for turn in (*exchange.asked, exchange.answer):
             is_owner = turn.role == "user"
             for sentence in rules.split_sentences(_extract_own_text(turn)):
+                if is_owner and rules.is_fiction(sentence):
+                    break
                 stated = rules.match_rules(sentence, speaker="user" if is_owner else "assistant")
                 kinds: tuple[Kind, ...] = tuple(kind for kind in CONFIDENCE if kind in stated)
                 if not rules.is_self_contained(sentence) or (is_owner and rules.is_doubtful(sentence)):

@@ -234,6 +234,20 @@ def test_a_headline_that_brings_something_in_is_asked_for_once_more() -> None:
     assert asked == ["merge", "repair", "verify"]
 
 
+def test_a_refused_headline_of_any_length_is_shown_again_in_short() -> None:
+    ann, bo = record("Ann's port is 80"), record("Bo's port is 443")
+    merges = [{"sources": [ann.id, bo.id], "content": f"Ann's port is 80, Bo's 443{' and so on' * 5_000}"}]
+    answer, _ = asking(merges)
+    lengths: dict[str, int] = {}
+
+    def measure(ask: ModelRequest) -> ModelReply:
+        lengths[ask.purpose] = len(ask.messages[-1].content)
+        return answer(ask)
+
+    cycle([ann, bo], measure)
+    assert 0 < lengths["repair"] < 10_000
+
+
 def test_what_is_refused_for_good_is_remembered_until_a_record_changes() -> None:
     ann, bo = record("Ann's port is 80"), record("Bo's port is 443")
     lie = "Ann's port is 443 and Bo's is 80"

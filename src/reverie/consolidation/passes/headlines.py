@@ -37,6 +37,9 @@ REFUSED = "dream.merge.refused"
 MOST_REFUSED = 500
 """Versions that are remembered, the latest."""
 
+_LONGEST_REFUSED = 1_000
+"""Characters of a refused headline, and of the reason, that are shown again: a bad model's may have any length."""
+
 _ANSWER_TOKENS = 3_000
 _UNJUDGED = "the model did not say whether it is true"
 _VERDICTS = build_object(
@@ -247,9 +250,12 @@ class HeadlineWriter:
         """Return the proposals for a prompt, each with its number, its records and why it was refused."""
         blocks = []
         for number, proposal in enumerate(proposals, 1):
-            lines = [f"Headline {number}: {escape_line(proposal.content)}"]
+            longest = _LONGEST_REFUSED if proposal.refused else None
+            lines = [f"Headline {number}: {escape_line(proposal.content)[:longest]}"]
             lines += [f"- [{name}] {escape_line(self._records[name].content)}" for name in proposal.parts]
-            lines += [f"Refused, because: {escape_line(proposal.refused)}"] if proposal.refused else []
+            lines += (
+                [f"Refused, because: {escape_line(proposal.refused)[:longest]}"] if proposal.refused else []
+            )
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 

@@ -2,11 +2,13 @@
 
 What changed since the last cycle is shown to the model beside earlier records about the same, pair by pair, in the
 request that verifies what other passes have written. A record ends where the model says that the later one tells of
-a change. Each record ends one other at most, and one pair is made up: a model that sees a change in it is not believed.
+a change. Each record ends one other at most. One pair is made up, and one is of two records that have no word in
+common: a model that sees a change in one of these is not believed.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +29,7 @@ NAME = "supersede"
 PROMPT = "pair-check.md"
 
 MOST_PAIRS = 30
-"""Pairs of one request, the latest."""
+"""Pairs of one request: those of records with a word of change, and of these the latest, come first."""
 
 ALIKE = 2
 """Earlier records that are shown beside each changed one, those that share most words with it."""
@@ -35,7 +37,8 @@ ALIKE = 2
 MADE_UP = ("The user's aunt breeds alpacas near Cusco.", "The user's kitchen has a blue door.")
 """The pair whose later text changes nothing."""
 
-_LEAST_ALIKE = 0.2
+_Pair = tuple[Record, Record]
+_LEAST_ALIKE = 0.1
 _LONGEST = 400
 _CHANGED = "changed"
 _TOKENS = 60  # of the answer, for each pair
@@ -48,14 +51,18 @@ def supersede(view: PassInput) -> Flow[Plan]:
     """Ask whether changed records end earlier ones about the same."""
     draft = PlanBuilder(view, name=NAME)
     for scope in sorted({record.scope for record in view.records if record.id in view.changed}):
-        pairs = _find_pairs(view, scope)
+        pairs, unrelated = _find_pairs(view, scope)
         if pairs:
-            yield from _ask(view, draft, scope, pairs)
+            yield from _ask(view, draft, scope, pairs, unrelated)
     return draft.plan(skipped="no record seems to have changed another")
 
 
-def _find_pairs(view: PassInput, scope: str) -> list[tuple[Record, Record]]:
-    """Return earlier records of a scope, each with a changed one that may end it."""
+def _find_pairs(view: PassInput, scope: str) -> tuple[list[_Pair], _Pair | None]:
+    """Return earlier records of a scope, each with a changed one that may end it, and two that share no word.
+
+    What has changed is often said without a word of change ("got a raise to 56k"), so such words only decide what
+    is asked first.
+    """
     records = [
         record
         for record in view.records
@@ -63,8 +70,8 @@ def _find_pairs(view: PassInput, scope: str) -> list[tuple[Record, Record]]:
     ]
     similar = SimilarRecords(records)
     changed = sorted(
-        (record for record in records if record.id in view.changed and may_supersede(record.content)),
-        key=lambda record: (record.created_at, record.id),
+        (record for record in records if record.id in view.changed),
+        key=lambda record: (may_supersede(record.content), record.created_at, record.id),
         reverse=True,
     )
     pairs = [
@@ -72,17 +79,29 @@ def _find_pairs(view: PassInput, scope: str) -> list[tuple[Record, Record]]:
         for new in changed
         for old in similar.find(new, most=ALIKE, least=_LEAST_ALIKE)
         if _get_start(old) < _get_start(new) and old.kind != "event"
-    ]
-    return pairs[:MOST_PAIRS]
+    ][:MOST_PAIRS]
+    unrelated = (
+        (old, new)
+        for (_, new), old in itertools.product(reversed(pairs), records)
+        if _get_start(old) < _get_start(new)
+        and not similar.share_words(old, new)
+        and not may_supersede(new.content)
+    )
+    return pairs, next(unrelated, None)
 
 
 def _ask(
-    view: PassInput, draft: PlanBuilder, scope: str, pairs: Sequence[tuple[Record, Record]]
+    view: PassInput, draft: PlanBuilder, scope: str, pairs: Sequence[_Pair], unrelated: _Pair | None
 ) -> Flow[None]:
     """Ask about pairs, and end the earlier records that the later ones have changed."""
+    asked: list[_Pair | None] = [*pairs]
     texts = [(_format(old), _format(new)) for old, new in pairs]
     at = len(texts) // 2
+    asked.insert(at, None)
     texts.insert(at, (f"{texts[at][0][:13]}{MADE_UP[0]}", f"{texts[at][1][:13]}{MADE_UP[1]}"))
+    if unrelated is not None:
+        asked.insert(at, None)
+        texts.insert(at, (_format(unrelated[0]), _format(unrelated[1])))
     blocks = (f"Pair {number}:\n- earlier {old}\n- later {new}" for number, (old, new) in enumerate(texts, 1))
     prompt = view.fill_prompt(PROMPT, pairs="\n\n".join(blocks))
     tokens = _TOKENS * (len(texts) + 3)
@@ -98,12 +117,13 @@ def _ask(
         draft.note(f"no usable answer about what has changed: {error}")
         return
     verdicts = _read_verdicts(answer.get("pairs"), len(texts))
-    if verdicts.pop(at):
-        draft.note("the model sees a change in a made-up pair, so its word does not count")
+    changed = [pair for pair, is_changed in zip(asked, verdicts, strict=True) if is_changed]
+    if None in changed:
+        draft.note("the model sees a change where there is none, so its word does not count")
         return
-    for (old, new), is_changed in zip(pairs, verdicts, strict=True):
-        if is_changed:
-            draft.end(old, by=new, since=_get_start(new))
+    for pair in changed:
+        if pair is not None:
+            draft.end(pair[0], by=pair[1], since=_get_start(pair[1]))
 
 
 def _get_start(record: Record) -> Any:

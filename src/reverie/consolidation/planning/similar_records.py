@@ -25,6 +25,10 @@ class SimilarRecords:
     def __contains__(self, record: Record) -> bool:
         return record.id in self._words
 
+    def share_words(self, one: Record, other: Record) -> bool:
+        """Whether two of the records have a word in common."""
+        return not self._words[one.id].isdisjoint(self._words[other.id])
+
     def find(self, record: Record, *, most: int, least: float) -> list[Record]:
         """Return the records that share most words with one of them, the most similar first.
 

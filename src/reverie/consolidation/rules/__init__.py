@@ -15,6 +15,7 @@ from reverie.consolidation.rules.entities import extract_references, extract_tag
 from reverie.consolidation.rules.facts import (
     concerns_health,
     is_doubtful,
+    is_fiction,
     match_statement,
     rate_importance,
     strip_greeting,
@@ -35,6 +36,7 @@ __all__ = [
     "extract_tags",
     "has_correction",
     "is_doubtful",
+    "is_fiction",
     "is_likely_secret",
     "is_self_contained",
     "match_rules",

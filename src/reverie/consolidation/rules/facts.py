@@ -125,6 +125,15 @@ def is_doubtful(sentence: str) -> bool:
     )
 
 
+def is_fiction(sentence: str) -> bool:
+    """Return whether a sentence of the user's makes the rest of a message something that is only played or supposed.
+
+    >>> is_fiction("Act as a recruiter."), is_fiction("I suppose so.")
+    (True, False)
+    """
+    return _PATTERNS.matches(fold_text(strip_quotations(sentence)), "fiction")
+
+
 _SHORTEST = 6
 _LONGEST = 300
 
@@ -185,6 +194,12 @@ def _states_fact(masked: str, plain: str) -> bool:
     ):
         return True
     if _PATTERNS.matches(plain, "always"):
+        return True
+    if (
+        _PATTERNS.matches(plain, "own")
+        and _PATTERNS.matches(plain, "recurring", "dated")
+        and not _PATTERNS.matches(plain, "passing", "momentary")
+    ):
         return True
     if _NAME.search(masked) is None:  # most sentences have none, and the patterns below take long to compile
         return False

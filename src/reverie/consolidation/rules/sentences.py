@@ -118,6 +118,6 @@ _POINTS_BACK = LazyRegex(
     r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|resolved|"
     r"worked|works|helped|failed|fails|doesn't work|does not work|didn't work|did the trick)\b.{0,20}$"
     r"|\b(?:use|using|take|choose|chose|pick|picked|keep|with|for|on) the (?:first|second|third|fourth|last|latter"
-    r"|former|other) \w+[.!]?$",
+    r"|former|other) \w+[.!]?$|\b(?:option|variant|version) (?:\d|[a-z]\b)",
     re.IGNORECASE,
 )

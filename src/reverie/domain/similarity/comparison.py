@@ -285,7 +285,7 @@ def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
     if not new.breaks and not old.breaks:
         one, other = new.simple_words, old.simple_words
         if (
-            (one == other and new.pauses == old.pauses)
+            (rewording.is_contracted(one, other) and new.pauses == old.pauses)
             or rewording.is_reordered(one, other, {*new.pauses, *old.pauses})
             or _is_reordered_in_another_language(new, old)
         ):
@@ -512,7 +512,9 @@ def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tup
     if core in ("-", "–", "—", "•"):
         return () if not words or before == _BREAK else ("-",)
     if core == "a":
-        return ("?",) if "?" in chunks[at] else ()
+        after = chunks[at + 1].lower() if chunks[at] == core and at + 1 < len(chunks) else ""
+        is_article = len(after) > 1 and after not in _LINKING | _LEADING
+        return () if is_article else (core, *("?" if "?" in chunks[at] else ""))
     lower = core.lower()
     if core == "A" or lower in _DROPPED:  # dropped where a sentence begins, else a name: vitamin A, The Who
         begins = not words or before.endswith((".", "!", "?", ":", _BREAK))
@@ -528,8 +530,6 @@ def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
     """Return the words of a mark that stands alone: none at the edge of a line, nor if it only quotes."""
     chunk = chunks[at]
     mark = chunk.strip("\"'“”‘’«»`") or chunk
-    if not mark:
-        return ()
     if mark == chunk:
         last = at + 1 == len(chunks) or chunks[at + 1] == _BREAK
         is_path = mark == "." and at > 0 and chunks[at - 1].lower() in _BEFORE_PATHS
@@ -580,9 +580,8 @@ def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
 
 def _is_typed_without_accents(one: NormalizedText, other: NormalizedText) -> bool:
     """Return whether a text in small letters without accents is another one, but for those."""
-    if not (one.text.isascii() and one.text.islower()):
-        return False
-    return " ".join(one.words) == fold_text(" ".join(other.words))
+    is_plain = one.text.isascii() and one.text.islower()
+    return is_plain and " ".join(one.words) == fold_text(" ".join(other.words))
 
 
 def _is_reordered_in_another_language(new: NormalizedText, old: NormalizedText) -> bool:

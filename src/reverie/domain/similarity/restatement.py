@@ -73,6 +73,12 @@ def _say_time(found: re.Match[str]) -> str:
     return f"{hour}:{'30' if found['part'].lower() == 'half past' else '15'}"
 
 
+def _sort_names(found: re.Match[str]) -> str:
+    """Return two names in alphabetical order."""
+    one, other = sorted(found.group("one", "other"))
+    return f"{one}{found['and']}{other}"
+
+
 _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\b(?P<part>half past|quarter past|quarter to) (?P<hour>\w+)", re.IGNORECASE), _say_time),
     (re.compile(r"(?<= (?:at|by)) (\d{1,2})(?=[.!]?$)"), r" \1:00"),
@@ -86,6 +92,20 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
         ),
         r"\1 on ",
     ),
+    (
+        re.compile(
+            r"^(?P<one>[A-ZÀ-Þ][\w-]+)(?P<and> (?:and|und|y|et) )(?P<other>[A-ZÀ-Þ][\w-]+)(?= [a-zà-þ])"
+            r"(?!.*(?:[,;:]| (?:and|or|und|oder|y|o|et|ou|respectively|order)\b))"
+        ),
+        _sort_names,
+    ),
+    (
+        re.compile(
+            rf"\bfor (?=(?:\d+|{'|'.join(NUMBER_WORDS)}) (?:second|minute|hour|day|night|week|month|year)s?\b)"
+        ),
+        "",
+    ),
+    (re.compile(r"\b(bis zu|ab de|seit de)m (?=\d)"), lambda found: found[1].split()[0] + " "),
     (re.compile(r"(?<=[\w€$£%])\s?/\s?(?=(?:second|minute|hour|day|night|week|month|year)\b)"), " a "),
     (
         re.compile(r"\b(?:per (?=second\b|minute\b)|(?:per|each) (?=(?:hour|day|night|week|month|year)\b))"),

@@ -43,7 +43,9 @@ CONTRACTIONS = {
     "doesnt": ("does", "not"), "didnt": ("did", "not"), "isnt": ("is", "not"), "arent": ("are", "not"),
     "wasnt": ("was", "not"), "ain't": ("ain't",),
 }  # fmt: skip
-ENDINGS = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"))
+ENDINGS = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"), ("'d", "'d"))
+_CONTRACTED = {"'s": ("is", "has"), "'d": ("would", "had")}
+"""Endings that stand for one of two words, which only a text with the word in full tells."""
 _FULL = {
     "repo": "repository", "repos": "repositories", "db": "database", "dbs": "databases", "env": "environment",
     "envs": "environments", "vars": "variables", "config": "configuration", "configs": "configurations",
@@ -88,6 +90,8 @@ _WRITTEN_NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
 )
 _CLOCK = re.compile(r"\d\d?:\d\d")
+_COUNTED = re.compile(r"(\d+)-([a-z]{3,})")
+"""A number and what it counts, such as "20-minute"."""
 _MULTIPLES = parse_word_set("million billion k m bn")
 _POWERS = {"dozen": 12, "hundred": 100, "thousand": 1000}
 _TENS = {
@@ -103,7 +107,7 @@ _ADVERBS = parse_word_set("usually sometimes currently normally often generally 
 _POSSESSIVES = parse_word_set("my our your his her their its")
 _JOINING = parse_word_set("and or but &")
 _ORDERED = parse_word_set("then first second 1st 2nd 3rd last next before after than versus minus")
-_NO_CONTENT = parse_word_set("is are was were be been by has have had does do did and or but & 's")
+_NO_CONTENT = parse_word_set("is are was were be been by has have had would does do did and or but & 's 'd")
 _PASSIVE = parse_word_set("is are was were")
 _PHRASES = parse_word_set("as on in at during every each since throughout within for under with to")
 _TIMES = parse_word_set("during every each since throughout")
@@ -133,6 +137,8 @@ _REPORTING = parse_word_set(
 )
 """Words before which a day or a place says another thing than after them: "in May she decided to move"."""
 _FIRST_WORDS = 2
+_ROUGHLY = parse_word_set("around roughly approximately circa")
+"""Words that say the same as "about" before a number."""
 _ONE_VERB = {"begins": "starts", "begin": "start"}
 _DATE = re.compile(r"(?:--|\d{4}-)\d\d-\d\d")
 _LONGEST_ABBREVIATED = 60
@@ -227,6 +233,8 @@ def expand_word(word: str, lower: str) -> tuple[str, ...]:
     """
     if full := _FULL.get(lower) or _FULL.get(word) or _ORDINALS.get(lower):
         return tuple(full.split())
+    if found := _COUNTED.fullmatch(lower):
+        return found.groups()
     tens, hyphen, ones = lower.partition("-")
     if hyphen and tens in _TENS and len(NUMBER_WORDS.get(ones, "one" if ones != "one" else "1")) == 1:
         return (str(int(NUMBER_WORDS[tens]) + int(NUMBER_WORDS.get(ones, "1"))),)
@@ -318,11 +326,21 @@ def simplify(words: Sequence[str]) -> tuple[str, ...]:
             simple.append("2nd")
         elif word == "named" and before in ("is", "are"):
             simple.append("called")
-        elif word == "any" and "not" in simple[-2:] and before not in ("just", "only"):
-            continue
-        else:
+        elif word == "been" and before == "is":  # of "it's been"
+            simple[-1:] = ["has", "been"]
+        elif word in _ROUGHLY and _NUMBER.fullmatch(after):
+            simple.append("about")
+        elif not _adds_nothing(word, simple):
             simple.append(_ONE_VERB.get(word, word))
     return tuple(simple)
+
+
+def _adds_nothing(word: str, before: Sequence[str]) -> bool:
+    """Return whether a word adds nothing to those before it: "has got", "9 o'clock", "not any"."""
+    last = before[-1] if before else ""
+    if word == "any":
+        return "not" in before[-2:] and last not in ("just", "only")
+    return (word == "got" and last in ("has", "have")) or (word == "o'clock" and last.isdecimal())
 
 
 def list_content(words: Sequence[str]) -> list[str]:
@@ -364,6 +382,18 @@ def _abbreviates(short: str, full: str) -> bool:
     )
 
 
+def is_contracted(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two texts are the same but for words that the one has in full: "Ana's late", "Ana is late".
+
+    >>> is_contracted(("ana", "'s", "late"), ("ana", "is", "late")), is_contracted(("ana",), ("anna",))
+    (True, False)
+    """
+    return len(one) == len(other) and all(
+        a == b or b in _CONTRACTED.get(a, ()) or a in _CONTRACTED.get(b, ())
+        for a, b in zip(one, other, strict=True)
+    )
+
+
 def is_reordered(one: tuple[str, ...], other: tuple[str, ...], pauses: Collection[str] = ()) -> bool:
     """Return whether two sentences say the same in another order.
 
@@ -384,7 +414,13 @@ def is_reordered(one: tuple[str, ...], other: tuple[str, ...], pauses: Collectio
             or _has_same_list(one, other, pauses)
             or _has_same_phrases(one, other)
         )
-    return _is_passive_of(one, other) or _is_passive_of(other, one)
+    return any(_is_passive_of(*pair) or _has_and(*pair, pauses) for pair in ((one, other), (other, one)))
+
+
+def _has_and(one: tuple[str, ...], other: tuple[str, ...], pauses: Collection[str]) -> bool:
+    """Return whether the two end with a list of three, of which only the one has "and" before its last item."""
+    is_list = len(other) > 3 and all(item in pauses for item in other[-3:-1])
+    return is_list and one == (*other[:-1], "and", other[-1])
 
 
 def _is_fronted(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -408,12 +444,15 @@ def _has_same_list(one: tuple[str, ...], other: tuple[str, ...], pauses: Collect
     if not _ORDERED.isdisjoint(one):
         return False
     first, last = _find_difference(one, other)
+    joint = next((place for place, word in enumerate(one) if place > first and word in _JOINING), 0)
+    if other[joint] != one[joint] or last > joint + 1:
+        return False
+    last = joint + 1
+    while first > 1 and one[first - 1] in pauses and one[first - 1] not in _JOINING:
+        first -= 1
     span = one[first : last + 1]
-    joins = [place for place, word in enumerate(span) if word in _JOINING]
     return (
-        joins == [len(span) - 2]
-        and other[last - 1] == one[last - 1]
-        and not _has_number(span)
+        not _has_number(span)
         and all(item in pauses for item in span[:-3])
         and (_may_precede_list(one[:first], span) if first else one[last + 1 :][:1] in _AFTER_SUBJECTS)
         and (not first or last + 1 == len(one) or one[last + 1] in _AFTER_LISTS)
@@ -502,12 +541,12 @@ def _is_passive_of(passive: tuple[str, ...], active: tuple[str, ...]) -> bool:
     by = passive.index("by")
     if by < 3 or passive[by - 2] not in _PASSIVE:
         return False
-    agent, verb, done_to = passive[by + 1 :], passive[by - 1], passive[: by - 2]
-    size = len(agent)
+    verb, done_to, after = passive[by - 1], passive[: by - 2], passive[by + 1 :]
     is_past = passive[by - 2] in ("was", "were")
-    return (
-        active[:size] == agent
-        and active[size + 1 :] == done_to
+    return any(
+        active == (*after[:size], active[size], *done_to, *after[size:])
         and stem_word(active[size]) == stem_word(verb if is_past else _PRESENT.get(verb, verb))
         and (active[size] == verb) == is_past
+        for size in range(1, len(after) + 1)
+        if size == len(after) or (after[size] in _PHRASES and _says_when(after[size:]))
     )
