@@ -169,7 +169,8 @@ def test_the_page_is_used_with_keys_alone(page: Any, memory: Memory) -> None:
 
 def test_the_colours_stay_as_chosen(page: Any) -> None:
     page.goto("/timeline")
-    page.get_by_role("button", name="Dark").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Dark").click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 14, 19)"
     page.goto("/")
     assert page.locator("html").get_attribute("data-theme") == "dark"
