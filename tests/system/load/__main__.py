@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument(
         "--pause", type=float, default=0.0, help="mean seconds that each connection waits between requests"
     )
+    parser.add_argument("--embedder", default="auto", help="the setting of that name; none for no vectors")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = run_load(
@@ -30,6 +31,7 @@ def main() -> int:
             connections=given.connections,
             requests=given.requests,
             pause=given.pause,
+            embedder=given.embedder,
         )
     print(json.dumps(result.to_dict(), indent=2))
     return 1 if result.errors else 0

@@ -15,7 +15,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
-from reverie import Memory
+from reverie import Memory, Settings
 from tests.interfaces.http.test_http_process import Served, serving
 
 _MARKS = (0, 10_000, 50_000)
@@ -23,6 +23,10 @@ _MARKS = (0, 10_000, 50_000)
 
 _WARM_SHARE = 0.3
 """Share of the time after which memory is measured too."""
+
+_WARM_S = 2.0
+"""Seconds after the first request whose times do not count: the server still loads what the first requests need, and
+all clients come at once."""
 
 _STORING = 10_000
 """Requests of a bounded run that store something new; those after them say again what is known, or read."""
@@ -36,7 +40,7 @@ class LoadResult:
     """What came of a load.
 
     Attributes:
-        requests: Answered requests by kind.
+        requests: Answered requests by kind whose times count.
         errors: Answers that no request should have, at most twenty.
         p50_ms: Median time of a request, by kind.
         p99_ms: 99th percentile, by kind.
@@ -91,7 +95,8 @@ class Client:
         self.count = 0
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Send requests until it is over."""
+        """Send requests until it is over; measure those that begin after the first seconds."""
+        warm = time.perf_counter() + _WARM_S
         while not is_over() and len(self.errors) < 20:
             if self.pause:
                 time.sleep(self.random.expovariate(1 / self.pause))
@@ -102,7 +107,8 @@ class Client:
             except Exception as error:  # noqa: BLE001 - whatever fails is counted and shown
                 self.errors.append(f"{kind}: {error!r}")
                 self.connection.close()
-            self.seconds[kind].append(time.perf_counter() - begun)
+            if begun >= warm:
+                self.seconds[kind].append(time.perf_counter() - begun)
             self.count += 1
         self.connection.close()
 
@@ -150,7 +156,13 @@ class Client:
 
 
 def run_load(
-    folder: Path, *, seconds: float, connections: int, requests: int | None = None, pause: float = 0.0
+    folder: Path,
+    *,
+    seconds: float,
+    connections: int,
+    requests: int | None = None,
+    pause: float = 0.0,
+    embedder: str = "auto",
 ) -> LoadResult:
     """Load a server of a new memory, and compare what it acknowledged with what it holds.
 
@@ -162,9 +174,12 @@ def run_load(
             memory that grows after them is not that of what is stored.
         pause: Mean seconds for which each client waits before a request. Without a pause, a mean request takes as long
             as all connections' requests together (Little's law), however quick the server is.
+        embedder: The setting of that name.
     """
     result = LoadResult()
-    with serving(folder) as served:
+    settings = folder.with_name("settings.json")
+    settings.write_text(json.dumps({"embedder": embedder}), encoding="utf-8")
+    with serving(folder, "--settings", str(settings)) as served:
         storing = None if requests is None else _STORING // connections
         clients = [Client(served, number, storing, pause) for number in range(connections)]
         used = _measure_processor(served.process.pid), time.process_time()
@@ -196,7 +211,7 @@ def run_load(
             result.errors.append(f"the server ended with {code}: {log[-500:]}")
     _note_times(result, clients)
     result.errors += [error for client in clients for error in client.errors][:20]
-    with Memory.open(folder) as memory:
+    with Memory.open(folder, settings=Settings(embedder=embedder)) as memory:
         result.errors += [str(each) for each in memory.admin.check()]
         for client in clients:
             scope = memory.scoped(f"user:u{client.number % 8}")
