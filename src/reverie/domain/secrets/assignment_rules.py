@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.secrets import checksums
@@ -167,10 +167,16 @@ _SNAKE = LazyRegex(
 _SETS = LazyRegex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 
 
-def find_spans(text: str, lower: str) -> Iterator[Span]:
-    """Yield every secret in `text` that a word before it makes one; `lower` is its lower-case form."""
+def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
+    """Yield every secret in `text` that a word before it makes one.
+
+    Args:
+        text: The text.
+        lower: Its lower-case form.
+        triggers: What `find_trigger_words` finds in that.
+    """
     end = 0
-    for start, word in sorted(find_trigger_words(lower)):
+    for start, word in triggers:
         if start < end:
             continue
         rest = _REST.get(word)
@@ -195,7 +201,8 @@ def classify_value(name: str, value: str) -> str | None:
     """Return the kind of the secret that all of a value is, for the name before it; None if it is none."""
     before = f'"{name}": "'
     text = before + json.dumps(value, ensure_ascii=False)[1:]
-    spans = find_spans(text, fold_case(text))
+    lower = fold_case(text)
+    spans = find_spans(text, lower, find_trigger_words(lower))
     return next((span.kind for span in spans if span.start == len(before)), None)
 
 
@@ -204,13 +211,15 @@ _TELLING = LazyRegex(r"[0-9=:'\"`：＝]")
 """One of these stands near every key that is told; prose about keys and tokens has them seldom."""
 
 
-def find_trigger_words(lower: str) -> Iterator[tuple[int, str]]:
-    """Yield the positions of words that name a secret."""
+def find_trigger_words(lower: str) -> list[tuple[int, str]]:
+    """Return the words that name a secret, each with its place, in their order."""
+    found = []
     for word in TRIGGERS:
         place = lower.find(word)
         while place >= 0:
-            yield place, word
+            found.append((place, word))
             place = lower.find(word, place + len(word))
+    return sorted(found)
 
 
 def _find_name_bounds(lower: str, start: int, stop: int, word: str) -> tuple[int, int]:

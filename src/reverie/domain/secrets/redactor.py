@@ -79,9 +79,8 @@ _NAME_TRIGGERS = (
 """Of which the name of a secret has one."""
 
 
-@lru_cache(maxsize=4_096)
-def _has_trigger(name: str) -> bool:
-    lower = name.lower()
+def _has_trigger(text: str) -> bool:
+    lower = text.lower()
     return any(trigger in lower for trigger in _NAME_TRIGGERS)
 
 
@@ -191,7 +190,7 @@ class Redactor:
 
     def json_text(self, text: str) -> str:
         """Return a JSON document, or any other text, with secrets replaced."""
-        if not (self.enabled and (self._own or any(map(text.lower().__contains__, _NAME_TRIGGERS)))):
+        if not (self.enabled and (self._own or _has_trigger(text))):
             return self.text(text)
         try:
             given = json.loads(text)
@@ -246,8 +245,9 @@ class Redactor:
         yield from structural_rules.find_cookies(text, lower)
         yield from structural_rules.find_cards(text, lower)
         yield from spoken_rules.find_recovery_codes(text, lower)
-        yield from assignment_rules.find_spans(text, lower)
-        yield from table_rules.find_columns(text, lower)
+        triggers = assignment_rules.find_trigger_words(lower)
+        yield from assignment_rules.find_spans(text, lower, triggers)
+        yield from table_rules.find_columns(text, triggers)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:

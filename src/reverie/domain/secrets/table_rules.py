@@ -7,10 +7,10 @@ name and its value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from reverie.domain.lazy_regex import compile_pattern
-from reverie.domain.secrets.assignment_rules import classify_value, find_trigger_words
+from reverie.domain.secrets.assignment_rules import classify_value
 from reverie.domain.secrets.rule import Span
 
 _DELIMITERS = "|\t;,"
@@ -19,10 +19,15 @@ _AROUND = " \t\r\n\"'`*_"
 _RULE = frozenset(" \t\r\n|:+-")
 
 
-def find_columns(text: str, lower: str) -> Iterator[Span]:
-    """Yield the secrets of each column whose head names one."""
+def find_columns(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
+    """Yield the secrets of each column whose head names one.
+
+    Args:
+        text: The text.
+        triggers: What `assignment_rules.find_trigger_words` finds in its lower-case form.
+    """
     end = 0
-    for start, _ in sorted(find_trigger_words(lower)):
+    for start, _ in triggers:
         if start < end:
             continue
         begin = text.rfind("\n", 0, start) + 1
