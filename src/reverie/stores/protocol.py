@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol, TypeVar, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -475,6 +475,46 @@ class StoreOnServer(Protocol):
 
     def server_status(self) -> ServerStatus:
         """Return the health of the server, of the connections to it, and of background work."""
+        ...
+
+
+class KeptVector(NamedTuple):
+    """Vector of a passage as a store keeps it.
+
+    Attributes:
+        digest: Hash of its text and scope, of 8 bytes.
+        scale: What its numbers are multiplied with.
+        numbers: Its numbers, each a byte with a sign.
+    """
+
+    digest: int
+    scale: float
+    numbers: bytes
+
+
+@runtime_checkable
+class VectorStore(Protocol):
+    """A store that keeps vectors of its passages for all machines, so that each text is embedded once.
+
+    An embedder is named by a hash of its fingerprint, of 8 bytes.
+    """
+
+    def read_vectors(self, embedder: int, keys: Sequence[int]) -> dict[int, KeptVector]:
+        """Return the vectors that are there of some passages, by key. They may be of an earlier text."""
+        ...
+
+    def keep_vectors(self, embedder: int, vectors: Mapping[int, KeptVector], *, read_at: int) -> None:
+        """Keep vectors of passages, except of those that have changed or gone meanwhile.
+
+        Args:
+            embedder: What made them.
+            vectors: The vectors by key.
+            read_at: The sequence number at which the texts were read.
+        """
+        ...
+
+    def drop_vectors(self, *, but: int) -> None:
+        """Remove the vectors of all embedders except one."""
         ...
 
 

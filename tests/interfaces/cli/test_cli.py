@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from reverie.admin.transfer.conversations import Format, read_conversations
 from reverie.domain.text import timestamps
-from reverie.evals.command import NAMED_EVALUATIONS
+from reverie.evals.command import NAMED_EVALUATIONS, find_measurement
 from reverie.interfaces.cli.main import COMMANDS, cli
-from reverie.interfaces.cli.options import EXITS
+from reverie.interfaces.cli.options import EXITS, build_common_options
 from reverie.memory import Memory
 from tests.interfaces.conftest import environment, measure_width, run_cli, run_on_terminal, run_process
 
@@ -61,6 +63,42 @@ def test_the_help_names_every_labelled_evaluation() -> None:
     for name in NAMED_EVALUATIONS:
         assert f"\n  {name} " in text
         assert f"### `reverie eval {name}`" in docs
+
+
+def list_commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=name)
+        for sub in command.list_commands(context):
+            found = command.get_command(context, sub)
+            assert found is not None
+            yield from list_commands(found, f"{name} {sub}")
+
+
+def test_the_reference_names_every_option() -> None:
+    docs = (Path(__file__).parents[3] / "docs/reference/cli.md").read_text(encoding="utf-8")
+    sections = {
+        name: part
+        for part in re.split(r"^##+ ", docs, flags=re.MULTILINE)
+        for name in re.findall(r"`(reverie [^`]*)`", part.partition("\n")[0])
+    }
+    commands = dict(list_commands(cli, "reverie"))
+    commands |= {f"reverie eval {name}": find_measurement(name) for name in NAMED_EVALUATIONS}
+    common = {option.name for option in build_common_options()}
+    assert sections.keys() <= commands.keys()
+    missing = []
+    for name, command in commands.items():
+        options = [
+            p
+            for p in command.params
+            if isinstance(p, click.Option) and p.name not in common | {"help", "version"}
+        ]
+        parent = name.rpartition(" ")[0]
+        text = sections.get(name, "") + sections.get(parent, "")
+        missing += [
+            f"{name} {o.opts[0]}" for o in options if not re.search(rf"{re.escape(o.opts[0])}(?![\w-])", text)
+        ]
+    assert missing == []
 
 
 @pytest.mark.parametrize("name", ["hook", "mcp", "token"])

@@ -125,6 +125,19 @@ def normalize_vector(vector: Any) -> Any:
     return floats / length if length else floats
 
 
+def quantize_vector(vector: Any) -> tuple[float, bytes]:
+    """Return a vector as whole numbers of one byte, and the scale that they are multiplied with."""
+    largest = float(np.abs(vector).max())
+    if not largest:
+        return 0.0, bytes(len(vector))
+    return largest / 127, np.rint(vector * (127 / largest)).astype(np.int8).tobytes()
+
+
+def restore_vector(scale: float, numbers: bytes) -> Any:
+    """Return the vector that `quantize_vector` made these numbers of, as near as they say."""
+    return np.frombuffer(numbers, np.int8).astype(np.float32) * np.float32(scale)
+
+
 class VectorFile:
     """The vectors of one space, in a file or in memory. One thread may write; its owner takes care of that."""
 
@@ -376,9 +389,9 @@ class VectorFile:
         row = np.zeros((), self._row)
         row["key"], row["digest"], row["scope"] = new.key, new.digest, new.scope
         row["subject"] = _SUBJECTS[new.subject]
-        if new.vector is not None and (largest := float(np.abs(new.vector).max())):
-            row["scale"] = largest / 127
-            row["vector"] = np.rint(new.vector * (127 / largest))
+        if new.vector is not None:
+            row["scale"], numbers = quantize_vector(new.vector)
+            row["vector"] = np.frombuffer(numbers, np.int8)
         row["check"] = _compute_check(row)
         content: bytes = row.tobytes()
         return content

@@ -1,9 +1,9 @@
 """Index of vectors that follows the journal in the background, and finds what is nearest in meaning.
 
 It is derived from the store, and optional. A thread embeds what is new in small batches, so no save waits for it;
-what it has not reached yet is found by words. Of several processes, the one that holds the lock file embeds. The
-vectors of each embedder have a file of their own. A missing or damaged file is made again. An embedder that fails is
-reported once and asked again later.
+what it has not reached yet is found by words. Of several processes, the one that holds the lock file embeds; what
+another machine has embedded is taken from a store that keeps vectors. The vectors of each embedder have a file of
+their own. A missing or damaged file is made again. An embedder that fails is reported once and asked again later.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import random
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -31,7 +32,8 @@ from reverie.domain.record import Record
 from reverie.llm.embedding import Embedder, is_loaded_here
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
-from reverie.stores.protocol import Store, read_or_none
+from reverie.stores.protocol import KeptVector, Store, VectorStore, read_or_none
+from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace_model
 
 if TYPE_CHECKING:
@@ -96,6 +98,9 @@ class VectorIndex:
         Nothing is opened, and no thread is started, before the first change or search.
         """
         self._store = store
+        bare = unwrap(store)
+        self._shared = bare if isinstance(bare, VectorStore) else None
+        self._is_sharing = True
         self._folder = folder
         self.embedder = embedder
         self._settings = settings
@@ -388,16 +393,19 @@ class VectorIndex:
         else:
             reached, keys = newest, self._scan_store()
         size = _FIRST_BATCH if until is None else 1
-        while batch := list(islice(keys, size)):
+        left: list[tuple[int, Searchable]] = []
+        while batch := [*left, *islice(keys, (size if self._shared is None else _ROWS) - len(left))]:
             if self._must_stop(until):
                 return False
             began = time.monotonic()
-            self._update(batch)
+            embedded, left = self._update(batch, size)
             spent = time.monotonic() - began
             size = _BATCH
+            if not embedded:
+                continue
             if until is not None:  # as many as there is time for: a long text takes seconds
-                left = max(0.0, until - time.monotonic())
-                size = max(1, min(_BATCH, int(len(batch) * left / max(spent, 1e-6))))
+                rest = max(0.0, until - time.monotonic())
+                size = max(1, min(_BATCH, int(embedded * rest / max(spent, 1e-6))))
             elif self._must_yield():
                 size = _FIRST_BATCH
                 self._pause(spent * (1 / _SHARE_ASKED - 1))
@@ -423,28 +431,48 @@ class VectorIndex:
                 after = batch[-1][0].key
                 yield from ((passage.key, subject) for passage, _ in batch)
 
-    def _update(self, keys: Sequence[tuple[int, Searchable]]) -> None:
-        """Bring the vectors of some keys up to date. Nothing is locked while the embedder works."""
+    def _update(
+        self, keys: Sequence[tuple[int, Searchable]], most: int
+    ) -> tuple[int, list[tuple[int, Searchable]]]:
+        """Bring the vectors of some keys up to date. Nothing is locked while the embedder works.
+
+        Args:
+            keys: The keys.
+            most: How many texts the embedder is given at most.
+
+        Returns:
+            How many it was given, and the keys that are left.
+        """
         from reverie.search.vectors.vector_file import NewVector, normalize_vector
 
         file = self._get_file()
         known = {} if file is None else file.read_digests()
-        items = self._read_items(keys)
-        wanted = [item for item in items.values() if known.get(item.key) != item.digest]
-        texts = [item.text for item in wanted if item.text]
-        vectors = iter(
-            [normalize_vector(each) for each in self._embed(texts, is_query=False)] if texts else []
-        )
+        with self._store.reading():
+            read_at = self._store.sequence()
+            items = self._read_items(keys)
+            wanted = [item for item in items.values() if known.get(item.key) != item.digest]
+            vectors = self._read_shared(wanted, self.embedder.dimension if file is None else file.dimension)
+        missing = [item for item in wanted if item.text and item.key not in vectors]
+        left = {item.key for item in missing}
+        if len(missing) > most:
+            missing = random.sample(missing, most)  # other machines take others meanwhile
+        left -= {item.key for item in missing}
+        if missing:
+            made = self._embed([item.text for item in missing], is_query=False)
+            for item, vector in zip(missing, made, strict=True):
+                vectors[item.key] = normalize_vector(vector)
         fresh = [
-            NewVector(item.key, item.subject, item.scope, item.digest, next(vectors) if item.text else None)
+            NewVector(item.key, item.subject, item.scope, item.digest, vectors.get(item.key))
             for item in wanted
+            if item.key not in left
         ]
-        lengths = {len(new.vector) for new in fresh if new.vector is not None}
+        done = len(missing), [(key, subject) for key, subject in keys if key in left]
+        lengths = {len(vector) for vector in vectors.values()}
         if len(lengths) > 1:
             raise ModelUnavailable(f"the embedder {self.embedder.name} returned vectors of several lengths")
         if file is None:
             if not lengths:
-                return
+                return done
             file = self._get_file(lengths.pop())
             assert file is not None
         elif lengths and lengths != {file.dimension}:
@@ -454,11 +482,49 @@ class VectorIndex:
             )
         with self._lock, file.locked():
             if self._closing and time.monotonic() >= self._deadline:
-                return
+                return done
             # Whatever was changed or erased while the embedder worked is not written.
             current = self._read_items(keys)
             file.remove([key for key, _ in keys if key not in current])
             file.write([new for new in fresh if new.key in current and current[new.key].digest == new.digest])
+        self._share({item.key: (item.digest, vectors[item.key]) for item in missing}, read_at)
+        return done
+
+    def _read_shared(self, items: Sequence[_Item], dimension: int) -> dict[int, Any]:
+        """Return the vectors of these texts that another machine has made, by key.
+
+        Args:
+            items: The texts.
+            dimension: Length of a vector; 0 where it is not known yet.
+        """
+        from reverie.search.vectors.vector_file import hash_text, restore_vector
+
+        keys = [item.key for item in items if item.text]
+        if self._shared is None or not keys:
+            return {}
+        kept = self._shared.read_vectors(hash_text(self.embedder.fingerprint), keys)
+        digests = {item.key: item.digest for item in items}
+        restored: dict[int, Any] = {}
+        for key, vector in kept.items():
+            dimension = dimension or len(vector.numbers)
+            if vector.digest == digests[key] and len(vector.numbers) == dimension:
+                restored[key] = restore_vector(vector.scale, vector.numbers)
+        return restored
+
+    def _share(self, made: Mapping[int, tuple[int, Any]], read_at: int) -> None:
+        """Let other machines have the vectors that were made here, given by key with the digest of the text."""
+        from reverie.search.vectors.vector_file import hash_text, quantize_vector
+
+        if self._shared is None:
+            return
+        kept = {key: KeptVector(digest, *quantize_vector(vector)) for key, (digest, vector) in made.items()}
+        try:
+            self._shared.keep_vectors(hash_text(self.embedder.fingerprint), kept, read_at=read_at)
+            self._is_sharing = True
+        except StoreUnavailable as error:  # the role may only read, or the server does
+            if self._is_sharing:
+                _log.warning("vectors are not shared, so other machines embed these texts too: %s", error)
+            self._is_sharing = False
 
     def _read_items(self, keys: Sequence[tuple[int, Searchable]]) -> dict[int, _Item]:
         """Return the text and scope of those keys that are live, as the store has them now."""
@@ -490,11 +556,13 @@ class VectorIndex:
         Returns:
             False if the disk refused it.
         """
-        from reverie.search.vectors.vector_file import VectorFileDamaged
+        from reverie.search.vectors.vector_file import VectorFileDamaged, hash_text
 
         with self._lock:
             self._queries.clear()
         try:
+            if self._shared is not None:
+                self._shared.drop_vectors(but=hash_text(self.embedder.fingerprint))
             is_clean = self._folder is None or remove_vectors(self._folder, but=self._get_path())
             file = self._get_file()
             if file is not None:
@@ -504,7 +572,7 @@ class VectorIndex:
         except VectorFileDamaged as error:
             self._discard(error)
             return True
-        except OSError as error:
+        except (OSError, StoreUnavailable) as error:
             _log.warning("the vectors of what was erased could not be removed: %s", error)
             return False
         return is_clean

@@ -38,6 +38,7 @@ from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.recollection import Recollection, remember_documents, remember_passages
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
+from reverie.stores.postgres.vectors import drop_vectors, keep_vectors, read_vectors
 from reverie.stores.postgres.where import (
     MemoryConditions,
     build_record_conditions,
@@ -45,7 +46,7 @@ from reverie.stores.postgres.where import (
     format_limit,
 )
 from reverie.stores.postgres.words import WordRenewal
-from reverie.stores.protocol import Order, ServerStatus, StoreProblem
+from reverie.stores.protocol import KeptVector, Order, ServerStatus, StoreProblem
 
 logger = logging.getLogger("reverie")
 
@@ -435,6 +436,20 @@ class PostgresStore(DatabaseStore):
         sql = f"SELECT count(*), coalesce(sum(it.length), 0) FROM reverie.thing AS it WHERE {where}"
         ((passages, tokens),) = self._connections.rows(sql, where.values)
         return passages, tokens
+
+    # -- vectors ---------------------------------------------------------------------------------------
+
+    def read_vectors(self, embedder: int, keys: Sequence[int]) -> dict[int, KeptVector]:
+        """Return the vectors that are there of some passages, by key. They may be of an earlier text."""
+        return read_vectors(self._connections, embedder, keys)
+
+    def keep_vectors(self, embedder: int, vectors: Mapping[int, KeptVector], *, read_at: int) -> None:
+        """Keep vectors of passages, except of those that have changed or gone meanwhile."""
+        keep_vectors(self._connections, embedder, vectors, read_at)
+
+    def drop_vectors(self, *, but: int) -> None:
+        """Remove the vectors of all embedders except one."""
+        drop_vectors(self._connections, but)
 
     # -- working memory --------------------------------------------------------------------------------
 

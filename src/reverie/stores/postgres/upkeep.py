@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _PLACES = (
     "SELECT replace(j.place, 'journal', t.name) FROM (SELECT tableoid::regclass::text AS place FROM reverie.journal "
-    "WHERE space = %(space)s LIMIT 1) AS j, (VALUES ('thing'), ('journal'), ('posting')) AS t (name) "
+    "WHERE space = %(space)s LIMIT 1) AS j, (VALUES ('thing'), ('journal'), ('posting'), ('vector')) AS t (name) "
     "UNION VALUES ('reverie.entry'), ('reverie.cursor')"
 )
 """A memory is in the partitions of one number. Only its journal is never empty once it has been changed."""
