@@ -23,7 +23,10 @@ def sample_cases(cases: Iterable[object], every: int = 4) -> list[object]:
     ]
 
 
-# A busy machine makes examples slow, not wrong.
+# A busy machine makes examples slow, not wrong. A test that names health checks of its own replaces these.
 settings.register_profile(
-    "reverie", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "reverie",
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

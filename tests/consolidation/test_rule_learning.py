@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import EVERY_SCOPE, AsyncMemory, InvalidInput, Memory, NotFound, Settings
@@ -261,7 +261,7 @@ _TALK = st.lists(
 )
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None)
 @given(talk=_TALK, events=st.booleans())
 def test_learning_changes_nothing_that_was_said_and_trusts_no_tool(
     talk: list[tuple[Any, list[str]]], events: bool

@@ -37,7 +37,7 @@ def test_a_question_of_stop_words_only_keeps_them() -> None:
     assert kinds("Who are you?") == {"who": "common", "are": "common", "you": "common"}
 
 
-@pytest.mark.parametrize("text", ["", " ", "?", "a b", "🙂", "\ud800\x00", "of it"])
+@pytest.mark.parametrize("text", ["", " ", "?", "a b", "→", "\ud800\x00", "of it"])
 def test_a_question_without_a_usable_word_is_empty(text: str) -> None:
     query = parse_query(text)
     assert not query

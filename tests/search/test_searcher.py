@@ -60,6 +60,14 @@ def test_other_scripts_are_found_too(memory: Memory) -> None:
     assert contents(memory.search("cafe")) == ["Das Café liegt an der Straße"]
 
 
+def test_an_emoji_is_found_in_any_variant(memory: Memory) -> None:
+    party = memory.save("Mia's party is on Friday 🎂").record
+    memory.save("The deploy went well 👍🏽")
+    assert [hit.id for hit in memory.search("🎂")] == [party.id]
+    assert [hit.content for hit in memory.search("👍")] == ["The deploy went well 👍🏽"]
+    assert memory.search("🐈") == []
+
+
 def test_no_question_lists_the_newest_and_an_empty_one_finds_nothing(
     memory: Memory, clock: MovableClock
 ) -> None:

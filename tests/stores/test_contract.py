@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from reverie.stores.contract.suite import StoreContract, StoreStateMachine, analyse
 from reverie.stores.in_memory import InMemoryStore
@@ -43,7 +43,6 @@ def _with(machine: type[StoreStateMachine], *, examples: int, steps: int) -> typ
         max_examples=scale_examples(examples),
         stateful_step_count=steps,
         deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
     )
     return case
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory
@@ -138,9 +138,7 @@ def everything() -> Toolset:
     return tools.without(*(name for name in tools.names if "nod" in name or "ntit" in name))
 
 
-@settings(
-    max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data())
 def test_no_arguments_whatever_raise(everything: Toolset, data: st.DataObject) -> None:
     tool = data.draw(st.sampled_from(list(everything)))
@@ -164,9 +162,7 @@ def _like(rule: Any) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(
-    max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=st.text() | ANYTHING.map(repr) | ANYTHING.map(lambda each: json.dumps(each)))
 def test_no_text_in_the_place_of_arguments_raises(everything: Toolset, text: str) -> None:
     for name in ("search_memory", "save_memory", "no such tool"):

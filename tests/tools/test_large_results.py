@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import InvalidInput, Memory, Settings
@@ -195,9 +195,7 @@ def test_two_answers_of_one_tool_have_keys_of_their_own(working: WorkingMemory) 
     assert len({entry.key.split("/")[1] for entry in working.list()}) == 2
 
 
-@settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     text=st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=201)
     | st.lists(st.sampled_from(["# a\n", "\n\n", "word ", "```\n", "é", "x" * 50]), min_size=60).map("".join)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory, StoreUnavailable
 from reverie.admin.transfer.export import EXPORT_FORMS, ExportForm, export
@@ -60,7 +60,7 @@ def full(tmp_path: Path) -> Memory:
 
 
 @pytest.mark.parametrize("form", EXPORT_FORMS)
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None)
 @given(values=holdings())
 def test_an_export_read_into_an_empty_memory_gives_the_same(form: ExportForm, values: list[Value]) -> None:
     before = store_of(values)

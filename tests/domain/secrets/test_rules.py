@@ -180,6 +180,62 @@ def test_what_follows_such_a_word_on_another_line_is_no_secret_by_that(text: str
 
 
 @pytest.mark.parametrize(
+    ("text", "secrets"),
+    [
+        ('Password: "correct horse battery staple"', ["correct horse battery staple"]),
+        ('The wifi password is "blue dog sings".', ["blue dog sings"]),
+        ("Das Passwort lautet „blaue Katze singt laut“", ["blaue Katze singt laut"]),
+        ('password = "Correct Horse Battery Staple"', ["Correct Horse Battery Staple"]),
+        ("I changed my password from hunter22 to hunter33.", ["hunter22", "hunter33"]),
+        ("The wifi password was changed from Walnut7 to Cedar8", ["Walnut7", "Cedar8"]),
+        ("Das Passwort wurde von Sommer20 auf Winter21 geändert", ["Sommer20", "Winter21"]),
+        ("Mot de passe changé de soleil12 à neige34", ["soleil12", "neige34"]),
+        ("Cambié la contraseña de verano12 a invierno34", ["verano12", "invierno34"]),
+        ("passwords:\n- hunter22\n- wifi: Walnut7\n- `Cedar88`\n\nNotes", ["hunter22", "Walnut7", "Cedar88"]),
+        ("## Passwords\n\n* router: Walnut77\n* mail (Ana) - Cedar88\n", ["Walnut77", "Cedar88"]),
+        ("Passwörter:\n1. Router: Walnut77\n2. Cedar88", ["Walnut77", "Cedar88"]),
+        ("passwords:\n  wifi: Walnut77\n  mail: Cedar88\nport: x8080", ["Walnut77", "Cedar88"]),
+        ('{"passwords": "Walnut77"}', ["Walnut77"]),
+        ("Passwords: Walnut77, Cedar88 and hunter22", ["Walnut77", "Cedar88", "hunter22"]),
+        ('{"passwords": ["Walnut77", "Cedar88"], "port": "x8080"}', ["Walnut77", "Cedar88"]),
+        ("ｐａｓｓｗｏｒｄ：hunter22", ["hunter22"]),
+        ("Ｐａｓｓｗｏｒｔ: ｈｕｎｔｅｒ２２", ["ｈｕｎｔｅｒ２２"]),
+        ("𝗽𝗮𝘀𝘀𝘄𝗼𝗿𝗱: hunter22", ["hunter22"]),
+    ],
+)
+def test_every_secret_of_a_sentence_or_list_is_found(text: str, secrets: list[str]) -> None:
+    clean = REDACTOR.text(text)
+    assert not [secret for secret in secrets if secret in clean]
+    pieces = iter(secrets)
+    assert re.sub(r"\[redacted: \w+\]", lambda _: next(pieces), clean) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password: "Choose something memorable"',
+        '"password": "Your new password"',
+        '"password": "must be at least eight characters"',
+        'The error for a wrong password is "the credentials are wrong"',
+        "Changed the password length from 8chars to 12chars",
+        "The password hash changed from md5crypt8 to sha512crypt",
+        "The password policy changed from weak2 to strong3",
+        "Moved the password from LastPass to 1Password",
+        "Passwords: rotated monthly, stored in 1Password",
+        "Passwords:\n- at least 12 characters\n- never in git\n- rotate in Q3",
+        "## Passwords\n\n* stored in 1Password\n* min length: 12\n",
+        "passwords:\n  min_length: 12\n  history: 5\n  algorithm: argon2id\n",
+        'passwords = ["one", "two"]',
+        'answer = {"passes": ["first1", "second2"]}',
+        "The passwords are rotated every 90 days: see RFC2104",
+        "passwords:\n- see docs/auth2.md\n- https://vault.example/x1",
+    ],
+)
+def test_what_is_said_about_passwords_stays(text: str) -> None:
+    assert REDACTOR.text(text) == text
+
+
+@pytest.mark.parametrize(
     "value", ['kT9x"2vQ7', "kT9x'2vQ7", "kT9x\n", "a\nkT9x2vQ7", "kT9x\\2vQ7", "“kT9x2vQ7”"]
 )
 def test_the_name_in_a_mapping_speaks_of_all_of_its_value(value: str) -> None:
@@ -338,6 +394,7 @@ HOSTILE = [
     " -u a:", "sig=", ";", "&a=", "password for a for b ", "\n", "is ", "passwordis", "ghp_",
     "Passwort für ", "密码", "[redacted: ", "0", "f", "deadbeef-", "password:\n", "password: |\n", "password: '''",
     "password(", "password (", "WIFI:a;", "password,a\n", "|password|a1|\n", 'password,"', "password - ",
+    "passwords: a1b,", "passwords: [", "passwords:\n- a1b2\n", "- a1b2: ", "password from a1b2 to ", "password a b c ",
 ]  # fmt: skip
 
 

@@ -91,6 +91,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a pattern that is none": (["recall", "[", "--regex"], "'['"),
     "turns of a category": (["recall", "port", "--turns-only", "--category", "x"], "--category"),
     "records of a session": (["recall", "port", "--records-only", "--session", "x"], "--records-only"),
+    "a yes that nothing asks for": (
+        ["store", "create", "postgresql://h/d", "--yes"],
+        "--yes is for `remove`",
+    ),
     "a control character": (["remember", "\x07" + SECRET], "control character U+0007 at position 0"),
     "a session with a control character": (["say", "a\x07b", SECRET], "control character U+0007"),
     "a very long text": (["remember", "x" * 100_001], "100,001 characters"),

@@ -82,6 +82,22 @@ def test_a_page_is_written_from_a_file_or_a_pipe(call: Call, answer: Answer, tmp
     assert call("edit", "--from", "-", "--replace", "a", "b").exit_code == 2
 
 
+def test_what_a_record_says_is_edited_by_its_id(call: Call, answer: Answer) -> None:
+    name = answer("remember", "The spare key is with Lina")["record"]["id"]
+    assert call("edit", name, "--replace", "Lina", "Omar").output == f"Changed: {name}\n"
+    assert answer("show", name)["record"]["content"] == "The spare key is with Omar"
+    edited = answer("edit", name, "--from", "-", input="The spare key is with Mia\n")
+    assert (edited["outcome"], edited["record"]["content"]) == ("changed", "The spare key is with Mia")
+    assert (
+        call("edit", name, "--from", "-", input="The spare key is with Mia").output == f"Unchanged: {name}\n"
+    )
+    assert "must occur exactly once" in call("edit", name, "--replace", "Lina", "x").output
+    assert "--reason is for pages" in call("edit", name, "--from", "-", "--reason", "x", input="x").output
+    assert call("edit", "0" * 12, "--from", "-", input="x").exit_code == 3
+    assert call("edit", name, "--from", "-", input=" ").exit_code == 2
+    assert "did you mean 'edit'?" in call("update", name, "x").output
+
+
 def test_a_log_is_not_edited_as_a_whole(call: Call) -> None:
     for name in ("HISTORY.md", "2025-06-02.md"):
         result = call("edit", name, "--from", "-", input="x")

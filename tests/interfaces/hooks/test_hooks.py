@@ -213,26 +213,54 @@ def test_a_hook_that_takes_too_long_gives_up(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_prompt_gets_its_context_while_the_database_is_locked_and_is_stored_later(
+def test_what_a_locked_database_does_not_take_is_kept_and_stored_by_the_next_hook(
     folder: Path, tmp_path: Path, hook: Callable[..., tuple[str, str]]
 ) -> None:
     with Memory.open(folder) as memory:
         memory.save("Redis listens on port 6380")
-    asked = "On which port does Redis listen?"
+    asked, secret = "On which port does Redis listen?", "hunter22Xy"
+    place = ("--store", str(folder))
+    path = transcript(tmp_path / "t.jsonl", *exchange(asked, "On 6380."))
     locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
     locking.execute("BEGIN IMMEDIATE")
-    place = ("--store", str(folder))
     output, error = hook("user-prompt", *place, event={"session_id": ID, "prompt": asked})
+    assert "6380" in output
+    assert error.startswith("reverie: this prompt is not stored yet, the next hook does it: ")
+    failure = {"tool_name": "Bash", "tool_use_id": "t1", "error": f"exit 1, password: {secret}"}
+    assert "this event" in hook("tool-failure", *place, event={"session_id": ID, **failure})[1]
+    stop = {"session_id": ID, "transcript_path": path}
+    output, error = hook("stop", *place, event=stop)
+    assert (output, error.count("\n")) == ("", 1)
+    other = {"session_id": "other", "last_assistant_message": "Done."}
+    assert "this answer" in hook("stop", *place, "--scope", "user:ana", event=other)[1]
     assert locking.in_transaction
     locking.close()
-    assert "6380" in output
-    assert error.startswith("reverie: this prompt is not stored yet: ")
-    assert error.count("\n") == 1
-    assert runner.PROMPT_PATIENCE_S <= 2
-    path = transcript(tmp_path / "t.jsonl", *exchange(asked, "On 6380."))
-    stop = {"session_id": ID, "transcript_path": path, "last_assistant_message": "On 6380."}
-    assert hook("stop", *place, event=stop) == ("", "")
-    assert written(folder) == [("user", asked), ("assistant", "On 6380.")]
+    kept = sorted((folder / "hooks").iterdir())
+    assert len(kept) == 4
+    assert {stat.S_IMODE(file.stat().st_mode) for file in kept} == {0o600}
+    assert not any(secret in file.read_text() for file in kept)
+    Path(path).unlink()
+    output, error = hook("session-start", *place, event={"session_id": "a third"})
+    assert error == ""
+    assert list((folder / "hooks").iterdir()) == []
+    assert [(role, text.partition(",")[0]) for role, text in written(folder)] == [
+        ("user", asked), ("assistant", ""), ("tool", "exit 1"), ("assistant", "On 6380.")
+    ]  # fmt: skip
+    with Memory.open(folder) as memory:
+        own = memory.scoped("user:ana").turns("claude-code:other")
+        assert [turn.content for turn in own] == ["Done."]
+
+
+def test_a_kept_event_that_cannot_be_read_is_named_and_stops_nothing(
+    folder: Path, hook: Callable[..., tuple[str, str]]
+) -> None:
+    place = ("--store", str(folder))
+    hook("user-prompt", *place, event={"session_id": ID, "prompt": "Hello there"})
+    (folder / "hooks").mkdir()
+    (folder / "hooks" / "01.json").write_text("{")
+    _, error = hook("stop", *place, event={"session_id": ID, "last_assistant_message": "Hello"})
+    assert "01.json' cannot be read: put it right or remove it" in error
+    assert written(folder) == [("user", "Hello there"), ("assistant", "Hello")]
 
 
 @pytest.mark.parametrize(

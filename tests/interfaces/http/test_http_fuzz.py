@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -81,7 +81,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", WITH_BODY, ids=lambda each: f"{each.method} {each.path}")
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_no_body_is_an_internal_error(client: TestClient, operation: Any, data: st.DataObject) -> None:
     if operation.name == "create_token":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import tantivy
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.domain.change import Change
@@ -122,7 +122,7 @@ def change(store: Store, now: dict[int, Record], what: str, target: int, new: Re
             (forget if what == "forget the past" else put)(store, old, after)
 
 
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None)
 @given(operations=OPERATIONS)
 def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
     operations: list[tuple[str, int, list[str], str]], tmp_path_factory: pytest.TempPathFactory

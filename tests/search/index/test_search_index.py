@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.domain.change import Change
@@ -128,7 +128,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None)
 @given(operations=OPERATIONS)
 def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
     operations: list[tuple[str, int, list[str], str]],
@@ -173,7 +173,7 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
             assert set(found) == set(fresh.search_any("record", one, allowed, 50))
 
 
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None)
 @given(operations=OPERATIONS)
 def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
     operations: list[tuple[str, int, list[str], str]],

@@ -278,3 +278,10 @@ def test_a_memory_is_removed_with_everything_in_it(
     postgres.execute(database, "CHECKPOINT")
     files = (path for path in (postgres.data / "base").rglob("*") if path.is_file())
     assert [path for path in files if word.encode() in path.read_bytes()] == []
+
+
+def test_hooks_store_into_a_memory_with_its_index_in_tables(url: str, tmp_path: Path) -> None:
+    place = f"{url}&index=tables"
+    told = json.dumps({"session_id": "one", "prompt": "Redis listens on port 6380"})
+    assert run(tmp_path, "hook", "user-prompt", "--store", place, input=told).output == ""
+    assert "Redis listens" in run(tmp_path, "recall", "redis port", "--store", place).output

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
 from reverie.stores.contract.suite import StoreContract, StoreStateMachine, analyse
 from reverie.stores.postgres import PostgresStore
@@ -68,7 +68,6 @@ def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> ty
         max_examples=scale_examples(examples),
         stateful_step_count=steps,
         deadline=None,
-        suppress_health_check=[HealthCheck.too_slow],
     )
     return case
 

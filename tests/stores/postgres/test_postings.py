@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import InvalidInput, Memory, Settings
@@ -173,7 +173,6 @@ def act_at_random(memory: Memory, clock: MovableClock, chance: random.Random, st
 @settings(
     max_examples=examples(40),
     deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 100_000), steps=st.integers(1, 60), is_made_last=st.booleans())
 def test_answers_are_the_same_after_any_changes(

@@ -38,7 +38,7 @@ TRIGGERS = (*_PASS, *_KEYS)
 """Words that name a secret, each in small letters."""
 
 _REST = {
-    "pass": r"pass(?:wort|[ _-]?(?:word|wd|phrase|code))?",
+    "pass": r"pass(?:w[oö]rt|[ _-]?(?:word|wd|phrase|code))?",
     "contrase": r"contrase(?:ñ|n)a",
     "credential": r"credentials?",
     "clé": r"clé(?: d'| )?api|clé",
@@ -46,6 +46,11 @@ _REST = {
     "clave": r"clave(?: (?:de )?(?:la )?api)?",
     "chave": r"chave (?:de )?(?:da )?api",
 }
+PASSWORD = "|".join(_REST.get(word, word) for word in _PASS).replace(
+    _REST["pass"], _REST["pass"].removesuffix("?")
+)
+"""Pattern of a name for a password that is no other word either, such as "pass"."""
+
 _KEY_QUALIFIERS = join_words(
     """
     secret api access private signing encryption master auth account license subscription webhook session
@@ -81,6 +86,13 @@ _VALUE = (
 _AFTER = (
     rf"(?P<tail>[A-Za-z0-9_-]{{0,24}}+)(?P<close>\\{{0,3}}[\"'`*\])]{{0,3}})(?P<joined>{_JOINED}){_VALUE}"
 )
+
+_CHANGED = LazyRegex(
+    r"(?P<verb>(?:[ \t]{1,4}[^\W\d_]{2,20}){0,3})[ \t]{1,4}(?:from|von|de|da)[ \t]{1,4}"
+    r"[\"'`“„«]?(?P<old>[^\s\"'`”“»,;]{4,64})[\"'`”“»]?[ \t]{1,4}(?:to|into|auf|zu|in|à|a|por|para)[ \t]{1,4}"
+    r"[\"'`“„«]?(?P<new>[^\s\"'`”“»,;]{4,64})"
+)
+"""What follows the name of a secret that was changed from one value to another."""
 
 _OTHER_QUALIFIERS = join_words(
     r"""
@@ -192,7 +204,8 @@ def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
         span = _build_span(text, begin, word, match) if match is not None and stop > begin else None
         if span is None and word in _PASS:
             span = _find_near(text, begin, stop)
-        if span is not None:
+        spans = [span] if span is not None else _find_change(text, begin, stop) if word in _PASS else []
+        for span in spans:
             yield span
             end = span.end
 
@@ -204,6 +217,17 @@ def classify_value(name: str, value: str) -> str | None:
     lower = fold_case(text)
     spans = find_spans(text, lower, find_trigger_words(lower))
     return next((span.kind for span in spans if span.start == len(before)), None)
+
+
+def is_listed_password(label: str, value: str) -> bool:
+    """Return whether an item of a list of passwords is one: it has letters, and digits or marks, without a space.
+
+    Args:
+        label: What stands before it on its line, such as whose it is; empty for none.
+        value: The item.
+    """
+    about = _OTHER_AFTER.re.fullmatch("_".join(label.split())) is not None
+    return not about and _is_mixed(value) and classify_value("password", value) is not None
 
 
 _NEAR = 100
@@ -294,6 +318,21 @@ def _find_near(text: str, begin: int, stop: int) -> Span | None:
     return None
 
 
+def _find_change(text: str, begin: int, stop: int) -> list[Span]:
+    """Return both values of a password that was changed from one to another."""
+    before = _PREFIX.re.search(text, max(0, begin - 40), begin)
+    changed = _CHANGED.re.match(text, stop)
+    if changed is None or not _is_key(before.group() if before else "", text[begin:stop].lower(), ""):
+        return []
+    verbs = [word for word in changed["verb"].split() if not word.endswith("ed")]
+    if any(_OTHER_AFTER.re.fullmatch(word) for word in verbs):  # "password length from …"
+        return []
+    values = {changed.start(name): changed[name].rstrip(".!?:)") for name in ("old", "new")}
+    if not all(is_listed_password("", value) for value in values.values()):
+        return []
+    return [Span(place, place + len(value), "password") for place, value in values.items()]
+
+
 def _classify_joint(joined: str) -> str:
     """Return how a name and its value are joined: set, below it, said, loosely or beside it."""
     if any(mark in joined for mark in "=:：＝"):
@@ -381,8 +420,8 @@ def _trim_value(value: str, before: str) -> str:
 def _is_password(value: str, how: str, quoted: bool, line: _Line) -> bool:
     mixed = _is_mixed(value)
     if " " in value.strip():
-        phrase = "phrase" in line.name.lower() and value.count(" ") >= 2
-        return quoted and (phrase or (mixed and len(value) <= 40))
+        phrase = "phrase" in line.name.lower() or _is_passphrase(value, how)
+        return quoted and ((phrase and value.count(" ") >= 2) or (mixed and len(value) <= 40))
     if _NUMBER.re.fullmatch(value):
         return (
             value.isdigit()
@@ -412,6 +451,18 @@ def _is_password(value: str, how: str, quoted: bool, line: _Line) -> bool:
         return True
     own = _WHOSE.re.search(line.before) is not None
     return own and line.ends_here and len(value) >= 5 and not value.lower().endswith(_ENDINGS)
+
+
+def _is_passphrase(value: str, how: str) -> bool:
+    """Return whether words in quotation marks are no sentence about a password, such as the label of a field."""
+    words = value.lower().split()
+    is_sentence = value[:1].isupper() and not value.istitle() and how == "set"
+    return (
+        not is_sentence
+        and all(map(str.isalpha, words))
+        and 2 * sum(word in _WORDS for word in words) < len(words)
+        and not any(word in value.lower() for word in TRIGGERS)
+    )
 
 
 def _is_key_value(value: str, how: str, quoted: bool, line: _Line) -> bool:

@@ -15,8 +15,15 @@ from typing import Any
 
 from reverie.domain.lazy_regex import LazyRegex, compile_pattern
 from reverie.domain.regex_safety import has_nested_repeat
-from reverie.domain.secrets import assignment_rules, spoken_rules, structural_rules, table_rules, vendor_rules
-from reverie.domain.secrets.rule import SecretRule, Span, fold_case
+from reverie.domain.secrets import (
+    assignment_rules,
+    list_rules,
+    spoken_rules,
+    structural_rules,
+    table_rules,
+    vendor_rules,
+)
+from reverie.domain.secrets.rule import SecretRule, Span, fold_case, unify_characters
 
 OWN = "own pattern"
 """The kind of what a person's own pattern finds."""
@@ -80,7 +87,7 @@ _NAME_TRIGGERS = (
 
 
 def _has_trigger(text: str) -> bool:
-    lower = text.lower()
+    lower = unify_characters(text).lower()
     return any(trigger in lower for trigger in _NAME_TRIGGERS)
 
 
@@ -115,11 +122,12 @@ class Redactor:
         """
         if not self.enabled or len(text) < 3 or text in self._clean:
             return _NO_SPAN
-        spans = _merge_spans(list(self._find_spans(text)))
+        plain = unify_characters(text)
+        spans = _merge_spans(list(self._find_spans(plain)))
         if not spans:
             self._remember(text)
             return spans
-        return _merge_spans([*spans, *_find_repetitions(text, spans)])
+        return _merge_spans([*spans, *_find_repetitions(plain, spans)])
 
     def text(self, text: str) -> str:
         """Return the text with every secret in it replaced; itself, where it has none.
@@ -216,9 +224,10 @@ class Redactor:
         """
         if not self.enabled or not name or name in self._plain_names:
             return None
-        lower = name.lower()
+        plain = unify_characters(name)
+        lower = plain.lower()
         for rule in (vendor_rules.KEY_BLOCK, *vendor_rules.RULES, *structural_rules.RULES[:3]):
-            for span in rule.spans(name, lower):
+            for span in rule.spans(plain, lower):
                 return span.kind
         if any(own.search(name) for own in self._own):
             return OWN
@@ -248,6 +257,7 @@ class Redactor:
         triggers = assignment_rules.find_trigger_words(lower)
         yield from assignment_rules.find_spans(text, lower, triggers)
         yield from table_rules.find_columns(text, triggers)
+        yield from list_rules.find_lists(text, triggers)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -82,6 +83,27 @@ class SecretRule:
                 and not _is_in_base64(text, match.start())
             ):
                 yield Span(*match.span(group), self.kind)
+
+
+class _PlainCharacters(dict[int, str]):
+    """Letters and digits of ASCII, by the code of a character that is drawn like one: "ｐ", "𝗽"."""
+
+    def __missing__(self, code: int) -> str:
+        plain = unicodedata.normalize("NFKC", chr(code))
+        is_plain = len(plain) == 1 and plain.isascii() and plain.isalnum()
+        return self.setdefault(code, plain if is_plain else chr(code))
+
+
+_plain_characters = _PlainCharacters()
+
+
+def unify_characters(text: str) -> str:
+    """Return a text with full-width and mathematical letters and digits as plain ones, of the same length.
+
+    >>> unify_characters("ｐａｓｓ：é")
+    'pass：é'
+    """
+    return text if text.isascii() else text.translate(_plain_characters)
 
 
 def fold_case(text: str) -> str:

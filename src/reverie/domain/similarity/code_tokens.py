@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from reverie.domain.text.ids import GIVEN_NAME
+from reverie.domain.text.ids import GIVEN_NAME, QUOTED
 
-_CODE = re.compile(r"`([^`\n]{1,200})`")
+_CODE = re.compile(rf"`[^`\n]{{1,200}}`|{QUOTED}")
 _MARK = re.compile(r"[*^$\[\]{}<>=|~+&%].|.[*^$\[\]{}<>=|~+&%]")
 _AMOUNT = re.compile(r"[+-]?[$€£¥]?\d[\d.,]*(?:%|[A-Za-zµ°€£]{0,3})")
 _QUOTES = "`\"'“”‘’«»(),"
@@ -17,11 +17,11 @@ _ENDS = ".,;:!?…"
 def has_code_of(shorter: str, longer: str) -> bool:
     """Return whether the code and the given names of one text occur in the other to the letter.
 
-    What is in backticks may stand there without them. Names and code of a text in capitals, and names of a
-    text without any, may differ in case.
+    What is in backticks or quotation marks may stand there without them. Names and code of a text in capitals,
+    and names of a text without any, may differ in case.
     """
     cased = not (shorter.isupper() or longer.isupper())
-    exact = _CODE.findall(shorter) if cased else []
+    exact = [code[1:-1] for code in _CODE.findall(shorter)] if cased else []
     if cased and not (shorter.islower() or longer.islower()):
         exact += (name.strip(_QUOTES + _ENDS) for name in GIVEN_NAME.findall(shorter))
     within = " ".join(longer.split())

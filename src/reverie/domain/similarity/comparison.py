@@ -486,11 +486,11 @@ def _is_exact(core: str) -> bool:
     """Return whether case and punctuation matter in a token, as in paths, flags, identifiers and units."""
     if core in _CASED_UNITS or (len(core) == 1 and core.isupper() and core not in "IA"):
         return True
-    if core[0] == "-" and len(core) > 1 and not core[1].isdigit():
+    if any(mark in core for mark in "/\\_@") or core[0] == "#" or re.match(r"-\D", core):
         return True
-    if any(mark in core for mark in "/\\_@") or core.startswith("#"):
-        return True
-    return not core[0].isdigit() and not core.islower() and is_case_significant(core)
+    has_no_case = core == core.lower() if core[0].isdigit() else core.islower()
+    is_amount = core[0].isdigit() and core.lstrip("0123456789.,").isalpha()
+    return not (has_no_case or is_amount) and is_case_significant(core)
 
 
 def _expand_contraction(lower: str) -> tuple[str, ...]:

@@ -15,18 +15,21 @@ NewId = Callable[[], str]
 
 _ID = re.compile(r"[0-9a-f]{12}")
 GIVEN_NAME = re.compile(r"\bcalled (\S+)")
-_EXACT = re.compile(r"(`[^`\n]{1,200}`|(?<=\bcalled )\S+)")
-"""Code, and the names that a text gives to things."""
+QUOTED = r"""["“„«](?:[^\s"“”„«»]{1,200}|(?=[^"“”„«»\n]{1,200}\s[A-Z])[^"“”„«»\n]{1,200})["“”»]"""
+"""Pattern of a word, or of words with a capital among them, in quotation marks: no sentence that somebody said."""
+_EXACT = re.compile(rf"(`[^`\n]{{1,200}}`|{QUOTED}|(?<=\bcalled )\S+)")
+"""Code, what is quoted, and the names that a text gives to things."""
+_QUOTED = re.compile('[`"“„«]')
 _WORD = re.compile(r"\S+")
 _MARKS = "\"'“”‘’«»()[]{}<>*.,;:!?…"
 _CASED = re.compile(
     r"""
       [a-z]{2}[a-z0-9]*+[A-Z]\w*                # maxRetries, but iPhone and macOS as one likes
     | (?!Profile)[A-Z][a-z]+file                # Makefile
-    | [\w-]+\.(?:c|cc|cfg|conf|cpp|cs|csv|env|go|h|html|ini|java|json|kt|lock|log|md|php|py|rb|rs|sh|sql
-        |tex|toml|ts|tsx|txt|xml|ya?ml)
+    | [\w-]{2,}(?:\.[\w-]{2,})+ | [\w-]{3,}\.\w  # app.js, Foo.Bar, main.c, but U.S. and Ph.D. as one likes
+    | (?=\w*[a-z])(?=\w+[A-Z])(?![\d.,]+[A-Za-z]+\Z)\w*\d\w*  # aB3, dQw4w9WgXcQ, but 16GB as one likes
     | (?>(?:([A-Za-z])\1++[-:.]?){2,})          # yyyy-MM-dd, HH:mm
-    | [B-HJ-Z]                                  # the key G, vitamin C
+    | [B-HJ-Z] | \w[\w-]*-[A-Z]                 # the key G, vitamin C, release-A
     | [\d.,]*(?:[KMGT]b|M[WV])                  # bits, mega
     | US|IT|WHO|Polish
     | Sie|Ihnen|Ihr(?:e[mnrs]?)?                # German: you, not they
@@ -34,8 +37,8 @@ _CASED = re.compile(
     re.VERBOSE,
 )
 _HINTS = re.compile(
-    r"[`/\\_@#%<\[{=$]|-(?<!\w-)[A-Za-z]|[.][a-z]|called|file|([A-Z])(?:\1|(?<=[a-z0-9].)|(?<=\b[B-HJ-Z])\b"
-    r"|(?<=[KMGT])b|(?<=M)[WV]|(?<=U)S|(?<=I)[Th]|(?<=W)HO|(?<=P)olish|(?<=S)ie)"
+    r"[`/\\_@#%<\[{=$\"“„«]|-(?<!\w-)[A-Za-z]|\w-[A-Z]\b|\w[.]\w|\d|called|file"
+    r"|([A-Z])(?:\1|(?<=[a-z0-9].)|(?<=\b[B-HJ-Z])\b|(?<=[KMGT])b|(?<=M)[WV]|(?<=U)S|(?<=I)[Th]|(?<=W)HO|(?<=P)olish|(?<=S)ie)"
 )
 """Characters without which the case of no word in a text matters."""
 
@@ -78,10 +81,10 @@ _hash_again = lru_cache(maxsize=2_048)(_hash_content)  # a save asks for it seve
 def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
     """Return `text` in lower case, but for the words whose case is part of what they say.
 
-    Those are flags and, unless the whole text is written in capitals, code between backticks, names that it
-    gives ("is called Main"), single letters, paths and addresses, formats, `camelCase` and `snake_case`, names
-    of files, bits beside bytes, mega beside milli, and words that are others in small letters: US, IT, WHO,
-    Polish, the German Sie.
+    Those are flags and, unless the whole text is written in capitals, code between backticks, what stands in
+    quotation marks, names that it gives ("is called Main"), single letters, paths and addresses, formats,
+    `camelCase` and `snake_case`, words with a dot or with digits and capitals within, bits beside bytes, mega
+    beside milli, and words that are others in small letters: US, IT, WHO, Polish, the German Sie.
 
     Args:
         text: Any string; time is linear in its length.
@@ -94,7 +97,7 @@ def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
     if lower == text:
         return text
     shouted = text.isupper()
-    if lower[1:] == text[1:] and "`" not in text:  # most texts have no other capital
+    if lower[1:] == text[1:] and not _QUOTED.search(text):  # most texts have no other capital
         return text if is_case_significant(text.split(maxsplit=1)[0], shouted=shouted) else lower
     if not _HINTS.search(text):
         return lower
@@ -122,5 +125,7 @@ def is_case_significant(word: str, *, shouted: bool = False) -> bool:
     if shouted:
         return False
     if any(mark in core for mark in "/\\_@%=[{") or core.startswith("#") or "<" in word:
+        return True
+    if core.startswith("$") and core[1:2].isalpha():
         return True
     return bool(_CASED.fullmatch(core)) and not core.endswith("OS")

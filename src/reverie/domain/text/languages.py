@@ -1,14 +1,15 @@
 """Language of a text: which stemmer fits its words, and which of them are function words.
 
-The language is told from the function words of a text (the lists of stopwords-iso, MIT) or from its script. English is
-the default. The lists are broad, so a function word of another language than English is weighted less in a query, but
-not dropped.
+The language is told from the function words of a text (the lists of stopwords-iso, MIT), from its letters with
+accents, or from its script. English is the default. The lists are broad, so a function word of another language than
+English is weighted less in a query, but not dropped.
 """
 
 from __future__ import annotations
 
 import pkgutil
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
 
@@ -41,6 +42,19 @@ _LEAST_FOREIGN = 0.2
 
 _MARGIN = 1.1
 """Required ratio of its evidence to that for English."""
+
+_MARGIN_ACCENTED = 0.5
+"""The same for a text with letters that English does not have, in a word that is no name. Of the texts and questions
+of `evaluation/training` and `evaluation/questions`, so many are told right without letters and with them: French .79
+and .85, Spanish .81 and .88, Portuguese .70 and .79, English .996 and .996."""
+
+_LETTERS = {
+    "de": "äöüß", "es": "áéíñóúü", "fr": "àâæçèéêëîïôùûüœ", "it": "àèéìòù", "nl": "ëï", "pl": "ąćęłńóśźż",
+    "pt": "àáâãçéêíóôõú",
+}  # fmt: skip
+"""Letters of those languages that English does not have."""
+
+_PLAIN_WORD = LazyRegex(r"(?<![^\W\d_])[a-zß-öø-ÿœąćęłńśźż]+(?![^\W\d_])")
 
 WIDESPREAD = frozenset({"en", "de", "es", "fr", "it", "nl", "pl", "pt"})
 """Languages in Latin letters that a text is probably written in."""
@@ -105,9 +119,22 @@ def detect_language(words: Iterable[str], text: str) -> str:
             if script.re.search(text):
                 return language
     evidence = _gather_evidence(words)
+    letters = _find_accents(text)
+    for language, its in _LETTERS.items() if letters else ():
+        if language in evidence:
+            shared = (sum(letter in others for others in _LETTERS.values()) for letter in letters & {*its})
+            evidence[language] += sum(1 / languages for languages in shared)
     best = max(evidence, key=evidence.__getitem__, default=DEFAULT)
-    is_clear = evidence.get(best, 0.0) >= max(_LEAST, _MARGIN * evidence.get(DEFAULT, 0.0))
-    return best if is_clear else DEFAULT
+    least, margin = (_LEAST_FOREIGN, _MARGIN_ACCENTED) if letters else (_LEAST, _MARGIN)
+    return best if evidence.get(best, 0.0) >= max(least, margin * evidence.get(DEFAULT, 0.0)) else DEFAULT
+
+
+def _find_accents(text: str) -> frozenset[str]:
+    """Return the letters of `_LETTERS` in words without a capital, which are no names."""
+    if text.isascii():
+        return frozenset()
+    words = _PLAIN_WORD.re.findall(unicodedata.normalize("NFC", text))
+    return frozenset("".join(words)).intersection("".join(_LETTERS.values()))
 
 
 def guess_foreign_language(words: Iterable[str]) -> str:
@@ -134,8 +161,6 @@ def _gather_evidence(words: Iterable[str]) -> dict[str, float]:
 
 def fold_accents(text: str) -> str:
     """Return `text` with Latin letters without their accents."""
-    import unicodedata
-
     if text.isascii():
         return text
     apart = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text))

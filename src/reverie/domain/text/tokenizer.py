@@ -16,6 +16,7 @@ Rules, in the order they apply to a *chunk* (a run of word characters, joined by
 * Scripts written without spaces (Han, Kana, Hangul, Thai, Lao, Khmer, Myanmar) give overlapping pairs of
   characters. Han characters stand after the last word singly, too: many are words.
 * Latin letters lose their accents: ``"Café"`` and ``"cafe"`` are one word.
+* An emoji is a word; its variants of color are one.
 """
 
 from __future__ import annotations
@@ -74,13 +75,15 @@ _MARKS = (
 )
 _LETTER = rf"(?:[^\W_]|[{_MARKS}])"
 _SEPARATOR = r"(?:://|:\\|__?|[-./\\:@#+~=&?%])"
+_PICTURE = "[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff]"
+"""Emoji and other pictures, without the modifiers of skin color."""
 # Atomic groups: a long run is read once, so the time stays linear in the text. They stand in place of groups with
 # possessive quantifiers, of which Python before 3.11.5 misses matches (python/cpython#106052).
-_CHUNK = LazyRegex(rf"[^\W_](?>{_LETTER}*)(?>(?:{_SEPARATOR}(?>{_LETTER}+))*)(?:\+\+|#(?!\w))?")
+_CHUNK = LazyRegex(rf"[^\W_](?>{_LETTER}*)(?>(?:{_SEPARATOR}(?>{_LETTER}+))*)(?:\+\+|#(?!\w))?|{_PICTURE}")
 _CHUNK_ASCII = re.compile(
     r"[A-Za-z0-9]++(?>(?:(?:://|:\\|__?|[-./\\:@#+~=&?%])[A-Za-z0-9]++)*)(?:\+\+|#(?!\w))?"
 )
-_PART = re.compile(rf"(?>{_LETTER}+)")
+_PART = re.compile(rf"(?>{_LETTER}+)|{_PICTURE}")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _UNSPACED = LazyRegex(

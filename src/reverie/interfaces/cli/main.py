@@ -64,7 +64,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Pages": {
         "pages": (".data.pages:pages", "List pages and logs."),
         "page": (".data.pages:page", "Print MEMORY.md or another page or log."),
-        "edit": (".data.pages:edit", "Edit MEMORY.md or another page."),
+        "edit": (".data.pages:edit", "Edit MEMORY.md, another page or a record."),
         "append": (".data.pages:append", "Append to HISTORY.md, a daily note or a page."),
     },
     "Consolidation": {
@@ -106,7 +106,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 """Every command: its module, from `_PACKAGE` on, and its function, and its line in `reverie --help`."""
 
 _OTHER_NAMES = {"save": "remember", "add": "remember", "search": "recall", "find": "recall", "get": "show"}
-_OTHER_NAMES |= dict.fromkeys(("delete", "remove", "rm"), "archive")
+_OTHER_NAMES |= dict.fromkeys(("delete", "remove", "rm"), "archive") | dict.fromkeys(
+    ("update", "change"), "edit"
+)
 
 
 class ReverieGroup(click.Group):

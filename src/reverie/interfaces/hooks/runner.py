@@ -17,10 +17,14 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from typing import NoReturn, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
+
+if TYPE_CHECKING:
+    from reverie.memory import Memory
 
 STORE = "REVERIE_STORE"
 SCOPE = "REVERIE_HOOK_SCOPE"
@@ -30,8 +34,8 @@ MOST_CHARS = 10_000
 
 TIMEOUT_S = 10.0
 
-PROMPT_PATIENCE_S = 1.0
-"""Seconds that a prompt waits for a database that another process has locked."""
+PATIENCE_S = 1.0
+"""Seconds that a hook waits for a database that another process has locked, before it keeps the event in a file."""
 
 _FORMATS = ("json", "text")
 
@@ -87,7 +91,7 @@ def run(name: str, options: HookOptions, data: bytes) -> str:
 
 
 def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
-    from reverie.interfaces.hooks.turns import HookTarget, answer_event
+    from reverie.interfaces.hooks.turns import HookTarget, answer_event, open_scope
     from reverie.llm.embedding import NO_EMBEDDER, is_loaded_here
     from reverie.memory import Memory
     from reverie.settings import Settings
@@ -96,28 +100,38 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
     if is_loaded_here(settings.embedder):
         # Loading the model takes longer than everything else. Processes that live longer embed what is stored.
         settings = replace(settings, embedder=NO_EMBEDDER)
-    patience = None
     if name == "user-prompt":
-        # The user waits for this event. The other events scan the files, and wait longer for a database.
+        # The user waits for this event. The other events scan the files.
         settings = replace(settings, files=False)
-        patience = timedelta(seconds=PROMPT_PATIENCE_S)
     store = options.store if options.store is not None else os.environ.get(STORE) or None
+    patience = timedelta(seconds=PATIENCE_S)
     with Memory.open(store, settings=settings, actor="hook", busy_timeout=patience) as memory:
-        folder = memory.path if memory._cache is None else memory._cache.path
-        assert folder is not None
         scope = _resolve_scope(options, event)
-        own = memory.scoped(scope) if scope else memory
         if not event.session:
             raise InvalidInput("the event has no session_id: its conversation is unknown")
         target = HookTarget(
-            memory=own,
-            session=own.session(f"{options.agent}:{event.session}"),
-            folder=folder,
+            memory=memory,
+            scope=scope,
+            session=open_scope(memory, scope).session(f"{options.agent}:{event.session}"),
+            folder=memory.path if memory.path is not None else _make_folder(memory),
             max_chars=options.max_chars,
             everything=options.all,
             report=lambda problem: None if options.quiet else _write_stderr(problem),
         )
         return answer_event(name, event, target)
+
+
+def _make_folder(memory: Memory) -> Path:
+    """Return the folder for what hooks keep on this machine of a memory that is in a database; make it."""
+    import platformdirs
+
+    from reverie.stores.redacting import unwrap
+
+    folder = Path(
+        platformdirs.user_state_dir("reverie"), getattr(unwrap(memory._store), "identity", "memory")
+    )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def _resolve_scope(options: HookOptions, event: HookEvent) -> str:

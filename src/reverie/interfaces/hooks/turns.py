@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,11 @@ from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
-from reverie.domain.errors import StoreUnavailable
+from reverie.domain.errors import ReverieError, StoreUnavailable
+from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.hooks.events import HookEvent
 from reverie.interfaces.hooks.injection import MARKS_LENGTH, has_context, mark_context
+from reverie.interfaces.hooks.kept import Occurrence, iterate_kept, keep
 from reverie.interfaces.hooks.transcript import TranscriptExchange, read_last_exchange
 from reverie.session import Session
 
@@ -58,15 +60,17 @@ class HookTarget:
     """The memory, conversation and options for an event.
 
     Attributes:
-        memory: The memory, or a scope of it.
+        memory: The memory, with all its scopes.
+        scope: Scope of the event.
         session: The conversation of the event.
-        folder: Folder of the memory, or of its indexes, on this machine.
+        folder: Folder of the memory, or of what belongs to it, on this machine.
         max_chars: Maximum characters of output.
         everything: Whether every prompt gets the full context, not only what is new.
         report: Function that tells the user about a problem.
     """
 
-    memory: Memory | ScopedMemory
+    memory: Memory
+    scope: str
     session: Session
     folder: Path
     max_chars: int
@@ -74,36 +78,50 @@ class HookTarget:
     report: Callable[[str], None]
 
 
+def open_scope(memory: Memory, scope: str) -> Memory | ScopedMemory:
+    """Return the part of a memory that a hook works on; all of it for the common scope."""
+    return memory.scoped(scope) if scope else memory
+
+
 def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
     """Handle an event; return the text for the agent, empty for none.
+
+    What cannot be stored because the database is locked is kept in a file, and stored by the next hook.
 
     Args:
         name: One of `EVENTS`.
         event: The event; it has content.
         target: Memory and options.
     """
-    return _EVENTS[name](event, target)
+    occurrence = Occurrence(
+        name=name, scope=target.scope, session=target.session.id, at=utc_now(), event=event
+    )
+    if name == "session-start":
+        return _handle_session_start(occurrence, target)
+    if name == "user-prompt":
+        return _handle_user_prompt(occurrence, target)
+    if name == "stop":
+        exchange = read_last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
+        if not (event.answer or exchange.answer):
+            return ""
+        occurrence = replace(occurrence, exchange=exchange)
+    _store(occurrence, target)
+    return ""
 
 
-def _handle_session_start(event: HookEvent, target: HookTarget) -> str:
-    session = target.session
-    if event.source == "compact":
-        _reset_session(session)
-    pack = session.context("", hard_tokens=_compute_token_budget(target))
-    session._flush()
+def _handle_session_start(occurrence: Occurrence, target: HookTarget) -> str:
+    is_stored = _store(occurrence, target)
+    pack = target.session.context("", hard_tokens=_compute_token_budget(target))
+    if not is_stored:
+        target.session._discard_cache()  # what was shown may be shown again
     return _render_sections(pack, _AT_START, target)
 
 
-def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
-    session = target.session
-    pack = session.context(event.prompt, hard_tokens=_compute_token_budget(target))
+def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
+    session, prompt = target.session, occurrence.event.prompt
+    pack = session.context(prompt, hard_tokens=_compute_token_budget(target))
     digests, turns = _hash_sections(pack), session.turns()
-    try:
-        with _acquire_lock(target.folder):
-            turns = _store_prompt(event.prompt, session, digests)
-    except StoreUnavailable as error:
-        session._discard_cache()  # closing the memory would wait once more
-        target.report(f"this prompt is not stored yet: {error}")
+    _store(replace(occurrence, digests=digests), target)
     if target.everything:
         return _render_sections(pack, _AT_START, target)
     names = set(_PER_PROMPT)
@@ -114,73 +132,100 @@ def _handle_user_prompt(event: HookEvent, target: HookTarget) -> str:
     return _render_sections(pack, names, target)
 
 
-def _store_prompt(prompt: str, session: Session, digests: Mapping[str, str]) -> list[Turn]:
-    """Store a prompt that is not stored already; return the turns before it."""
-    turns = session.turns()
+# -- what is stored --------------------------------------------------------------------------------
+
+
+def _store(occurrence: Occurrence, target: HookTarget) -> bool:
+    """Store an event after those that were kept; keep it too where the database is locked, and return False."""
+    sessions = [target.session]
+    try:
+        with _acquire_lock(target.folder):
+            _store_kept(target, sessions)
+            _STORES[occurrence.name](occurrence, target.session, open_scope(target.memory, target.scope))
+    except StoreUnavailable as error:
+        for session in sessions:
+            session._discard_cache()  # closing the memory would wait once more
+        keep(occurrence, target.folder, target.memory.settings.redactor)
+        noun = _NOUNS.get(occurrence.name, "event")
+        target.report(f"this {noun} is not stored yet, the next hook does it: {error}")
+        return False
+    return True
+
+
+def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
+    """Store the events that earlier hooks kept; add the sessions that are opened for them to a list."""
+    try:
+        for file, occurrence in iterate_kept(target.folder):
+            own = open_scope(target.memory, occurrence.scope)
+            sessions.append(own.session(occurrence.session))
+            _STORES[occurrence.name](occurrence, sessions[-1], own)
+            file.unlink(missing_ok=True)
+    except StoreUnavailable:
+        raise
+    except ReverieError as error:
+        target.report(str(error))
+
+
+def _store_start(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+    del memory
+    if occurrence.event.source == "compact":
+        _reset_session(session)
+    session._flush()
+
+
+def _store_prompt(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+    """Store a prompt that is not stored already."""
+    del memory
+    prompt, turns = occurrence.event.prompt, session.turns()
     if turns and (turns[-1].role, turns[-1].content) == ("user", session._redact(prompt)):
         session._flush()
-        return turns
-    metadata = dict(digests)
+        return
+    metadata = dict(occurrence.digests)
     if _NOT_TYPED.match(prompt) or has_context(prompt):
         metadata[ORIGIN] = "tool"
-    session.add("user", prompt, metadata=metadata)
-    return turns
+    session.add("user", prompt, at=occurrence.at, metadata=metadata)
 
 
-def _stop(event: HookEvent, target: HookTarget) -> str:
-    session = target.session
-    exchange = read_last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
-    answer = event.answer or exchange.answer
-    if not answer:
-        return ""
-    with _acquire_lock(target.folder):
-        turns = session.turns()
-        if any(turn.content == session._redact(answer) for turn in _iterate_answers(turns)):
-            return ""
-        if (not turns or turns[-1].role == "assistant") and _is_new_prompt(exchange.prompt, turns, session):
-            session.add("user", exchange.prompt)
-        origin = _determine_origin(answer, exchange, session, target)
-        session.add("assistant", answer, metadata={ORIGIN: origin} if origin else None)
-        if session.state.metadata.get(COMPACTED):
-            session.set_metadata(COMPACTED, None)
-            session.reset()
-    return ""
+def _store_answer(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+    exchange = occurrence.exchange
+    answer = occurrence.event.answer or exchange.answer
+    turns = session.turns()
+    if any(turn.content == session._redact(answer) for turn in _iterate_answers(turns)):
+        return
+    if (not turns or turns[-1].role == "assistant") and _is_new_prompt(exchange.prompt, turns, session):
+        session.add("user", exchange.prompt, at=occurrence.at)
+    origin = _determine_origin(answer, exchange, session, memory)
+    session.add("assistant", answer, at=occurrence.at, metadata={ORIGIN: origin} if origin else None)
+    if session.state.metadata.get(COMPACTED):
+        session.set_metadata(COMPACTED, None)
+        session.reset()
 
 
-def _handle_tool_failure(event: HookEvent, target: HookTarget) -> str:
-    session = target.session
+def _store_tool_failure(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+    del memory
+    event = occurrence.event
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
-    with _acquire_lock(target.folder):
-        if all(turn.tool_call_id != call for turn in session.turns()):
-            name = event.tool or "tool"
-            tool_call: dict[str, Any] = {"id": call, "name": name, "arguments": event.arguments}
-            session.add_many(
-                [
-                    {"role": "assistant", "content": "", "tool_calls": [tool_call]},
-                    {
-                        "role": "tool",
-                        "content": event.error,
-                        "tool_call_id": call,
-                        "metadata": {SIGNAL: TOOL_FAILURE},
-                    },
-                ]
-            )
-    return ""
+    if all(turn.tool_call_id != call for turn in session.turns()):
+        name = event.tool or "tool"
+        tool_call: dict[str, Any] = {"id": call, "name": name, "arguments": event.arguments}
+        metadata = {SIGNAL: TOOL_FAILURE}
+        failure = {"role": "tool", "content": event.error, "tool_call_id": call, "metadata": metadata}
+        session.add_many([{"role": "assistant", "content": "", "tool_calls": [tool_call]}, failure])
 
 
-def _handle_session_end(event: HookEvent, target: HookTarget) -> str:
-    del event
-    target.memory.consolidate_session(target.session.id)
-    return ""
+def _store_end(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+    del occurrence
+    memory.consolidate_session(session.id)
 
 
-_EVENTS: Mapping[str, Callable[[HookEvent, HookTarget], str]] = {
-    "session-start": _handle_session_start,
-    "user-prompt": _handle_user_prompt,
-    "stop": _stop,
-    "tool-failure": _handle_tool_failure,
-    "session-end": _handle_session_end,
+_STORES: Mapping[str, Callable[[Occurrence, Session, Memory | ScopedMemory], None]] = {
+    "session-start": _store_start,
+    "user-prompt": _store_prompt,
+    "stop": _store_answer,
+    "tool-failure": _store_tool_failure,
+    "session-end": _store_end,
 }
+_NOUNS = {"user-prompt": "prompt", "stop": "answer"}
 
 
 # -- output ----------------------------------------------------------------------------------
@@ -229,16 +274,18 @@ def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool
     return last is None or last.content != session._redact(prompt)
 
 
-def _determine_origin(answer: str, exchange: TranscriptExchange, session: Session, target: HookTarget) -> str:
+def _determine_origin(
+    answer: str, exchange: TranscriptExchange, session: Session, memory: Memory | ScopedMemory
+) -> str:
     """Return `tool` if the answer may depend on an untrusted or unknown tool; else an empty text."""
-    if exchange.tools is not None and all(_is_trusted(name, target) for name in exchange.tools):
+    if exchange.tools is not None and all(_is_trusted(name, memory) for name in exchange.tools):
         return ""
     return "" if provenance.is_said_by_owner(answer, session.turns()) else "tool"
 
 
-def _is_trusted(name: str, target: HookTarget) -> bool:
+def _is_trusted(name: str, memory: Memory | ScopedMemory) -> bool:
     plain = _SERVER.sub("", name, count=1)
-    patterns = provenance.parse_trusted_tools(target.memory.settings.trusted_tools)
+    patterns = provenance.parse_trusted_tools(memory.settings.trusted_tools)
     return plain in provenance.ACKNOWLEDGING or any(
         fnmatchcase(each, pattern) for pattern in patterns for each in (name, plain)
     )

@@ -46,7 +46,7 @@ def check(context: CommandContext, /) -> None:
 @command(json=True)
 @click.argument("action", type=click.Choice(["create", "upgrade", "check", "remove"]))
 @click.argument("url", metavar="URL")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--yes", is_flag=True, help="Remove without asking for confirmation.")
 def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     """Create, upgrade or check the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
 
@@ -60,6 +60,8 @@ def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     from reverie.stores.postgres.address import parse_postgres_url
     from reverie.stores.postgres.schema import prepare_database
 
+    if yes and action != "remove":
+        raise InvalidInput(f"--yes is for `remove`: {action} asks nothing")
     address = parse_postgres_url(url)
     if action == "check":
         _check_database(context, url, address.shown)

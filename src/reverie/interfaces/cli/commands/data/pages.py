@@ -12,6 +12,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import MEMORY, is_log, validate_page_name
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import strip_terminal_codes
+from reverie.files.expected import is_id
 from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import Command, CommandContext, command
 from reverie.interfaces.cli.prompts import TimeParam, read_text
@@ -73,15 +74,22 @@ def edit(
 ) -> None:
     """Edit MEMORY.md, or the page NAME, in your editor; create a missing page.
 
-    The editor is that of $VISUAL or $EDITOR. Concurrent changes by others are merged. A log (HISTORY.md, a
-    daily note) can only be appended to: see `reverie append`.
+    NAME may be the id of a record, too: what it says is edited. The editor is that of $VISUAL or $EDITOR.
+    Concurrent changes of a page by others are merged. A log (HISTORY.md, a daily note) can only be appended to:
+    see `reverie append`.
 
-    With --json: {"outcome": "created" | "changed" | "unchanged", "merged": true or false, "page": {…}}.
+    With --json: {"outcome": "created" | "changed" | "unchanged", "merged": true or false, "page": {…}}, for a
+    record {"outcome", "record": {…}}.
     """
-    if is_log(validate_page_name(name)):
-        raise InvalidInput(f"{name!r} is a log: use `reverie append`, or edit its file by hand")
     if file is not None and replace is not None:
         raise InvalidInput("--from cannot be combined with --replace")
+    if is_id(name):
+        if reason:
+            raise InvalidInput("--reason is for pages: a change of a record has none")
+        _edit_record(context, name, file, replace)
+        return
+    if is_log(validate_page_name(name)):
+        raise InvalidInput(f"{name!r} is a log: use `reverie append`, or edit its file by hand")
     with context.memory() as memory:
         before = memory.pages.read(name)
         if replace is not None:
@@ -96,6 +104,23 @@ def edit(
     )
     if result.merged and not context.as_json:
         context.print_message("The page was changed concurrently; both changes were merged.")
+
+
+def _edit_record(context: CommandContext, id: str, file: str | None, replace: tuple[str, str] | None) -> None:
+    """Change what a record says."""
+    with context.memory() as memory:
+        before = memory.get(id)
+        if before is None:
+            raise NotFound(f"no record {id}: see `reverie list`")
+        if replace is None:
+            text = _edit_text(before.content) if file is None else _load_text(file)
+        elif before.content.count(replace[0]) == 1:
+            text = before.content.replace(*replace)
+        else:
+            raise InvalidInput(f"the text to be replaced must occur exactly once: see `reverie show {id}`")
+        record = memory.update(id, expected=before, content=text.strip())
+    outcome = "unchanged" if record.content == before.content else "changed"
+    context.print_result(f"{outcome.capitalize()}: {id}", {"outcome": outcome, "record": record})
 
 
 def _edit_text(text: str) -> str:

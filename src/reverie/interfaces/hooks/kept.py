@@ -1,0 +1,112 @@
+"""Events that could not be stored because the database was locked. Each is a file until a later hook stores it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from reverie.domain.errors import InvalidInput
+from reverie.domain.secrets.redactor import Redactor
+from reverie.interfaces.hooks.events import HookEvent
+from reverie.interfaces.hooks.transcript import TranscriptExchange
+
+FOLDER = "hooks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """An event with all that is needed to store it later.
+
+    Attributes:
+        name: One of `EVENTS`.
+        scope: Scope of its conversation.
+        session: Id of its conversation.
+        at: When it happened.
+        event: The event.
+        exchange: The last exchange of the transcript at that time.
+        digests: Metadata of a prompt: digests of what the agent has read with it.
+    """
+
+    name: str
+    scope: str
+    session: str
+    at: datetime
+    event: HookEvent
+    exchange: TranscriptExchange = field(default_factory=TranscriptExchange)
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> None:
+    """Write an event into a file of its own, with secrets redacted.
+
+    Args:
+        occurrence: The event.
+        folder: Folder of the memory on this machine.
+        redactor: The rules for secrets.
+    """
+    made = folder / FOLDER
+    made.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = made / f"{time.time_ns():020d}-{os.getpid()}.json"
+    draft = file.with_name(f".{file.name}")
+    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as written:
+        json.dump(_to_json(_redact(occurrence, redactor)), written, ensure_ascii=False)
+        written.flush()
+        os.fsync(written.fileno())
+    draft.rename(file)
+
+
+def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
+    """Iterate over the kept events with their files, the oldest first.
+
+    Raises:
+        InvalidInput: a file is none of them.
+    """
+    for file in sorted((folder / FOLDER).glob("[0-9]*.json")):
+        try:
+            yield file, _from_json(json.loads(file.read_text("utf-8")))
+        except (ValueError, TypeError, KeyError):
+            raise InvalidInput(f"{str(file)!r} cannot be read: put it right or remove it") from None
+
+
+def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
+    event, exchange, redact = occurrence.event, occurrence.exchange, redactor.text
+    return replace(
+        occurrence,
+        event=replace(
+            event,
+            prompt=redact(event.prompt),
+            answer=redact(event.answer),
+            error=redact(event.error),
+            arguments=redactor.json_text(event.arguments),
+        ),
+        exchange=replace(exchange, prompt=redact(exchange.prompt), answer=redact(exchange.answer)),
+    )
+
+
+def _to_json(occurrence: Occurrence) -> dict[str, Any]:
+    tools = occurrence.exchange.tools
+    values = asdict(occurrence) | {"at": occurrence.at.isoformat(), "digests": dict(occurrence.digests)}
+    values["exchange"]["tools"] = None if tools is None else sorted(tools)
+    return values
+
+
+def _from_json(values: dict[str, Any]) -> Occurrence:
+    exchange = values["exchange"]
+    tools = exchange["tools"]
+    return Occurrence(
+        **values
+        | {
+            "at": datetime.fromisoformat(values["at"]),
+            "event": HookEvent(**values["event"]),
+            "exchange": TranscriptExchange(
+                **exchange | {"tools": None if tools is None else frozenset(tools)}
+            ),
+        }
+    )
