@@ -71,11 +71,9 @@ class SessionObserver(Protocol):
 
     def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
         """Return the turns that are about to be added after the window, with signals in their metadata."""
-        ...
 
     def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
         """Handle turns that have been stored; `shown` are the ids of what the session's prompts still contain."""
-        ...
 
 
 class Session:

@@ -44,11 +44,9 @@ class RepairableStore(Protocol):
 
     def repair(self) -> None:
         """Repair what `check` calls repairable."""
-        ...
 
     def find_stale_analyses(self) -> Sequence[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
-        ...
 
 
 class Doctor:

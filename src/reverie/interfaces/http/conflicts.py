@@ -207,7 +207,6 @@ def _archive(record: Record, holds: str, now: datetime) -> Record:
 
 def _leave(record: Record, holds: str, now: datetime) -> Record:
     """Return a record that holds too."""
-    del holds, now
     return record
 
 
