@@ -11,11 +11,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.search.analyzer import analyze
@@ -29,7 +28,7 @@ _DATABASES = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyReport:
+class CopyReport(JsonObject):
     """Report of a copy.
 
     Attributes:
@@ -43,10 +42,6 @@ class CopyReport:
     records: int
     sessions: int
     resumed_after: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field."""
-        return to_json_object(self)
 
 
 def copy_memory(
