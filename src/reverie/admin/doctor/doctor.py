@@ -143,7 +143,9 @@ class Doctor:
         self._checked["changes"] = self._store.sequence()
         problems = self._compare_with_files(self._store.check())
         for problem in problems:
-            yield _from_problem(problem)
+            yield build_finding(
+                "database", problem.what, remedy="database" if problem.repairable else None, fix=problem.fix
+            )
         if not isinstance(self._store, RepairableStore) or not all(each.repairable for each in problems):
             return
         if ids := tuple(self._store.find_stale_analyses()):
@@ -284,9 +286,3 @@ def _collect_remedies(findings: Sequence[Finding]) -> set[Remedy]:
 
 def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
     return finding.code, finding.what, finding.about
-
-
-def _from_problem(problem: StoreProblem) -> Finding:
-    return build_finding(
-        "database", problem.what, remedy="database" if problem.repairable else None, fix=problem.fix
-    )
