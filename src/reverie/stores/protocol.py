@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
@@ -482,6 +482,14 @@ def refuse_nested_change(is_reading: bool) -> None:
     """Raise `RuntimeError` if a thread that is in a `Store.reading` block changes the store."""
     if is_reading:
         raise RuntimeError("a store cannot be changed inside its reading() block: end the block first")
+
+
+def get_reader(store: Store, subject: Subject) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return the method of a store that reads records, turns, pages or paragraphs, by id or key."""
+    methods: Mapping[Subject, Callable[[Sequence[Any]], Sequence[Any]]] = {
+        "record": store.records, "turn": store.turns, "page": store.pages, "paragraph": store.paragraphs,
+    }  # fmt: skip
+    return methods[subject]
 
 
 def read_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], keys: Sequence[Key]) -> list[Thing | None]:

@@ -38,6 +38,7 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     count_positions,
+    decode_change,
 )
 from reverie.stores.conditions import Conditions, build_placeholders
 from reverie.stores.forks import not_forking
@@ -49,7 +50,6 @@ from reverie.stores.sqlite.integrity import RESTORE, find_problems
 from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.reading import (
     build_overview,
-    decode_change,
     decode_or_raise,
     decode_or_skip,
     fetch_rows_tolerantly,
