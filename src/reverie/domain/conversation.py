@@ -53,6 +53,11 @@ class ToolCall:
     name: str
     arguments: str = "{}"
 
+    def to_message_item(self) -> dict[str, Any]:
+        """Return the call as messages of chat APIs have it."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn(JsonObject):
