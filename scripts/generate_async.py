@@ -68,7 +68,7 @@ import os
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 %s
 
@@ -82,6 +82,11 @@ _SyncCovariant = TypeVar("_SyncCovariant", covariant=True)
 class _Wraps(Protocol[_SyncCovariant]):
     @property
     def sync(self) -> _SyncCovariant: ...
+
+
+class _Wrapper(Generic[_Sync]):
+    def __init__(self, sync: _Sync) -> None:
+        self.sync = sync
 
 
 def _on_thread(
@@ -178,15 +183,12 @@ def write_class(cls: type, attributes: dict[str, str]) -> str:
     """Return the source of the asynchronous class."""
     name = cls.__name__
     base = cls.__bases__[0]
-    bases = f"(Async{base.__name__})" if base in CLASSES else ""
-    lines = [
-        f"class Async{name}{bases}:",
-        f'    """`{name}`, asynchronous."""',
-        "",
-        f"    def __init__(self, sync: {name}) -> None:",
-        f"        self.sync: {name} = sync",
-        "",
-    ]
+    bases = f"Async{base.__name__}" if base in CLASSES else f"_Wrapper[{name}]"
+    lines = [f"class Async{name}({bases}):", f'    """`{name}`, asynchronous."""', ""]
+    if base in CLASSES:
+        lines += [f"    def __init__(self, sync: {name}) -> None:", f"        self.sync: {name} = sync", ""]
+    else:
+        lines += [f"    sync: {name}", ""]
     for attribute, annotation in attributes.items():
         lines += write_property(cls, attribute, annotation)
     if cls is Memory:

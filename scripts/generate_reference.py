@@ -138,7 +138,9 @@ def _render_value(owner: type) -> str:
             for field in fields
         ]
         lines.append("\n".join(["| field | type | meaning |", "|---|---|---|", *rows, ""]))
-    own = [name for name in vars(owner) if not name.startswith("_") and name not in {f.name for f in fields}]
+    classes = [each for each in _our_classes(owner) if each not in _public_bases(owner)]
+    names = dict.fromkeys(name for each in classes for name in vars(each) if not name.startswith("_"))
+    own = [name for name in names if name not in {field.name for field in fields}]
     for name in own:
         member = inspect.getattr_static(owner, name)
         if isinstance(member, property | cached_property):
@@ -169,7 +171,7 @@ def _iter_attributes(owner: type) -> Iterator[str]:
         for name, member in vars(each).items():
             if not name.startswith("_") and isinstance(member, property | cached_property):
                 yield name
-    if "__init__" in vars(owner):
+    if inspect.isfunction(owner.__init__):  # type: ignore[misc]
         source = inspect.getsource(owner.__init__)  # type: ignore[misc]
         yield from re.findall(r"\bself\.([a-z]\w*)(?:: [^=]+)? = ", source)
 

@@ -67,7 +67,6 @@ class ToolProvider(Protocol):
 
     def tools(self, *, session: str | None = None) -> Toolset:
         """Return the tools that a model may call."""
-        ...
 
 
 class Agent:

@@ -12,7 +12,7 @@ import os
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from reverie.admin.administration import Administration
 from reverie.admin.history.history import History
@@ -48,6 +48,11 @@ _SyncCovariant = TypeVar("_SyncCovariant", covariant=True)
 class _Wraps(Protocol[_SyncCovariant]):
     @property
     def sync(self) -> _SyncCovariant: ...
+
+
+class _Wrapper(Generic[_Sync]):
+    def __init__(self, sync: _Sync) -> None:
+        self.sync = sync
 
 
 def _on_thread(
@@ -116,11 +121,10 @@ def _unwrap(value: object) -> object:
     return value.sync if isinstance(value, AsyncWorkingMemory) else value
 
 
-class AsyncToolset:
+class AsyncToolset(_Wrapper[Toolset]):
     """`Toolset`, asynchronous."""
 
-    def __init__(self, sync: Toolset) -> None:
-        self.sync: Toolset = sync
+    sync: Toolset
 
     def __len__(self) -> int:
         return len(self.sync)
@@ -150,11 +154,10 @@ class AsyncToolset:
     call_message = _on_thread(Toolset.call_message)
 
 
-class AsyncWorkingMemory:
+class AsyncWorkingMemory(_Wrapper[WorkingMemory]):
     """`WorkingMemory`, asynchronous."""
 
-    def __init__(self, sync: WorkingMemory) -> None:
-        self.sync: WorkingMemory = sync
+    sync: WorkingMemory
 
     set = _on_thread(WorkingMemory.set)
     get = _on_thread(WorkingMemory.get)
@@ -166,11 +169,10 @@ class AsyncWorkingMemory:
     inventory = _on_thread(WorkingMemory.inventory)
 
 
-class AsyncKeyValueStore:
+class AsyncKeyValueStore(_Wrapper[KeyValueStore]):
     """`KeyValueStore`, asynchronous."""
 
-    def __init__(self, sync: KeyValueStore) -> None:
-        self.sync: KeyValueStore = sync
+    sync: KeyValueStore
 
     get = _on_thread(KeyValueStore.get)
     put = _on_thread(KeyValueStore.put)
@@ -185,11 +187,10 @@ class AsyncKeyValueStore:
     sweep = _on_thread(KeyValueStore.sweep)
 
 
-class AsyncKnowledgeGraph:
+class AsyncKnowledgeGraph(_Wrapper[KnowledgeGraph]):
     """`KnowledgeGraph`, asynchronous."""
 
-    def __init__(self, sync: KnowledgeGraph) -> None:
-        self.sync: KnowledgeGraph = sync
+    sync: KnowledgeGraph
 
     create_entities = _on_thread(KnowledgeGraph.create_entities)
     create_relations = _on_thread(KnowledgeGraph.create_relations)
@@ -202,11 +203,10 @@ class AsyncKnowledgeGraph:
     open_nodes = _on_thread(KnowledgeGraph.open_nodes)
 
 
-class AsyncDocuments:
+class AsyncDocuments(_Wrapper[Documents]):
     """`Documents`, asynchronous."""
 
-    def __init__(self, sync: Documents) -> None:
-        self.sync: Documents = sync
+    sync: Documents
 
     kind = _on_thread(Documents.kind)
     read = _on_thread(Documents.read)
@@ -219,11 +219,10 @@ class AsyncDocuments:
     clear = _on_thread(Documents.clear)
 
 
-class AsyncPages:
+class AsyncPages(_Wrapper[Pages]):
     """`Pages`, asynchronous."""
 
-    def __init__(self, sync: Pages) -> None:
-        self.sync: Pages = sync
+    sync: Pages
 
     names = _on_thread(Pages.names)
     overview = _on_thread(Pages.overview)
@@ -237,11 +236,10 @@ class AsyncPages:
     delete = _on_thread(Pages.delete)
 
 
-class AsyncJournal:
+class AsyncJournal(_Wrapper[Journal]):
     """`Journal`, asynchronous."""
 
-    def __init__(self, sync: Journal) -> None:
-        self.sync: Journal = sync
+    sync: Journal
 
     log = _on_thread(Journal.log)
     diff = _on_thread(Journal.diff)
@@ -259,11 +257,10 @@ class AsyncHistory(AsyncJournal):
     thin = _on_thread(History.thin)
 
 
-class AsyncWorker:
+class AsyncWorker(_Wrapper[Worker]):
     """`Worker`, asynchronous."""
 
-    def __init__(self, sync: Worker) -> None:
-        self.sync: Worker = sync
+    sync: Worker
 
     plan = _on_thread(Worker.plan)
     apply = _on_thread(Worker.apply)
@@ -286,11 +283,10 @@ class AsyncWorker:
     is_enriching_due = _on_thread(Worker.is_enriching_due)
 
 
-class AsyncAdministration:
+class AsyncAdministration(_Wrapper[Administration]):
     """`Administration`, asynchronous."""
 
-    def __init__(self, sync: Administration) -> None:
-        self.sync: Administration = sync
+    sync: Administration
 
     stats = _on_thread(Administration.stats)
     disk = _on_thread(Administration.disk)
@@ -308,11 +304,10 @@ class AsyncAdministration:
     import_from = _on_thread(Administration.import_from)
 
 
-class AsyncSession:
+class AsyncSession(_Wrapper[Session]):
     """`Session`, asynchronous."""
 
-    def __init__(self, sync: Session) -> None:
-        self.sync: Session = sync
+    sync: Session
 
     @property
     def id(self) -> str:
@@ -344,11 +339,10 @@ class AsyncSession:
     set_metadata = _on_thread(Session.set_metadata)
 
 
-class AsyncMemoryReader:
+class AsyncMemoryReader(_Wrapper[MemoryReader]):
     """`MemoryReader`, asynchronous."""
 
-    def __init__(self, sync: MemoryReader) -> None:
-        self.sync: MemoryReader = sync
+    sync: MemoryReader
 
     @property
     def scope(self) -> str:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeGuard
 
 from reverie.consolidation.rule_learning import ACTOR as RULES
@@ -295,12 +294,7 @@ class Memory(ScopedMemory):
     def __enter__(self) -> Memory:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- the memory as a whole ---------------------------------------------------------------------------

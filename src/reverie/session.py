@@ -71,11 +71,9 @@ class SessionObserver(Protocol):
 
     def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
         """Return the turns that are about to be added after the window, with signals in their metadata."""
-        ...
 
     def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
         """Handle turns that have been stored; `shown` are the ids of what the session's prompts still contain."""
-        ...
 
 
 class Session:
@@ -532,12 +530,9 @@ class Session:
         sections = tuple(replace(each, text=self._redact(each.text)) for each in pack.sections)
         return pack if sections == pack.sections else replace(pack, sections=sections)
 
-    def _touch(self) -> None:
-        self._last_used = self._clock()
-
     def _refresh(self) -> None:
         """Read the window again if anything changed in the store; the caller has the lock."""
-        self._touch()
+        self._last_used = self._clock()
         sequence = self._store.sequence()
         if sequence == self._sequence:
             return
@@ -569,10 +564,6 @@ class Session:
     def _read_state(self) -> SessionState:
         """Return the stored state, or the state of a new session. The caller holds the lock."""
         self._refresh()
-        return self._get_state()
-
-    def _get_state(self) -> SessionState:
-        """Return the state from the cached copy. The caller holds the lock."""
         if self._stored is not None:
             return self._stored
         return SessionState(id=self.id, created_at=self._clock(), scope=self._scope)

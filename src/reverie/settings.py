@@ -312,13 +312,8 @@ class Settings:
     @property
     def layer_limits(self) -> Mapping[str, int]:
         """Maximum number of recalled items in a pack, by layer."""
-        return MappingProxyType(
-            {
-                "episodic": self.episodic_top_k,
-                "semantic": self.semantic_top_k,
-                "procedural": self.procedural_top_k,
-            }
-        )
+        layers = ("episodic", "semantic", "procedural")
+        return MappingProxyType({layer: getattr(self, f"{layer}_top_k") for layer in layers})
 
     @property
     def names_paths(self) -> bool:
@@ -426,16 +421,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """Groups of settings in a file, and names that have another meaning there."""
 
-_FLAGS = {
-    "true": True,
-    "yes": True,
-    "on": True,
-    "1": True,
-    "false": False,
-    "no": False,
-    "off": False,
-    "0": False,
-}
+_FLAGS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 _CLOCK_TIME = re.compile(r"(\d+):([0-5]\d):([0-5]\d)")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
-from reverie.domain.record import PROPOSAL, Record
+from reverie.domain.record import PROPOSAL, Record, validate_choice
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
 
@@ -106,8 +106,7 @@ def decide_proposal(
 
 def validate_verdict(verdict: Verdict, reason: str) -> None:
     """Raise `InvalidInput` where a decision or its reason is not of its form."""
-    if verdict not in get_args(Verdict):
-        raise InvalidInput(f"verdict is {verdict!r}: use one of {', '.join(get_args(Verdict))}")
+    validate_choice(verdict, get_args(Verdict), name="verdict")
     if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
         raise InvalidInput(f"reason is {reason!r}: pass a text of at most {_LONGEST_REASON} characters")
 

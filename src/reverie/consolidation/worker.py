@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -406,17 +406,12 @@ class Worker:
             self._nothing_due_at = sequence
         return [each for each in due if not self._is_paused(f"session {each.session}")]
 
-    @property
-    def _reads_conversations(self) -> bool:
-        """Whether a model reads conversations for facts, so that no rule has to sum them up."""
-        return self._settings.remember and self.cycle.model is not None
-
     def _find_left_sessions(self) -> list[_DueWork]:
         """Return what is to be done with sessions that are over: a model reads their new turns, or a rule sums up.
 
         The model reads those of this week, also when they were ended; the rule those of today, after the idle time.
         """
-        reads = self._reads_conversations
+        reads = self._settings.remember and self.cycle.model is not None
         if not reads and (self._conclude is None or not self._settings.learn):
             return []
         now, sequence, known = self._clock(), self._store.sequence(), self._nothing_left
@@ -596,7 +591,7 @@ class Worker:
         renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
         renewing.start()
         try:
-            with self._fence(token):
+            with self._leases.fencing(token) if isinstance(self._leases, LeasingStore) else nullcontext():
                 yield True
         finally:
             done.set()
@@ -627,10 +622,6 @@ class Worker:
         ]
         self._store.drop_entries(LEASE, wrong)
         return 0 if wrong and self._store.put_entry(mine, capacity=1, now=now) else None
-
-    def _fence(self, token: int) -> AbstractContextManager[None]:
-        """Return a block in which the store refuses changes once another process has the lease, if it can."""
-        return self._leases.fencing(token) if isinstance(self._leases, LeasingStore) else nullcontext()
 
     def _release(self) -> None:
         try:

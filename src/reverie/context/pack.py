@@ -392,7 +392,7 @@ def build(given: PackInput) -> Pack:
     judged = _judge(
         found,
         standing_ids=standing_ids,
-        pages=_get_section_text(stable, "pages"),
+        pages=next((section.text for section in stable if section.name == "pages"), ""),
         replay=given.replay,
         shown=given.shown,
         now_at=given.now_at,
@@ -570,10 +570,6 @@ def _judge(
             )
         )
     return choices
-
-
-def _get_section_text(sections: Sequence[PackSection], name: SectionName) -> str:
-    return next((section.text for section in sections if section.name == name), "")
 
 
 def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:

@@ -45,11 +45,9 @@ class Retriever(Protocol):
             limit: At most so many, 1 or more.
             exclude: Ids of records and turns that must not be found.
         """
-        ...
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
         """Return the records changed last, newest first."""
-        ...
 
 
 def retrieve(

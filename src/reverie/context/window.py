@@ -132,10 +132,7 @@ def _to_message(turn: Turn) -> dict[str, Any]:
     if name:
         message["name"] = name
     if turn.tool_calls:
-        message["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in turn.tool_calls
-        ]
+        message["tool_calls"] = [call.to_message_item() for call in turn.tool_calls]
     return message
 
 

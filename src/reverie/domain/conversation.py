@@ -13,7 +13,7 @@ from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import NOTHING, UNTRUSTED, Origin, freeze_metadata, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, timestamps
-from reverie.domain.text.json_values import from_json_object, to_json_object
+from reverie.domain.text.json_values import JsonObject, from_json_object
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_text, validate_values
 
 Role = Literal["user", "assistant", "system", "tool"]
@@ -53,9 +53,14 @@ class ToolCall:
     name: str
     arguments: str = "{}"
 
+    def to_message_item(self) -> dict[str, Any]:
+        """Return the call as messages of chat APIs have it."""
+        function = {"name": self.name, "arguments": self.arguments}
+        return {"id": self.id, "type": "function", "function": function}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(JsonObject):
     """One message of a conversation.
 
     Attributes:
@@ -95,10 +100,6 @@ class Turn:
         """Return the text that search looks at: what was said, and the names of the tools called."""
         return "\n".join((self.content, *(call.name for call in self.tool_calls)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal turn."""
-        return to_json_object(self)
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Turn:
         """Read what `to_dict` wrote, checking every field.
@@ -110,7 +111,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionState:
+class SessionState(JsonObject):
     """State of a session, apart from its turns.
 
     Attributes:
@@ -131,10 +132,6 @@ class SessionState:
     window_start: int = 0
     summary: str = ""
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields in a fixed order, as JSON values. `from_dict` restores an equal state."""
-        return to_json_object(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionState:

@@ -16,7 +16,7 @@ from typing import Any
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import Origin
 from reverie.domain.text import ids, timestamps
-from reverie.domain.text.json_values import from_json_object, to_json_object
+from reverie.domain.text.json_values import JsonObject, from_json_object
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 MEMORY = "MEMORY.md"
@@ -43,7 +43,7 @@ _STAMP = re.compile(r"\[\d{4}-\d{2}-\d{2} \d{2}:\d{2}\]\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(JsonObject):
     r"""One Markdown document that people and programs rewrite. A value: changing it makes another.
 
     Attributes:
@@ -61,10 +61,6 @@ class Page:
         """Its name, which is what a change of it goes by."""
         return self.name
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field in a fixed order, as JSON has it; `from_dict` reads it back to an equal page."""
-        return to_json_object(self)
-
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Page:
         """Read what `to_dict` wrote, checking every field; raises `InvalidInput`."""
@@ -72,7 +68,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Paragraph:
+class Paragraph(JsonObject):
     """One paragraph of a log: of `HISTORY.md`, or one line of a daily note.
 
     Attributes:
@@ -102,10 +98,6 @@ class Paragraph:
         """Content without the leading time, such as `[2025-01-15 10:31]`."""
         stamp = _STAMP.match(self.content)
         return self.content if stamp is None else self.content[stamp.end() :]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields in a fixed order, as JSON values. `from_dict` restores an equal paragraph."""
-        return to_json_object(self)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Paragraph:

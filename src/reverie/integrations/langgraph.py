@@ -57,7 +57,6 @@ class KeyValueProvider(Protocol):
 
     def key_value(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
         """Return the key-value store with this name."""
-        ...
 
 
 class ReverieStore(BaseStore):

@@ -15,7 +15,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, MissingExtra
@@ -142,9 +141,7 @@ class LightRAG:
     def __enter__(self) -> LightRAG:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # -- asking ------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from reverie.domain.change import JournalEntry
@@ -120,9 +119,7 @@ class LightRAGIndexer:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def waiting(self) -> int:

@@ -175,7 +175,6 @@ def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
 
 def _make_invoker(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Coroutine[Any, Any, str]]:
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
-        del context
         try:
             return (await asyncio.to_thread(tools.call, name, arguments)).text
         except StoreError as error:

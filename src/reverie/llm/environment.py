@@ -30,6 +30,20 @@ def read_address(environ: Mapping[str, str], name: str) -> str | None:
     return validate_address(url, name=name) if url else None
 
 
+def read_openai_server(environ: Mapping[str, str], model: str) -> tuple[str | None, str | None]:
+    """Return the key and the address of `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
+
+    Raises:
+        ModelRefused: neither is set, so there is no server that would answer.
+    """
+    key, url = read_key(environ, "OPENAI_API_KEY"), read_address(environ, "OPENAI_BASE_URL")
+    if not key and not url:
+        raise ModelRefused(
+            f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
+        )
+    return key, url
+
+
 def read_ollama_address(environ: Mapping[str, str]) -> str:
     """Return the address of `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set, with `/v1`.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.domain.text.validation import validate_address
-from reverie.llm.environment import read_address, read_key, read_ollama_address
+from reverie.llm.environment import read_ollama_address, read_openai_server
 from reverie.llm.retry import TRANSIENT
 
 _QUERY_TIMEOUT_S = 5.0
@@ -56,11 +56,7 @@ class OpenAIEmbedder:
         Raises:
             ModelRefused: neither is set, so there is no server that would answer.
         """
-        key, url = read_key(environ, "OPENAI_API_KEY"), read_address(environ, "OPENAI_BASE_URL")
-        if not key and not url:
-            raise ModelRefused(
-                f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
-            )
+        key, url = read_openai_server(environ, model)
         return cls(model, base_url=url or "https://api.openai.com/v1", api_key=key)
 
     @property

@@ -9,9 +9,8 @@ from typing import Any
 import openai
 
 from reverie.domain.conversation import ToolCall
-from reverie.domain.errors import ModelRefused
 from reverie.domain.text.validation import validate_address
-from reverie.llm.environment import read_address, read_key, read_ollama_address
+from reverie.llm.environment import read_ollama_address, read_openai_server
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.pricing import Price
 from reverie.llm.provider import ProviderModel
@@ -67,11 +66,7 @@ class OpenAIModel(ProviderModel):
         Raises:
             ModelRefused: neither is set, so there is no server that would answer.
         """
-        key, url = read_key(environ, "OPENAI_API_KEY"), read_address(environ, "OPENAI_BASE_URL")
-        if not key and not url:
-            raise ModelRefused(
-                f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
-            )
+        key, url = read_openai_server(environ, model)
         return cls(model, base_url=url, api_key=key)
 
     def _request(
@@ -151,14 +146,7 @@ def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]
 def _convert_message(message: ChatMessage) -> dict[str, Any]:
     given: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        given["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for call in message.tool_calls
-        ]
+        given["tool_calls"] = [call.to_message_item() for call in message.tool_calls]
     if message.role == "tool":
         given["tool_call_id"] = message.tool_call_id
     return given

@@ -29,7 +29,6 @@ class Model(Protocol):
     @property
     def name(self) -> str:
         """`provider:model`, such as `openai:gpt-5-mini`."""
-        ...
 
     def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a request within its `timeout_s`, all tries together.
@@ -43,7 +42,6 @@ class Model(Protocol):
             ModelUnavailable: too slow, too busy, unreachable or cut off: try again later.
             ModelRefused: the request, the key or the model's name is wrong.
         """
-        ...
 
 
 class _Called:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from reverie.context.pack import Pack, PackInput
 from reverie.context.receipts import (
-    LineType,
     PackReceipt,
     ReceiptLine,
     build_receipt,
@@ -32,7 +31,7 @@ from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time
 from reverie.domain.text.validation import validate_count
 from reverie.search.page_index import PageIndex
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import Store, get_reader
 
 KEPT = timedelta(days=30)
 """Lifetime of a receipt."""
@@ -262,12 +261,7 @@ def _build_standing_line(name: str) -> ReceiptLine:
 def _explain_line(
     store: Store, line: ReceiptLine, sequence: int, find_paragraph: FindParagraph
 ) -> ExplainedLine:
-    read: dict[LineType, Callable[[list[str]], Sequence[Record | Turn | Paragraph]]] = {
-        "record": store.records,
-        "turn": store.turns,
-        "paragraph": store.paragraphs,
-    }
-    now = next(iter(read[line.type]([line.id])), None)
+    now = next(iter(get_reader(store, line.type)([line.id])), None)
     if now is None and line.type == "paragraph" and (of_page := find_paragraph(line.id)) is not None:
         return ExplainedLine(line=line, then=of_page, state="unchanged")  # its id changes with its text
     rows = store.journal(id=line.id, until=sequence, limit=1, newest_first=True)

@@ -97,19 +97,15 @@ class WordRelations(Protocol):
 
     def get(self, word: str) -> Sequence[tuple[str, float]]:
         """Return related words and their similarity, 0 to 1, for a folded word."""
-        ...
 
     def get_own(self, term: str) -> Sequence[str]:
         """Return what means the same as a folded term in the user's own pairs."""
-        ...
 
     def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the known terms of several words that stand in `words`."""
-        ...
 
     def split_unspaced(self, run: str) -> tuple[str, ...]:
         """Return the known words in a run of a script without spaces."""
-        ...
 
 
 def expand_query(

@@ -26,7 +26,6 @@ class QueryCosines(Protocol):
 
     def get_cosines(self, keys: Sequence[int]) -> Mapping[int, float]:
         """Return the cosines of those of the keys that have a vector."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -29,7 +29,7 @@ from reverie.search.page_index import PageIndex
 from reverie.search.passage_scorer import ScoredPassage
 from reverie.search.query import ParsedQuery
 from reverie.search.request import SearchRequest, is_allowed
-from reverie.stores.protocol import Store, read_or_none
+from reverie.stores.protocol import Store, get_reader, read_or_none
 
 _LOOKED_AT = 3  # best hits whose category is looked at
 _ALIKE = 2  # of them that must share it
@@ -159,12 +159,7 @@ class HitBuilder:
             pages = self.pages.read()
             stored = iter(self._load_values(subject, [entry for entry in batch if entry.passage.key >= 0]))
             return [pages.get(key) if key < 0 else next(stored) for key in keys]
-        read: dict[Searchable, Callable[[Sequence[int]], Sequence[FoundValue]]] = {
-            "record": self.store.records,
-            "turn": self.store.turns,
-            "paragraph": self.store.paragraphs,
-        }
-        return read_or_none(read[subject], keys)
+        return read_or_none(get_reader(self.store, subject), keys)
 
 
 def _raise_members(hits: Sequence[Hit], category: str, least: float) -> list[Hit]:

@@ -318,7 +318,7 @@ class _Scale:
                 places[left],
                 places[right],
                 f" {left}  {right} ",
-                self._get_rarer_weight(places[left], places[right]),
+                min(self.weights[places[left]], self.weights[places[right]]),
             )
             for left, right in query.pairs
             if left in places and right in places
@@ -337,9 +337,6 @@ class _Scale:
         self.saturated = settings.k1 + 1.0
         self.flat = settings.k1 * (1.0 - settings.b)
         self.slope = settings.k1 * settings.b / mean
-
-    def _get_rarer_weight(self, left: int, right: int) -> float:
-        return min(self.weights[left], self.weights[right])
 
     def hits(self, terms: str) -> list[tuple[int, float]]:
         """Return which of the words stand in a packed text, and how often, in the order of their numbers."""

@@ -82,7 +82,7 @@ def parse_pairs(text: str) -> OwnPairs:
         content = _COMMENT.sub("", line).strip()
         if not content:
             continue
-        sides = [[_fold_term(term) for term in side.split(",")] for side in content.split("=")]
+        sides = [[" ".join(fold(term).split()) for term in side.split(",")] for side in content.split("=")]
         problem = _find_problem(sides)
         if problem:
             problems.append(f"line {number}: {problem}; the line was left out")
@@ -324,10 +324,6 @@ class _SynonymsFile:
         if self._pairs.problems != (problem,):
             _log.warning("%s %s", self._path.name, problem)
         self._pairs = OwnPairs(by_term=self._pairs.by_term, problems=(problem,))
-
-
-def _fold_term(term: str) -> str:
-    return " ".join(fold(term).split())
 
 
 def _find_problem(sides: Sequence[Sequence[str]]) -> str | None:

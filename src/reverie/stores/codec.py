@@ -504,3 +504,11 @@ def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
         subject=subject,
         edit=None if old is None and new is None else Change(before=old, after=new),
     )
+
+
+def decode_change(row: Sequence[Any]) -> JournalEntry:
+    """Return the journal entry of a row; raise `StoreCorrupt` if it cannot be read."""
+    try:
+        return decode_journal_entry(row)
+    except UnreadableRow as error:
+        raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error

@@ -62,15 +62,12 @@ class CopySource(Protocol):
 
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state until the block ends."""
-        ...
 
     def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
         """Return journal rows with larger numbers, in ascending order."""
-        ...
 
     def read_unjournaled(self) -> Unjournaled:
         """Return what is not in the journal."""
-        ...
 
 
 class CopyTarget(CopySource, Protocol):
@@ -78,11 +75,9 @@ class CopyTarget(CopySource, Protocol):
 
     def write_rows(self, rows: Sequence[CopiedRow]) -> None:
         """Append rows to the journal in one transaction."""
-        ...
 
     def finish(self, rest: Unjournaled) -> None:
         """Make all things from the journal, and the rest, anew, in one transaction."""
-        ...
 
     def publish(self) -> None:
         """Give the store its own name, by which it is opened.
@@ -90,7 +85,6 @@ class CopyTarget(CopySource, Protocol):
         Raises:
             InvalidInput: there is another of that name by now.
         """
-        ...
 
 
 ROWS = 1_000

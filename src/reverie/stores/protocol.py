@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
@@ -129,7 +129,6 @@ class Store(Protocol):
                 and fingerprint exists, a turn's position is taken or leaves a gap, `since` has passed, or a
                 cursor has not its `expected` value.
         """
-        ...
 
     def erase(
         self,
@@ -158,11 +157,9 @@ class Store(Protocol):
         Raises:
             Conflict: as in `commit`.
         """
-        ...
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Return those of the marks that `erase` has kept."""
-        ...
 
     def scrub(self) -> bool:
         """Rewrite the store so that no erased or overwritten content is left in free space or logs.
@@ -170,7 +167,6 @@ class Store(Protocol):
         Returns:
             False if other users of the store prevented it: try again later.
         """
-        ...
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -180,11 +176,9 @@ class Store(Protocol):
         A question that needs several reads takes one state this way, and at the price of one transaction.
         Blocks can be nested: the outermost counts. A change inside a block raises `RuntimeError`.
         """
-        ...
 
     def sequence(self) -> int:
         """Return the number of the newest journal row; 0 if there is none. Cheap: every search calls it."""
-        ...
 
     def journal(
         self,
@@ -204,7 +198,6 @@ class Store(Protocol):
             limit: The largest number of rows.
             newest_first: Use descending order, so that `limit` keeps the newest.
         """
-        ...
 
     # -- records -------------------------------------------------------------------------------------
 
@@ -216,11 +209,9 @@ class Store(Protocol):
         Raises:
             StoreCorrupt: a row cannot be read; the message names it.
         """
-        ...
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
-        ...
 
     def find(
         self,
@@ -242,14 +233,12 @@ class Store(Protocol):
             limit: The largest number of records; None for all.
             offset: The number of records to skip.
         """
-        ...
 
     def tally(self, what: Literal["category", "tag", "kind", "scope"], wanted: Filter) -> dict[str, int]:
         """Count the records that match a filter by category, tag, kind or scope.
 
         Records without a category are counted under the empty text.
         """
-        ...
 
     # -- conversations -------------------------------------------------------------------------------
 
@@ -266,27 +255,22 @@ class Store(Protocol):
         Of a session, the turns from position `start` up to, not including, `stop`; a negative `start` counts from
         the end. An unknown session has none.
         """
-        ...
 
     def scan_turns(self, wanted: Filter, *, containing: str | None = None) -> Iterator[Turn]:
         """Yield every turn that matches a filter, newest first."""
-        ...
 
     def session(self, id: str) -> SessionState | None:
         """Return the state of a session; None if there is no such session."""
-        ...
 
     def sessions(
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
         """Return sessions with their numbers of turns, the most recently active first."""
-        ...
 
     # -- pages -----------------------------------------------------------------------------------------
 
     def pages(self, names: Sequence[str] | None = None) -> list[Page]:
         """Return pages by name in the given order (None: all, sorted); unknown ones are left out."""
-        ...
 
     def paragraphs(
         self,
@@ -299,7 +283,6 @@ class Store(Protocol):
 
         A negative `start` counts from the end. An unknown log has no paragraphs.
         """
-        ...
 
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
         """Return the last paragraphs of several logs: logs by descending name, last paragraph first.
@@ -308,11 +291,9 @@ class Store(Protocol):
             logs: Names of logs; unknown ones have no paragraphs.
             limit: The largest number of paragraphs in all.
         """
-        ...
 
     def logs(self) -> dict[str, int]:
         """Return the names of all logs, sorted, with their numbers of paragraphs."""
-        ...
 
     # -- for search -----------------------------------------------------------------------------------
 
@@ -324,7 +305,6 @@ class Store(Protocol):
             keys: Their keys.
             around: For turns, include so many neighbours before and after each, none twice.
         """
-        ...
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
@@ -338,7 +318,6 @@ class Store(Protocol):
             after: Only larger keys.
             limit: The largest number of passages.
         """
-        ...
 
     def measure(
         self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
@@ -350,13 +329,11 @@ class Store(Protocol):
             scopes: The scopes.
             category: Only records of this category and those below it; turns and paragraphs have none.
         """
-        ...
 
     # -- working memory --------------------------------------------------------------------------------
 
     def entries(self, namespace: str | None, *, now: datetime) -> list[Entry]:
         """Return the live entries of a namespace (None: of all) by namespace and key."""
-        ...
 
     def put_entry(self, entry: Entry, *, capacity: int | None, now: datetime) -> bool:
         """Set an entry, replacing one with the same namespace and key, and remove expired entries there.
@@ -365,33 +342,26 @@ class Store(Protocol):
             False if the entry is new and the namespace already has `capacity` live entries; nothing was
             changed then. A live entry can always be overwritten.
         """
-        ...
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
         """Remove entries (None: all of the namespace); return how many there were."""
-        ...
 
     # -- housekeeping ----------------------------------------------------------------------------------
 
     def count(self, name: str) -> int:
         """Return the value of a counter that `commit` adds to; 0 for an unknown one."""
-        ...
 
     def cursor(self, name: str) -> str | None:
         """Return the value of a cursor set by `commit`; None if there is none."""
-        ...
 
     def cursors(self, prefix: str = "") -> dict[str, str]:
         """Return the values of all cursors by name, or of those whose names begin with a prefix."""
-        ...
 
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
-        ...
 
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
-        ...
 
 
 @runtime_checkable
@@ -403,15 +373,12 @@ class LeasingStore(Protocol):
 
     def take_lease(self, owner: str, lasting: timedelta) -> int | None:
         """Take or renew the lease; return its token, None where another owner has it."""
-        ...
 
     def release_lease(self, owner: str) -> None:
         """Give the lease back, if this owner has it."""
-        ...
 
     def fencing(self, token: int) -> AbstractContextManager[None]:
         """Refuse all changes of this thread with `StoreUnavailable` once the lease has another token."""
-        ...
 
 
 @runtime_checkable
@@ -420,11 +387,9 @@ class RenewableStore(Protocol):
 
     def has_earlier_words(self) -> bool:
         """Return whether words for search may be those of an earlier analyzer."""
-        ...
 
     def renew_words(self) -> bool:
         """Renew the words of the next things that an earlier analyzer may have read; return whether there are more."""
-        ...
 
 
 @runtime_checkable
@@ -433,7 +398,6 @@ class StoreInFile(Protocol):
 
     def measure_tables(self) -> Mapping[str, int]:
         """Return the bytes of each table with its indexes, free space under the empty name; nothing if unknown."""
-        ...
 
 
 @runtime_checkable
@@ -442,7 +406,6 @@ class ThinnableStore(Protocol):
 
     def count_thinnable(self, until: int) -> int:
         """Return how many entries of the journal `thin` would take content from."""
-        ...
 
     def thin(self, until: int, *, cursor: str) -> int:
         """Take the earlier versions up to an entry out of the journal, as `Store.erase` does for one thing.
@@ -456,7 +419,6 @@ class ThinnableStore(Protocol):
         Returns:
             The number of entries that lost content.
         """
-        ...
 
 
 @runtime_checkable
@@ -471,11 +433,9 @@ class StoreOnServer(Protocol):
 
     def describe_remains(self) -> tuple[str, ...]:
         """Return descriptions of where erased content remains although `scrub` has done what it can."""
-        ...
 
     def server_status(self) -> ServerStatus:
         """Return the health of the server, of the connections to it, and of background work."""
-        ...
 
 
 class KeptVector(NamedTuple):
@@ -522,6 +482,14 @@ def refuse_nested_change(is_reading: bool) -> None:
     """Raise `RuntimeError` if a thread that is in a `Store.reading` block changes the store."""
     if is_reading:
         raise RuntimeError("a store cannot be changed inside its reading() block: end the block first")
+
+
+def get_reader(store: Store, subject: Subject) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return the method of a store that reads records, turns, pages or paragraphs, by id or key."""
+    methods: Mapping[Subject, Callable[[Sequence[Any]], Sequence[Any]]] = {
+        "record": store.records, "turn": store.turns, "page": store.pages, "paragraph": store.paragraphs,
+    }  # fmt: skip
+    return methods[subject]
 
 
 def read_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], keys: Sequence[Key]) -> list[Thing | None]:

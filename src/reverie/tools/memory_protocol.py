@@ -29,7 +29,6 @@ class SessionLike(Protocol):
 
     def determine_origin(self, text: str) -> Origin:
         """Return the origin of a text that the model wants to save."""
-        ...
 
 
 class MemoryLike(Protocol):
@@ -53,11 +52,9 @@ class MemoryLike(Protocol):
         draft: bool = False,
     ) -> SaveResult:
         """Save a record."""
-        ...
 
     def save_many(self, notes: Iterable[Any]) -> list[SaveResult]:
         """Save records."""
-        ...
 
     def search(
         self,
@@ -69,36 +66,27 @@ class MemoryLike(Protocol):
         **filters: Unpack[SearchFilters],
     ) -> list[Hit]:
         """Return what answers a query, best first."""
-        ...
 
     def get(self, id: str) -> Record | None:
         """Return the record with this id."""
-        ...
 
     def get_turn(self, id: str) -> Turn | None:
         """Return the turn with this id."""
-        ...
 
     def get_paragraph(self, id: str) -> Paragraph | None:
         """Return the paragraph with this id."""
-        ...
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
         """Change fields of a record."""
-        ...
 
     def archive(self, id: str, *, reason: str = "") -> Record:
         """Archive a record."""
-        ...
 
     def categories(self) -> dict[str, int]:
         """Return the number of live records by category."""
-        ...
 
     def knowledge_graph(self) -> KnowledgeGraph:
         """Return the knowledge graph."""
-        ...
 
     def session(self, id: str) -> SessionLike:
         """Return a conversation."""
-        ...

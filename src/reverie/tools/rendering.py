@@ -10,10 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from reverie.context import render
-from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.filter import is_valid_at
-from reverie.domain.page import Paragraph
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, timestamps
 from reverie.repositories.working_memory import EntryHit
@@ -68,7 +66,7 @@ def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
         "score": round(hit.score, 4),
         "age": format_age(record.updated_at if record is not None else hit.at, now),
         "at": timestamps.format_time(hit.at),
-        "origin": _get_value(hit).origin,
+        "origin": hit._value.origin,
         "trusted": hit.is_trusted,
         "session": render.render_label(hit.turn.session) if hit.turn is not None else None,
         "role": hit.turn.role if hit.turn is not None else None,
@@ -104,12 +102,6 @@ def describe_record(record: Record, now: datetime) -> list[str]:
 
 
 _SOURCES = {"tool": "a tool", "web": "the web", "import": "an import"}
-
-
-def _get_value(hit: Hit) -> Record | Turn | Paragraph:
-    found = hit.record or hit.turn or hit.paragraph
-    assert found is not None
-    return found
 
 
 # -- entries of working memory -----------------------------------------------------------------------------

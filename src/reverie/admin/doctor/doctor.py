@@ -44,11 +44,9 @@ class RepairableStore(Protocol):
 
     def repair(self) -> None:
         """Repair what `check` calls repairable."""
-        ...
 
     def find_stale_analyses(self) -> Sequence[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
-        ...
 
 
 class Doctor:
@@ -145,7 +143,9 @@ class Doctor:
         self._checked["changes"] = self._store.sequence()
         problems = self._compare_with_files(self._store.check())
         for problem in problems:
-            yield _from_problem(problem)
+            yield build_finding(
+                "database", problem.what, remedy="database" if problem.repairable else None, fix=problem.fix
+            )
         if not isinstance(self._store, RepairableStore) or not all(each.repairable for each in problems):
             return
         if ids := tuple(self._store.find_stale_analyses()):
@@ -286,9 +286,3 @@ def _collect_remedies(findings: Sequence[Finding]) -> set[Remedy]:
 
 def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:
     return finding.code, finding.what, finding.about
-
-
-def _from_problem(problem: StoreProblem) -> Finding:
-    return build_finding(
-        "database", problem.what, remedy="database" if problem.repairable else None, fix=problem.fix
-    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from reverie.admin.erasure.eraser import Eraser, build_purge_edits
 from reverie.domain.change import Change, Value, get_subject
@@ -17,7 +16,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import JsonObject
 from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
 from reverie.stores.scanning import iter_rows_forwards, iter_values
 from reverie.stores.writer import StoreWriter
@@ -29,7 +28,7 @@ ACTOR = "redaction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecretFinding:
+class SecretFinding(JsonObject):
     """One thing that holds or held a secret.
 
     Attributes:
@@ -46,13 +45,9 @@ class SecretFinding:
     past: bool = False
     named: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON values."""
-        return to_json_object(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RedactionReport:
+class RedactionReport(JsonObject):
     """Result of a search for stored secrets.
 
     Attributes:
@@ -70,10 +65,6 @@ class RedactionReport:
     def left(self) -> tuple[SecretFinding, ...]:
         """Return what cannot be redacted because its name is a secret."""
         return tuple(each for each in self.found if each.named)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON values."""
-        return to_json_object(self)
 
 
 class StoredSecretRedactor:

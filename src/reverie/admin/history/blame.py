@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from reverie.admin.history.diff import What, compute_difference
 from reverie.domain.change import JournalEntry, Subject
@@ -18,7 +17,7 @@ from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items
 from reverie.domain.text import timestamps
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import JsonObject
 
 _LONGEST_QUOTE = 120
 
@@ -93,7 +92,7 @@ class BlameLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Blame:
+class Blame(JsonObject):
     """Origin of a thing and its later changes.
 
     Attributes:
@@ -161,10 +160,6 @@ class Blame:
             if entries:
                 lines += ["", f"{title}:", *(f"  {each}" for each in entries)]
         return lines
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field in a fixed order as JSON values."""
-        return to_json_object(self)
 
 
 def describe_change(row: JournalEntry) -> BlameChange:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.record import Record
-from reverie.domain.similarity.three_way_merge import match_items
+from reverie.domain.similarity.three_way_merge import match_items, split_lines
 from reverie.domain.text.json_values import to_json_object
 
 What = Literal["added", "changed", "removed", "archived", "restored", "forgotten", "unchanged"]
@@ -196,12 +196,8 @@ def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> l
     return lines
 
 
-def _split_lines(text: str) -> list[str]:
-    return text.removesuffix("\n").split("\n") if text else []
-
-
 def _split_pieces(text: str) -> Iterator[str]:
-    for line in _split_lines(text):
+    for line in split_lines(text):
         if len(line) <= _LONGEST_LINE:
             yield line
         else:
@@ -235,7 +231,7 @@ def _is_long(value: Any) -> bool:
 def _describe_amount(before: str, after: str) -> str:
     """Describe how much of a long text changed, in lines if it has several, else in words."""
     several = "\n" in before or "\n" in after
-    old, new = (_split_lines(text) if several else text.split() for text in (before, after))
+    old, new = (split_lines(text) if several else text.split() for text in (before, after))
     unchanged = len(match_items(old, new))
     amounts = [
         f"{count:,} {'line' if several else 'word'}{'' if count == 1 else 's'} {what}"

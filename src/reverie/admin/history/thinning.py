@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from reverie.admin.history.positions import When, sequence_before
 from reverie.domain.errors import InvalidInput
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import JsonObject
 from reverie.stores.protocol import Store, ThinnableStore
 from reverie.stores.redacting import unwrap
 
@@ -16,7 +15,7 @@ THINNED = "journal.thinned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThinningReport:
+class ThinningReport(JsonObject):
     """Result of thinning the journal, or of its dry run.
 
     Attributes:
@@ -30,10 +29,6 @@ class ThinningReport:
     changes: int
     scrubbed: bool
     dry_run: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON values."""
-        return to_json_object(self)
 
 
 def thin(store: Store, before: When, *, dry_run: bool) -> ThinningReport:

@@ -6,7 +6,7 @@ erased.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -27,7 +27,7 @@ from reverie.domain.page import Page
 from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text.json_values import to_json_object
-from reverie.stores.protocol import read_or_none
+from reverie.stores.protocol import get_reader, read_or_none
 from reverie.stores.scanning import iter_rows_forwards
 from reverie.stores.writer import StoreWriter
 
@@ -261,13 +261,7 @@ class Undo:
     def _read(self, subject: Subject, names: Sequence[str]) -> Iterable[Value]:
         if subject == "session":
             return [state for name in names if (state := self._store.session(name)) is not None]
-        read: Mapping[Subject, Callable[[Sequence[str]], Iterable[Value]]] = {
-            "record": self._store.records,
-            "turn": self._store.turns,
-            "page": self._store.pages,
-            "paragraph": self._store.paragraphs,
-        }
-        return read[subject](names)
+        return get_reader(self._store, subject)(names)
 
     def _explain_clash(self, row: JournalEntry, clash: _Clash, undone: set[int]) -> str:
         assert row.edit is not None

@@ -40,7 +40,7 @@ from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.text import timestamps
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
@@ -71,7 +71,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
+class Backup(JsonObject):
     """Description of a backup.
 
     Attributes:
@@ -96,13 +96,9 @@ class Backup:
     problems: int
     profile: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON values."""
-        return to_json_object(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryReport:
+class RecoveryReport(JsonObject):
     """Result of a recovery.
 
     Attributes:
@@ -118,10 +114,6 @@ class RecoveryReport:
     moved_to: Path | None
     forgotten_again: int
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON values."""
-        return to_json_object(self)
 
 
 # -- making ------------------------------------------------------------------------------------------------

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 from collections import ChainMap, Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from reverie.admin.transfer.items import (
     SOURCE_ID,
@@ -34,7 +34,7 @@ from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import Record
 from reverie.repositories.pages import build_import_cursor
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import Store, get_reader
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
 _T = TypeVar("_T", Record, Turn, Paragraph)
@@ -322,12 +322,7 @@ class ImportBatch:
             value = replace(value, id=build_alternative_id(first, form, attempt))
 
     def _read_stored(self, value: _T) -> _T | None:
-        read: Mapping[type, Callable[[Sequence[str]], Sequence[Any]]] = {
-            Record: self._store.records,
-            Turn: self._store.turns,
-            Paragraph: self._store.paragraphs,
-        }
-        return next(iter(read[type(value)]([value.id])), None)
+        return next(iter(get_reader(self._store, get_subject(value))([value.id])), None)
 
     def _is_forgotten(self, value: Value) -> bool:
         return bool(is_forgotten(self._store, [value]))

@@ -11,25 +11,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.search.analyzer import analyze
 from reverie.stores.copying import CopySource, CopyTarget, iterate_rows
+from reverie.stores.postgres.address import is_postgres_url
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
 
 DATABASE = "reverie.db"
-_DATABASES = ("postgresql://", "postgres://")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyReport:
+class CopyReport(JsonObject):
     """Report of a copy.
 
     Attributes:
@@ -43,10 +42,6 @@ class CopyReport:
     records: int
     sessions: int
     resumed_after: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field."""
-        return to_json_object(self)
 
 
 def copy_memory(
@@ -125,7 +120,7 @@ def _refuse_other(reader: CopySource, writer: CopyTarget, resumed: int) -> None:
 
 
 def _open_source(place: str) -> tuple[Store, CopySource]:
-    if place.startswith(_DATABASES):
+    if is_postgres_url(place):
         from reverie.stores.postgres import PostgresStore
         from reverie.stores.postgres.copying import PostgresCopySource
 
@@ -141,7 +136,7 @@ def _open_source(place: str) -> tuple[Store, CopySource]:
 
 
 def _open_target(place: str) -> tuple[Store, CopyTarget]:
-    if place.startswith(_DATABASES):
+    if is_postgres_url(place):
         from reverie.stores.postgres.copying import PostgresCopyTarget
 
         shared = PostgresCopyTarget(place, analyse=analyze)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from reverie.admin.transfer.atomic_writes import create_file, create_folder
 from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
@@ -25,7 +25,7 @@ from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter, parse_values
 from reverie.domain.record import Record, validate_choice
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.stores.protocol import Store
@@ -40,7 +40,7 @@ _V = TypeVar("_V")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportReport:
+class ExportReport(JsonObject):
     """Result of an export.
 
     Attributes:
@@ -62,10 +62,6 @@ class ExportReport:
     pages: int
     paragraphs: int
     left_out: tuple[Skipped, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON values."""
-        return to_json_object(self)
 
 
 def export(

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import JsonObject
 
 Form = Literal[
     "jsonl", "markdown", "mcp", "golemcore", "rockbot", "notes", "document",
@@ -42,7 +42,7 @@ _T = TypeVar("_T", Record, Turn, SessionState)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class Skipped(JsonObject):
     """Something left out of an import or export.
 
     Attributes:
@@ -58,10 +58,6 @@ class Skipped:
     why: Reason
     detail: str = ""
     count: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field as JSON values."""
-        return to_json_object(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,6 @@ class Readable(Protocol):
 
     def read(self, size: int = -1, /) -> bytes:
         """Return at most that many bytes; none at the end."""
-        ...
 
 
 # -- JSON --------------------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ _TOGETHER = (
 
 def answer_without_model(request: ModelRequest) -> ModelFailure:
     """Return the failure that stands for a missing model."""
-    del request
     return NO_MODEL
 
 

@@ -27,5 +27,4 @@ def _has_failure(masked: str) -> bool:
 
 def is_fix(masked: str, speaker: Speaker) -> bool:
     """Whether a sentence tells what fixed something, or that it works again."""
-    del speaker
     return _PATTERNS.matches(masked, "fix") and not _PATTERNS.matches(masked, "no_fix")

@@ -142,7 +142,6 @@ _ABOUT_OTHERS = LazyRegex(
 
 def find_cards(text: str, lower: str) -> Iterator[Span]:
     """Yield payment card numbers: issuer prefix, length, grouping and check digit have to fit."""
-    del lower
     if _DIGITS.re.search(text) is None:
         return
     for match in _CARD.re.finditer(text):

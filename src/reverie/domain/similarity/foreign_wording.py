@@ -200,7 +200,7 @@ def _has_same_pair(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def _is_passive_of(passive: tuple[str, ...], active: tuple[str, ...]) -> bool:
     """Return whether "geprüft" is said of the one what "prüft" says in the other, by the same of the same."""
-    said, text = (_unify_articles(each) for each in (passive, active))
+    said, text = (" ".join(_ARTICLES.get(word, word) for word in each) for each in (passive, active))
     for pattern in _PASSIVES:
         found = pattern.fullmatch(said)
         if found is None:
@@ -210,10 +210,6 @@ def _is_passive_of(passive: tuple[str, ...], active: tuple[str, ...]) -> bool:
         if text == f"{before}{verb}{after}" and _is_participle_of(found["verb"], verb):
             return True
     return False
-
-
-def _unify_articles(words: tuple[str, ...]) -> str:
-    return " ".join(_ARTICLES.get(word, word) for word in words)
 
 
 def _is_participle_of(participle: str, verb: str) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from reverie.domain.similarity.specifics import MONTHS, NUMBER_WORDS, WEEKDAYS
+from reverie.domain.similarity.specifics import NUMBER_WORDS, WEEKDAYS
+from reverie.domain.text.tokenizer import MONTHS
 
 _LONGEST = 160
 _NO_LABEL = (

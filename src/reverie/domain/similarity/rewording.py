@@ -10,13 +10,13 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from reverie.domain.similarity.specifics import (
-    MONTHS,
     NUMBER_WORDS,
     UNITS,
     WEEKDAYS,
     is_ambiguous_thousands,
     stem_word,
 )
+from reverie.domain.text.tokenizer import MONTHS
 from reverie.domain.word_lists import parse_word_set
 
 _SPELLINGS = {

@@ -15,12 +15,9 @@ from functools import lru_cache
 import Stemmer
 
 from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.text.tokenizer import MONTHS
 from reverie.domain.word_lists import parse_word_set
 
-MONTHS = (
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
-)  # fmt: skip
 MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, len(name))} | {
     "sept": 9
 }

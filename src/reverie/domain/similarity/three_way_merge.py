@@ -193,7 +193,7 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
         return theirs
     if theirs == base:
         return ours
-    was, mine, yours = _split_lines(base), _split_lines(ours), _split_lines(theirs)
+    was, mine, yours = split_lines(base), split_lines(ours), split_lines(theirs)
     result: list[str] = []
     done = 0
     for cluster in _cluster_hunks(_compute_hunks(was, mine), _compute_hunks(was, yours)):
@@ -255,7 +255,8 @@ class _Cluster(NamedTuple):
     ours: list[str]
 
 
-def _split_lines(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
+    """Return the lines of a text; none of an empty one."""
     return text.removesuffix("\n").split("\n") if text else []
 
 

@@ -32,6 +32,16 @@ def to_json_object(value: Any, *names: str) -> dict[str, Any]:
     }
 
 
+class JsonObject:
+    """Base of dataclasses whose fields are JSON values."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field as JSON values, in their order."""
+        return to_json_object(self)
+
+
 @cache
 def _list_fields(kind: type) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind))

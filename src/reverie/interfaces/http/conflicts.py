@@ -171,14 +171,14 @@ def settle_conflict(call: Call, given: Settlement) -> Any:
     for name in ids:
         get_changeable(call, name)
     now = call.memory._clock()
-    settle = {"ended": _end, "wrong": _archive, "both": _leave}[given.verdict]
+    settle = {"ended": _end, "wrong": _archive}.get(given.verdict)
 
     def change(record: Record) -> Record:
         place = ids.index(record.id)
         if given.versions and given.versions[place] != compute_etag(record):
             raise Problem(412, "One of the two has changed since it was read. Read both again.")
         if place == 1:
-            return settle(record, given.holds, now)
+            return record if settle is None else settle(record, given.holds, now)
         link = {"ended": SUPERSEDES, "both": COMPATIBLE}.get(given.verdict)
         after = record if link is None else _add_link(record, link, given.other)
         if given.content is None:
@@ -203,12 +203,6 @@ def _archive(record: Record, holds: str, now: datetime) -> Record:
     if record.archived:
         return record
     return replace(record, archived_at=now, archive_reason=f"wrong: {holds} holds")
-
-
-def _leave(record: Record, holds: str, now: datetime) -> Record:
-    """Return a record that holds too."""
-    del holds, now
-    return record
 
 
 def _add_link(record: Record, name: str, id: str, *, alone: bool = False) -> Record:

@@ -34,7 +34,6 @@ class Ready(Form):
 @OPERATIONS.add("GET", "/livez", None, query=Empty, answer=Live)
 def get_liveness(call: Call) -> Any:
     """Say that the process answers."""
-    del call
     return {"status": "ok", "version": __version__}
 
 

@@ -290,7 +290,6 @@ def get_memory(call: Call) -> Any:
 @OPERATIONS.add("GET", "/version", None)
 def describe_version(call: Call) -> Any:
     """Return the version and the features that there are."""
-    del call
     features = (
         "observations", "mcp", "worker", "bank_config_api", "bank_llm_health", "file_upload_api",
         "document_export_api", "document_import_api", "audit_log", "llm_trace", "store_document_text",

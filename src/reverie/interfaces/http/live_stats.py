@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reverie.admin.stats import ScopeStats
-from reverie.domain.change import JournalEntry, Value
+from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
@@ -97,7 +97,7 @@ class LiveStats:
             return
         rows = self._store.journal(after=self._sequence, limit=_MOST_ENTRIES + 1) if self._known else []
         self._sequence = newest
-        if len(rows) > _MOST_ENTRIES or any(_is_erasure(row) for row in rows):
+        if len(rows) > _MOST_ENTRIES or any(row.forgotten for row in rows):
             self._known.clear()
         for row in rows if self._known else ():
             assert row.edit is not None
@@ -105,11 +105,6 @@ class LiveStats:
                 for value, sign in ((row.edit.before, -1), (row.edit.after, 1)):
                     if scopes is None or getattr(value, "scope", "") in scopes:
                         numbers.add(value, sign)
-
-
-def _is_erasure(row: JournalEntry) -> bool:
-    """Whether a change was erased, or erased something: the journal does not say what was there before."""
-    return row.edit is None or (row.edit.before is None and row.key != row.sequence)
 
 
 def _count(reader: MemoryReader) -> _Numbers:

@@ -70,7 +70,6 @@ def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
 
 def refuse_unsupported(call: Call) -> Any:
     """Say what this server does not have."""
-    del call
     raise Problem(
         501,
         "This part of mem0's interface (exports, summaries, profiles, feedback, webhooks, projects) is not in "

@@ -55,7 +55,6 @@ class ProtocolEndpoint:
     @asynccontextmanager
     async def run(self, app: Starlette) -> AsyncIterator[None]:
         """Run the servers of this application until it stops."""
-        del app
         async with anyio.create_task_group() as self._tasks:
             self._server.at_stop.append(self.close)
             yield

@@ -71,7 +71,6 @@ def describe_api(call: Call) -> Any:
     """Return this description."""
     from reverie.interfaces.http.openapi import build_description  # here: few servers are asked for it
 
-    del call
     return build_description(OPERATIONS)
 
 
@@ -228,7 +227,6 @@ def _open_site(server: HttpServer) -> Site | None:
 
 
 async def _explain_missing_page(request: Request) -> Response:
-    del request
     what = "The page needs the package jinja2 on the server: pip install 'reverie[server]'."
     return Problem(501, what).to_response()
 

@@ -190,7 +190,6 @@ class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request."""
-        del msg
         self.transport.write(_NO_REQUEST)
         self.transport.close()
 

@@ -88,7 +88,6 @@ class MemoryServer:
     # -- tools -------------------------------------------------------------------------------------------
 
     async def _call_tool(self, ctx: _Request, params: types.CallToolRequestParams) -> types.CallToolResult:
-        del ctx
         tools = self.offer.tools
         if params.name not in tools.names:
             known = ", ".join(tools.names) or "none"
@@ -163,7 +162,6 @@ class MemoryServer:
     # -- prompts -----------------------------------------------------------------------------------------
 
     async def _get_prompt(self, ctx: _Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        del ctx
         return await self._run_on_thread(
             partial(prompts.get_prompt, self.offer, params.name, params.arguments)
         )
@@ -197,7 +195,6 @@ def _build_handler(result: _T) -> Callable[[_Request, Any], Awaitable[_T]]:
     """Return the handler of a request whose result is always the same."""
 
     async def handle(ctx: _Request, params: Any) -> _T:
-        del ctx, params
         return result
 
     return handle

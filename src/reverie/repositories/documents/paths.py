@@ -90,7 +90,6 @@ class DocumentSource(ABC):
 
     def is_confirmed(self, path: Parts) -> bool:
         """Return whether a file is the owner's or the agent's own word, as far as that is known."""
-        del path
         return True
 
     def listed(self, under: Parts, depth: int) -> list[DocumentEntry]:

@@ -44,7 +44,6 @@ class CandidateIndex(Protocol):
 
     def reading(self) -> AbstractContextManager[None]:
         """Answer from one state for this thread, inside `Store.reading`, until the block ends."""
-        ...
 
     def search_any(
         self,
@@ -56,11 +55,9 @@ class CandidateIndex(Protocol):
         category: str | None = None,
     ) -> list[int]:
         """Return the keys of passages that may answer best (see `SearchIndex.search_any`)."""
-        ...
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
         """Return the keys of records that share cues, and up to which journal row (see `SearchIndex.alike`)."""
-        ...
 
     def frequencies(
         self,
@@ -70,37 +67,29 @@ class CandidateIndex(Protocol):
         category: str | None = None,
     ) -> dict[str, int]:
         """Return the exact number of live passages in those scopes (None: in all) with each word."""
-        ...
 
     def collect_words(
         self, subject: Searchable, word: str, allowed: Filter, *, category: str | None = None
     ) -> set[str]:
         """Return words of passages, among them those that are near this one."""
-        ...
 
     def status(self) -> IndexStatus:
         """Return the state of the index."""
-        ...
 
     def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
         """Return the keys of all passages in a range that a search could find."""
-        ...
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
         """Apply changes that this process made."""
-        ...
 
     def scrub(self) -> bool:
         """Remove every word of what was forgotten; return False if others prevented it."""
-        ...
 
     def rebuild(self) -> None:
         """Build the index again from the store."""
-        ...
 
     def close(self) -> None:
         """Finish pending work."""
-        ...
 
 
 def compute_rarities(

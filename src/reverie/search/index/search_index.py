@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
@@ -411,13 +412,6 @@ class SearchIndex:
             self._question.followed = self._followed
         return committed
 
-    def _start_over(self) -> TantivyIndex:
-        """Build the index anew from the store, and forget the tail."""
-        committed = self._build(self._replace())
-        self._committed = committed
-        self._forget_tail(committed.sequence)
-        return committed
-
     def _read_analyses(self, rows: Sequence[JournalEntry]) -> dict[tuple[str, int], AnalyzedText]:
         """Return what the store keeps beside the values that entries of the journal left, by subject and key.
 
@@ -447,10 +441,8 @@ class SearchIndex:
         elif row.key in fresh:
             fresh.remove(row.key)
         elif row.key not in stale and _is_live(before):
-            assert isinstance(before, Value)
             stale.add(IndexedPassage(row.key, before, self._analyse(before)))
         if _is_live(after):
-            assert isinstance(after, Value)
             analysis = analyses.get((row.subject, row.key)) or self._analyse(after)
             fresh.add(IndexedPassage(row.key, after, analysis))
 
@@ -528,7 +520,6 @@ class SearchIndex:
                 batch.remove(row.key)
                 after = None if row.edit is None else row.edit.after
                 if _is_live(after):
-                    assert isinstance(after, Value)
                     batch.add(IndexedPassage(row.key, after, self._analyse(after)))
             sequence = rows[-1].sequence
         return sequence
@@ -623,7 +614,7 @@ class SearchIndex:
         """Delete the index and build it again from the store. Other processes that have it open notice."""
         with self._lock:
             self._lost, self._problem = False, ""
-            self._start_over()
+            self._rebuild()
 
     def _fold_quietly(self) -> None:
         if not self.fold() and not self._lost:
@@ -662,7 +653,7 @@ class SearchIndex:
             self._forget_tail(0)
 
 
-def _is_live(value: object) -> bool:
+def _is_live(value: object) -> TypeGuard[Value]:
     """Return whether a search may find it: daily notes are not searched, since they repeat turns."""
     return (
         isinstance(value, Turn)

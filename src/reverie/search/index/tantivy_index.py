@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,6 +63,15 @@ class WriterBusy(Exception):
     """Another process is writing to the index. Internal: the owner tries again later."""
 
 
+@contextmanager
+def _reporting_damage() -> Iterator[None]:
+    """Raise errors of tantivy and of the files as `IndexCorrupt`."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise IndexCorrupt(str(error)) from None
+
+
 def build_schema() -> tantivy.Schema:
     """Return the fields of a passage in the index."""
     builder = tantivy.SchemaBuilder()
@@ -108,27 +117,23 @@ class TantivyIndex:
         """
         self._folder = folder
         self._schema = build_schema()
-        try:
+        with _reporting_damage():
             if folder is None:
                 self._index = tantivy.Index(self._schema)
             else:
                 for path in (folder.parent, folder):
                     path.mkdir(parents=True, exist_ok=True, mode=0o700)
                 self._index = tantivy.Index(self._schema, str(folder), reuse=True)
-        except (ValueError, OSError) as error:
-            raise IndexCorrupt(str(error)) from None
         self._commits_in_memory = 0
         self._load()
         self._make_private()
 
     def _load(self) -> None:
-        try:
+        with _reporting_damage():
             self._stamp = self._read_stamp()
             self._index.reload()
             self._searcher = self._index.searcher()
             self.sequence = self._read_sequence(self._searcher)
-        except (ValueError, OSError) as error:
-            raise IndexCorrupt(str(error)) from None
         marked = int(self.sequence > 0)
         alive = self._searcher.num_docs
         counts = {subject: self._searcher.doc_freq("all", subject) for subject in _WORDS}
@@ -167,10 +172,8 @@ class TantivyIndex:
         """Return a value that changes with every commit. It costs one stat, because every search asks."""
         if self._folder is None:
             return self._commits_in_memory
-        try:
+        with _reporting_damage():
             return (self._folder / "meta.json").stat().st_mtime_ns
-        except OSError as error:
-            raise IndexCorrupt(str(error)) from None
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -262,10 +265,8 @@ class TantivyIndex:
 
     def _search_by_key(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
         query = Query.boolean_query([(Occur.Must, query), *self._build_filter_clauses(subject, allowed)])
-        try:
+        with _reporting_damage():
             hits = self._searcher.search(query, limit, count=False, order_by_field="key").hits
-        except (ValueError, OSError) as error:
-            raise IndexCorrupt(str(error)) from None
         return [int(key) for key, _ in hits]
 
     def _build_weighted_query(self, subject: Searchable, weights: Sequence[TermWeight]) -> Query:
@@ -317,10 +318,8 @@ class TantivyIndex:
         return matched
 
     def _count(self, query: Query) -> int:
-        try:
+        with _reporting_damage():
             result = self._searcher.search(query, 1, count=True)
-        except (ValueError, OSError) as error:
-            raise IndexCorrupt(str(error)) from None
         return int(result.count)  # type: ignore[attr-defined]  # missing in its stubs
 
     def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
@@ -345,11 +344,9 @@ class TantivyIndex:
         restrictions = self._build_filter_clauses(subject, allowed)
         if restrictions:
             query = Query.boolean_query([(Occur.Must, query), *restrictions])
-        try:
+        with _reporting_damage():
             hits = self._searcher.search(query, limit, count=False, weight_by_field=times).hits
             keys = self._searcher.fast_field_values("key", [address for _, address in hits])
-        except (ValueError, OSError) as error:
-            raise IndexCorrupt(str(error)) from None
         return [
             (int(key), round(score)) for key, (score, _) in zip(keys, hits, strict=True) if key is not None
         ]
@@ -455,7 +452,7 @@ class TantivyIndex:
             IndexBroken: the index cannot be written (deleted, disk full, unreadable).
         """
         writer = self._open_writer()
-        try:
+        with _reporting_damage():
             self._index.reload()
             if self._read_sequence(self._index.searcher()) != self.sequence:
                 raise WriterBusy("another commit came first")
@@ -469,8 +466,6 @@ class TantivyIndex:
             writer.commit()
             for file in earlier:
                 file.unlink(missing_ok=True)
-        except (ValueError, OSError) as error:
-            raise IndexCorrupt(str(error)) from None
         self._commits_in_memory += 1
         if merge:
             with suppress(ValueError):  # a failed merge costs speed only; the commit stands
@@ -487,10 +482,8 @@ class TantivyIndex:
     def _make_private(self) -> None:
         """Make the files readable by the owner only: tantivy creates them by the umask."""
         if self._folder is not None:
-            try:
+            with _reporting_damage():  # it may have been deleted meanwhile
                 files = list(self._folder.iterdir())
-            except OSError as error:  # it was deleted meanwhile
-                raise IndexCorrupt(str(error)) from None
             for file in files:
                 with suppress(OSError):  # merged away meanwhile
                     if file.stat().st_mode & 0o177:

@@ -422,10 +422,6 @@ class VectorFile:
         if self._descriptor >= 0:
             _write_fully(self._descriptor, content, offset)
         else:
-            if offset + len(content) > len(self._bytes):
-                self._bytes = np.concatenate(
-                    (self._bytes, np.zeros(offset + len(content) - len(self._bytes), np.uint8))
-                )
             self._bytes[offset : offset + len(content)] = np.frombuffer(content, np.uint8)
 
     def _map(self) -> None:

@@ -32,7 +32,7 @@ from reverie.domain.record import Record
 from reverie.llm.embedding import Embedder, is_loaded_here
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
-from reverie.stores.protocol import KeptVector, Store, VectorStore, read_or_none
+from reverie.stores.protocol import KeptVector, Store, VectorStore, get_reader, read_or_none
 from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace_model
 
@@ -533,12 +533,8 @@ class VectorIndex:
             for subject in SEARCHABLE:
                 own = [key for key, kind in keys if kind == subject]
                 live = sorted(passage.key for passage in self._store.passages(subject, own))
-                read: Any = {
-                    "record": self._store.records,
-                    "turn": self._store.turns,
-                    "paragraph": self._store.paragraphs,
-                }[subject]
-                for key, value in zip(live, read_or_none(read, live), strict=True):
+                values = read_or_none(get_reader(self._store, subject), live)
+                for key, value in zip(live, values, strict=True):
                     if value is not None:
                         items[key] = _build_item(key, subject, value)
         return items

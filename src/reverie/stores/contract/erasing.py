@@ -35,11 +35,6 @@ from reverie.stores.protocol import Store
 THINGS: tuple[Value, ...] = (make_record(1), make_session(), make_turn(0), make_page(), make_paragraph(5))
 
 
-def summarize_rows(rows: list[JournalEntry]) -> list[tuple[str, str, Change | None]]:
-    """Actor, reason and edit of each row."""
-    return [(row.actor, row.reason, row.edit) for row in rows]
-
-
 class ErasingContract(ContractBase):
     """Tests for permanent erasure and for replaying the journal."""
 
@@ -103,7 +98,7 @@ class ErasingContract(ContractBase):
         rows = erase(store, [*make_additions(thing), *make_removals(thing)], actor="owner")
         assert [row.edit for row in rows] == [None, None]
         found = [row for row in store.journal() if row.subject == rows[0].subject]
-        assert summarize_rows(found) == [("owner", "", None)] * 6
+        assert [(row.actor, row.reason, row.edit) for row in found] == [("owner", "", None)] * 6
         assert store.journal(id=thing.id) == ([] if isinstance(thing, SessionState | Page) else found)
 
     def test_erasing_one_thing_leaves_others_of_the_same_id_alone(self, store: Store) -> None:

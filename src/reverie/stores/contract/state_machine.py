@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -233,12 +233,7 @@ class StoreStateMachine(RuleBasedStateMachine):
     )
     def write_page(self, name: str, content: str | None, old: bool) -> None:
         """Write a page or remove it, now and then from a stale reading."""
-        current = self.model.pages([name])
-        before: Value | None = current[0] if current else None
-        if old:
-            before = self.stale.get(name, before)
-        if before is not None:
-            self.stale.setdefault(name, before)
+        before = self._read_before(name, self.model.pages([name]), old)
         if before is not None or content is not None:
             after = None if content is None else make_page(name, content=content)
             self._commit([Change(before=before, after=after)])
@@ -405,14 +400,18 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     # -- below ---------------------------------------------------------------------------------------
 
-    def _build_record_change(self, number: int, fields: dict[str, Any], old: bool) -> Change:
-        name = make_record(number).id
-        current = self.model.records([name])
-        before: Value | None = current[0] if current else None
+    def _read_before(self, name: str, current: Sequence[Value], old: bool) -> Value | None:
+        """Return a thing as it is, or with `old` as it was first read."""
+        before = current[0] if current else None
         if old:
             before = self.stale.get(name, before)
         if before is not None:
             self.stale.setdefault(name, before)
+        return before
+
+    def _build_record_change(self, number: int, fields: dict[str, Any], old: bool) -> Change:
+        name = make_record(number).id
+        before = self._read_before(name, self.model.records([name]), old)
         base = before if isinstance(before, Record) else make_record(number)
         return Change(before=before, after=replace(base, **fields))
 

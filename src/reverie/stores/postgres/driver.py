@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
@@ -33,31 +34,16 @@ _CORRUPT = frozenset({"XX001", "XX002"})
 
 
 @cache
-def load_psycopg() -> Any:
-    """Return the module psycopg.
-
-    Raises:
-        MissingExtra: it is not installed.
-    """
+def _load(name: str) -> Any:
+    """Return a module of psycopg; raise `MissingExtra` if it is not installed."""
     try:
-        import psycopg
+        return import_module(name)
     except ImportError as error:
         raise MissingExtra(_INSTALL) from error
-    return psycopg
 
 
-@cache
-def load_pool() -> Any:
-    """Return the module psycopg_pool.
-
-    Raises:
-        MissingExtra: it is not installed.
-    """
-    try:
-        import psycopg_pool
-    except ImportError as error:
-        raise MissingExtra(_INSTALL) from error
-    return psycopg_pool
+load_psycopg = partial(_load, "psycopg")
+load_pool = partial(_load, "psycopg_pool")
 
 
 @cache

@@ -26,7 +26,7 @@ from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
     UnreadableRow,
-    decode_journal_entry,
+    decode_change,
     decode_value,
 )
 from reverie.stores.postgres.address import parse_postgres_url
@@ -247,7 +247,7 @@ class PostgresStore(DatabaseStore):
             f"ORDER BY sequence {'DESC' if newest_first else 'ASC'}{format_limit(limit)}",
             values,
         )
-        return [_decode_change(row) for row in rows]
+        return [decode_change(row) for row in rows]
 
     # -- records -------------------------------------------------------------------------------------
 
@@ -648,10 +648,3 @@ def _decode_readable(subject: Subject, rows: Sequence[Row]) -> Iterator[Value]:
     for key, body in rows:
         if (value := _decode_or_skip(subject, key, body)) is not None:
             yield value
-
-
-def _decode_change(row: Row) -> JournalEntry:
-    try:
-        return decode_journal_entry(row)
-    except UnreadableRow as error:
-        raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error

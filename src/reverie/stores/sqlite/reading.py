@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import Page, Paragraph
@@ -23,7 +22,6 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     count_positions,
-    decode_journal_entry,
     decode_moment,
 )
 
@@ -123,11 +121,3 @@ def skip_unreadable_passages(subject: Searchable, rows: list[Row]) -> list[Row]:
         else:
             logger.warning("the words of %s %d cannot be read and are left out: run check()", subject, row[0])
     return readable
-
-
-def decode_change(row: Row) -> JournalEntry:
-    """Return the journal entry of a row; raise `StoreCorrupt` if it cannot be read."""
-    try:
-        return decode_journal_entry(row)
-    except UnreadableRow as error:
-        raise StoreCorrupt(f"change {row[0]} in the journal cannot be read, {error}: run check()") from error

@@ -38,6 +38,7 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     count_positions,
+    decode_change,
 )
 from reverie.stores.conditions import Conditions, build_placeholders
 from reverie.stores.forks import not_forking
@@ -49,7 +50,6 @@ from reverie.stores.sqlite.integrity import RESTORE, find_problems
 from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.reading import (
     build_overview,
-    decode_change,
     decode_or_raise,
     decode_or_skip,
     fetch_rows_tolerantly,
@@ -437,17 +437,15 @@ class SQLiteStore(DatabaseStore):
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
         moment = to_microseconds(now)
         with self._connections.writing() as file:
-            if capacity is not None:
-                (others,) = file.execute(
-                    "SELECT count(*) FROM entries WHERE namespace = ? AND key <> ? "
-                    "AND (expires_at IS NULL OR expires_at > ?)",
-                    (entry.namespace, entry.key, moment),
-                ).fetchone()
-                if others >= capacity and not _is_live(file, entry, moment):
-                    return False
             file.execute(
                 "DELETE FROM entries WHERE namespace = ? AND expires_at <= ?", (entry.namespace, moment)
             )
+            if capacity is not None:
+                live = file.execute(
+                    "SELECT key FROM entries WHERE namespace = ?", (entry.namespace,)
+                ).fetchall()
+                if len(live) >= capacity and (entry.key,) not in live:
+                    return False
             file.execute(
                 f"INSERT OR REPLACE INTO entries ({', '.join(ENTRIES.names)}) "
                 f"VALUES ({build_placeholders(len(ENTRIES.names))})",
@@ -614,11 +612,3 @@ def _fetch_batch(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequenc
             raise
         rows = fetch_rows_tolerantly(file, sql, values)
     return {row[0]: tuple(row[1:]) for row in rows}
-
-
-def _is_live(file: sqlite3.Connection, entry: Entry, moment: int) -> bool:
-    found = file.execute(
-        "SELECT 1 FROM entries WHERE namespace = ? AND key = ? AND (expires_at IS NULL OR expires_at > ?)",
-        (entry.namespace, entry.key, moment),
-    ).fetchone()
-    return found is not None

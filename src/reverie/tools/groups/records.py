@@ -57,7 +57,6 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
         )
 
     def categories(given: Mapping[str, Any]) -> ToolResult:
-        del given
         found = sorted(memory.categories().items())
         data = {"categories": [{"category": name or None, "count": count} for name, count in found]}
         if not found:

@@ -148,7 +148,6 @@ def _describe_hit(hit: dict[str, Any]) -> dict[str, Any]:
 @VIEWS.add("GET", "/records/new", "write")
 def show_new_memory(call: Call) -> Screen:
     """Show the form of a new record."""
-    del call
     return Screen("memory_form.html", record=None, given=_BLANK, etag="", conflict=None, **_CHOICES)
 
 

@@ -280,7 +280,6 @@ class Site:
 
     async def _sign_out(self, request: Request, fields: Fields) -> Response:
         """Forget the token."""
-        del fields
         response = RedirectResponse("/sign-in", 303, headers=HEADERS)
         response.delete_cookie(_name_cookie(request))
         return response

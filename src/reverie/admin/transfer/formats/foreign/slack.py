@@ -11,7 +11,7 @@ from typing import Any
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, SourceIds, mark_sender
-from reverie.admin.transfer.formats.foreign.fields import parse_moment, to_text
+from reverie.admin.transfer.formats.foreign.fields import filter_objects, parse_moment, to_text
 from reverie.admin.transfer.items import ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
 
@@ -78,12 +78,8 @@ class WorkspaceReader:
             or (_get_name({"profile": profile}) if isinstance(profile, dict) else "")
             or to_text(message.get("username") or user)
         )
-        files = message.get("files")
-        names = [
-            f"[{to_text(each.get('name') or 'file')}]"
-            for each in (files if isinstance(files, list) else ())
-            if isinstance(each, dict)
-        ]
+        files = filter_objects(message.get("files"))
+        names = [f"[{to_text(each.get('name') or 'file')}]" for each in files]
         if names:
             detail = "a file: the export names it, and that is kept"
             chat.leave_out("attachment", "unsupported", detail)

@@ -224,12 +224,10 @@ def _run_command(talk: _Talk, text: str) -> None:
 
 
 def _show_help(talk: _Talk, rest: str) -> None:
-    del talk, rest
     click.echo(_HELP)
 
 
 def _start_conversation(talk: _Talk, rest: str) -> None:
-    del rest
     insights = talk.memory.consolidate_session(talk.agent.session.id)
     talk.agent.session.reset()
     saved = f" Saved {output.count(len(insights), 'insight')} from the last one." if insights else ""
@@ -247,7 +245,6 @@ def _compact(talk: _Talk, rest: str) -> None:
 
 
 def _show_status(talk: _Talk, rest: str) -> None:
-    del rest
     session, stats = talk.agent.session, talk.memory.stats()
     total, window = len(talk.memory.turns(session.id)), len(session.turns())
     name = talk.agent.model.name if talk.agent.model is not None else "none"
@@ -259,7 +256,6 @@ def _show_status(talk: _Talk, rest: str) -> None:
 
 
 def _dream(talk: _Talk, rest: str) -> None:
-    del rest
     run = talk.memory.dreams.run()
     if run.busy:
         click.echo("Another process is dreaming in this folder.")
@@ -287,7 +283,6 @@ def _rate(talk: _Talk, note: str, thumb: Literal["up", "down"]) -> None:
 
 
 def _stop(talk: _Talk, rest: str) -> None:
-    del rest
     talk.agent.stop()
     click.echo("No answer is being written.")
 

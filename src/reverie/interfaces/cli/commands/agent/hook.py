@@ -108,7 +108,6 @@ def config(context: CommandContext, /, client: str, **values: Any) -> None:
 
     They contain the absolute paths of the folder and the program, and the options given here.
     """
-    del client
     usual = HookOptions()
     changed = {name: value for name, value in values.items() if value != getattr(usual, name)}
     timeout = round(values["timeout"]) + _EXTRA_TIMEOUT_S

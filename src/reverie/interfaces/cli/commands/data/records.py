@@ -164,28 +164,22 @@ def _search(
     """Search the sources that the options name; by default all."""
     if question is None and only is None:
         only = "turns" if filters["session"] or filters["role"] else "records"
-    for name, option in {} if only is None else _EXCLUDED[only].items():
+    for name in () if only is None else _EXCLUDED[only]:
         if filters[name]:
-            raise InvalidInput(f"{option} cannot be combined with --{only}-only")
+            option = name.removesuffix("s").replace("_", "-")
+            raise InvalidInput(f"--{option} cannot be combined with --{only}-only")
     reader = memory.scoped(filters.pop("scope"))
     return reader.search(question, sources=SOURCES if only is None else only, **filters)
 
 
-_OF_RECORDS = {
-    "category": "--category",
-    "tags": "--tag",
-    "kind": "--kind",
-    "layer": "--layer",
-    "origin": "--origin",
-    "valid_at": "--valid-at",
-}
-_OF_TURNS = {"session": "--session", "role": "--role"}
-_EXCLUDED: Mapping[Source, Mapping[str, str]] = {
+_OF_RECORDS = ("category", "tags", "kind", "layer", "origin", "valid_at")
+_OF_TURNS = ("session", "role")
+_EXCLUDED: Mapping[Source, tuple[str, ...]] = {
     "records": _OF_TURNS,
     "turns": _OF_RECORDS,
-    "pages": {**_OF_RECORDS, **_OF_TURNS, "scope": "--scope"},
+    "pages": (*_OF_RECORDS, *_OF_TURNS, "scope"),
 }
-"""Options that select nothing of a source, by the names of their parameters."""
+"""Parameters of the options that select nothing of a source."""
 
 
 def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
