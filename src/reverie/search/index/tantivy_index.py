@@ -25,7 +25,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
-FORMAT = "6"
+FORMAT = "7"
 """Part of the folder's name; another schema or analyzer gets another folder and is built anew."""
 
 _NEVER = (1 << 62) - 1

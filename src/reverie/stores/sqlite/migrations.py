@@ -51,6 +51,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="parts of headlines", sql=_read("0005_headlines.sql")),
     Migration(name="keys of repetitions in other words", analysed=True),
     Migration(name="an index of creation times", sql=_read("0007_creation_times.sql")),
+    Migration(name="words of emoji, and languages told from accents", analysed=True),
 )
 """Every step, in order; the position from 1 is its version."""
 
