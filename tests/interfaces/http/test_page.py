@@ -405,6 +405,13 @@ def test_a_page_is_written_and_both_versions_of_a_conflict_are_shown(
     assert memory.pages.read("MEMORY.md").splitlines()[-1] == "more"
 
 
+def test_the_timeline_calls_an_erasure_by_its_name(client: TestClient, memory: Memory) -> None:
+    memory.admin.forget(memory.save("The code name is Heron").record.id, dry_run=False)
+    erased, *_ = client.get("/timeline").text.partition('class="list"')[2].split("</li>")
+    assert "<h3>Erased <small>" in erased
+    assert "Take back" not in erased
+
+
 def test_forgetting_needs_a_preview_and_its_count(client: TestClient, memory: Memory) -> None:
     memory.save("Alice lives at 5 Harbour Street")
     memory.save("Bob lives in Leeds")
