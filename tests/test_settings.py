@@ -179,6 +179,7 @@ def test_a_variable_is_read_as_what_its_setting_is(name, text, value):
         ({"softPromptBudget": 3},
          r"^softPromptBudget in '.*s.json' is no setting: did you mean 'soft_prompt_budget_tokens'\?$"),
         ({"memory": {"recentDay": 3}}, r"^memory.recentDay in .* did you mean 'recent_days'\?$"),
+        ({"settings": 1}, r"^settings in .* is no setting: see `reverie.Settings` for the names there are$"),
         ({"memori": {}}, r"^memori in .* is no section: did you mean 'memory'\?$"),
         ({"enabled": True}, "^enabled in .* is no setting"),
         ({"zzz": 1}, "see `reverie.Settings` for the names there are$"),

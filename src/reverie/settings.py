@@ -465,7 +465,7 @@ def _raise_unknown(called: str, plain: str, *, is_section: bool, where: str) -> 
     import difflib  # only a mistake needs it
 
     known = list(_SECTIONS) if is_section else list(_NAMES)
-    close = difflib.get_close_matches(plain, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(plain, known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "see `reverie.Settings` for the names there are"
     raise InvalidInput(f"{called} {where} is no {'section' if is_section else 'setting'}: {hint}")
 

@@ -557,6 +557,16 @@ def test_entries_that_were_set_by_others_are_found_in_all_namespaces(memory: Mem
 # -- folders -----------------------------------------------------------------------------------------
 
 
+def test_what_a_hook_kept_for_the_next_one_is_named(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m") as memory:
+        secret = memory.save(SECRET).record
+        kept = tmp_path / "m" / "hooks" / "1-2.json"
+        kept.parent.mkdir()
+        kept.write_text(json.dumps({"event": {"prompt": SECRET}}))
+        (left,) = memory.admin.forget(secret.id).left
+        assert (left.id, left.because.partition(",")[0]) == ("hooks/1-2.json", "a hook kept it")
+
+
 def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m") as memory:
         secret = memory.save(SECRET).record

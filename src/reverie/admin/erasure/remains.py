@@ -27,6 +27,7 @@ EVER = datetime(1, 1, 2, tzinfo=UTC)
 _DATABASES = ("reverie.db", "files.db")
 _OWN = frozenset(f"{name}{suffix}" for name in _DATABASES for suffix in ("", "-wal", "-shm"))
 _UPGRADE_COPIES = "reverie.db.v*.backup*"
+_KEPT_BY_HOOKS = "hooks"
 _MOVED_ASIDE = ("reverie.db.broken-*", "before-recovery-*")
 
 
@@ -93,7 +94,11 @@ def _explain_match(file: Path, path: str, phrases: PhraseMatcher) -> str:
             return ""
         if file.stat().st_size > LONGEST_FILE:
             return "it is too large to be looked through, and not Reverie's: see to it yourself"
-        return "the file is not Reverie's: edit or remove it yourself" if has_phrase(file, phrases) else ""
+        if not has_phrase(file, phrases):
+            return ""
+        if path.startswith(f"{_KEPT_BY_HOOKS}/"):
+            return "a hook kept it, and the next one stores it: remove it, or ask again after that"
+        return "the file is not Reverie's: edit or remove it yourself"
     except FileNotFoundError:  # removed meanwhile
         return ""
     except OSError as error:
