@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import multiprocessing
 import threading
 import time
@@ -593,8 +594,9 @@ def test_a_put_after_the_end_makes_a_new_item(
     assert item.created_at == clock.now
     clock.move(days=400)
     assert store.get(USERS, "k") is not None
-    with pytest.raises(InvalidInput, match="ttl"):
-        store.put(USERS, "k", {}, ttl=float("nan"))
+    for minutes in (math.nan, math.inf, 10**400, True):
+        with pytest.raises(InvalidInput, match="ttl"):
+            store.put(USERS, "k", {}, ttl=minutes)
 
 
 def test_the_sweeper_runs_until_it_is_stopped_or_cancelled(tmp_path: Path) -> None:

@@ -490,11 +490,8 @@ def _is_satisfied(value: object, name: str, operand: object) -> bool:
         return value == operand
     if name == "$ne":
         return value != operand
-    if isinstance(value, str) and isinstance(operand, str):
-        return _ORDERS[name](value, operand)
-    if isinstance(value, int | float) and isinstance(operand, int | float):
-        return _ORDERS[name](value, operand)
-    return False
+    comparable = any(isinstance(value, kind) and isinstance(operand, kind) for kind in (str, int | float))
+    return comparable and _ORDERS[name](value, operand)
 
 
 __all__ = ["KeyValueProvider", "ReverieStore"]

@@ -6,9 +6,8 @@ records, can edit them, and undo what a program did. `key_value_codec` defines t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
@@ -471,9 +470,7 @@ def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:
 
 def parse_minutes(count: float) -> timedelta:
     """Convert a number of minutes, which may be 0 or negative, to a duration; raise `InvalidInput`."""
-    if isinstance(count, bool) or not isinstance(count, int | float) or not math.isfinite(count):
-        raise InvalidInput(f"ttl is {quote_value(count)}: pass a number of minutes")
-    try:
-        return timedelta(minutes=count)
-    except OverflowError:
-        raise InvalidInput(f"ttl is {quote_value(count)}: pass a number of minutes") from None
+    if not isinstance(count, bool):
+        with suppress(TypeError, ValueError, OverflowError):
+            return timedelta(minutes=count)
+    raise InvalidInput(f"ttl is {quote_value(count)}: pass a number of minutes")

@@ -10,6 +10,7 @@ import difflib
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ _NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 _LABEL = 200  # characters: longer items are sentences, in which a comma separates nothing
 _SHOWN = 60
 _MOST_SENTENCES = 5
+_LARGEST = sys.float_info.max  # nothing that is no number is at most this
 
 
 class WrongArguments(Exception):
@@ -110,16 +112,9 @@ def _convert_integer(value: Any) -> int:
 def _convert_number(value: Any) -> float:
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         return float(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
         raise WrongArguments(f"is {_format_value(value)}: pass a number")
     return value
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number that no float is as large as
-        return False
 
 
 def _check_bounds(rule: Mapping[str, Any], value: float) -> float:

@@ -25,7 +25,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
 from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record
-from reverie.domain.similarity.three_way_merge import match_items, merge_values
+from reverie.domain.similarity.three_way_merge import find_changed_ranges, merge_values
 from reverie.domain.text.json_values import to_json_object
 from reverie.stores.protocol import get_reader, read_or_none
 from reverie.stores.scanning import iter_rows_forwards
@@ -326,21 +326,10 @@ def _revert_edit(edit: Change, value: Value | None) -> Value | None:
 def _has_overlap(before: str, after: str, now: str) -> bool:
     """Whether a later change touched the lines of this one."""
     was, then, present = (text.split("\n") for text in (before, after, now))
-    first = [stretch for _, stretch in _find_changed_ranges(was, then)]
-    since = [stretch for stretch, _ in _find_changed_ranges(then, present)]
+    first = [stretch for _, stretch in find_changed_ranges(was, then)]
+    since = [stretch for stretch, _ in find_changed_ranges(then, present)]
     # A stretch without lines is a place between two of them.
     return any(one == other or (one[0] < other[1] and other[0] < one[1]) for one in first for other in since)
-
-
-def _find_changed_ranges(
-    old: Sequence[str], new: Sequence[str]
-) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the ranges of lines in which two texts differ, of both texts."""
-    i = j = 0
-    for a, b in [*match_items(old, new), (len(old), len(new))]:
-        if i < a or j < b:
-            yield (i, a), (j, b)
-        i, j = a + 1, b + 1
 
 
 def _partition_rows(

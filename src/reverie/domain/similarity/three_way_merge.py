@@ -238,6 +238,17 @@ def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[
     return sorted(matches)
 
 
+def find_changed_ranges(
+    old: Sequence[str], new: Sequence[str]
+) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yield the ranges of lines in which two texts differ, of both texts."""
+    i = j = 0
+    for a, b in [*match_items(old, new), (len(old), len(new))]:
+        if i < a or j < b:
+            yield (i, a), (j, b)
+        i, j = a + 1, b + 1
+
+
 class _Hunk(NamedTuple):
     """A side put `lines` in the place of `base[start:stop]`."""
 
@@ -269,13 +280,7 @@ def _merge_line_end(base: str, ours: str, theirs: str) -> str:
 
 
 def _compute_hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
-    hunks = []
-    low = start = 0
-    for i, j in [*match_items(base, side), (len(base), len(side))]:
-        if low < i or start < j:
-            hunks.append(_Hunk(low, i, list(side[start:j])))
-        low, start = i + 1, j + 1
-    return hunks
+    return [_Hunk(*was, list(side[slice(*now)])) for was, now in find_changed_ranges(base, side)]
 
 
 def _cluster_hunks(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:

@@ -102,11 +102,7 @@ def validate_progress(value: Callable[..., None] | None) -> Callable[..., None]:
         raise InvalidInput(
             f"progress is {quote_value(value)}: pass a function that takes numbers, or leave it out"
         )
-    return value or _ignore_progress
-
-
-def _ignore_progress(*numbers: int) -> None:
-    del numbers
+    return value or (lambda *_: None)
 
 
 def validate_address(url: object, *, name: str, example: str = "http://127.0.0.1:8000/v1") -> str:

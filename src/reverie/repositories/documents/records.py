@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import filterfalse, islice
 from typing import Literal
 
 from reverie.domain.errors import Conflict, InvalidInput
@@ -228,13 +229,8 @@ class RecordDocuments(DocumentSource):
             origins=_TRUSTED,
             alive_at=self._clock(),
         )
-        left = MOST_LISTED
-        for record in self._store.find(wanted):
-            if record.category == category and not self._is_file(record):
-                left -= 1
-                yield record
-                if not left:
-                    return
+        here = (record for record in self._store.find(wanted) if record.category == category)
+        yield from islice(filterfalse(self._is_file, here), MOST_LISTED)
 
     def _count_categories(self) -> dict[str, int]:
         wanted = Filter(scopes=self._chain, origins=_TRUSTED, alive_at=self._clock())

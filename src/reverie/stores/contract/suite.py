@@ -465,6 +465,11 @@ class StoreContract(
         assert store.put_entry(make_entry("c"), capacity=2, now=make_time(10)), "an expired one makes room"
         assert [one.key for one in store.entries("agent", now=make_time(10))] == ["a", "c"]
 
+    def test_an_entry_that_is_refused_removes_no_expired_one(self, store: Store) -> None:
+        assert store.put_entry(make_entry("a", expires_at=make_time(3)), capacity=None, now=NOW)
+        assert not store.put_entry(make_entry("b"), capacity=0, now=make_time(3))
+        assert [entry.key for entry in store.entries("agent", now=make_time(2))] == ["a"]
+
     def test_dropped_entries_are_counted(self, store: Store) -> None:
         for key in ("a", "b", "c"):
             store.put_entry(make_entry(key), capacity=None, now=NOW)

@@ -437,15 +437,16 @@ class SQLiteStore(DatabaseStore):
         """Set an entry, replacing one with the same namespace and key; False if the namespace is full."""
         moment = to_microseconds(now)
         with self._connections.writing() as file:
-            file.execute(
-                "DELETE FROM entries WHERE namespace = ? AND expires_at <= ?", (entry.namespace, moment)
-            )
             if capacity is not None:
                 live = file.execute(
-                    "SELECT key FROM entries WHERE namespace = ?", (entry.namespace,)
+                    "SELECT key FROM entries WHERE namespace = ? AND (expires_at IS NULL OR expires_at > ?)",
+                    (entry.namespace, moment),
                 ).fetchall()
                 if len(live) >= capacity and (entry.key,) not in live:
                     return False
+            file.execute(
+                "DELETE FROM entries WHERE namespace = ? AND expires_at <= ?", (entry.namespace, moment)
+            )
             file.execute(
                 f"INSERT OR REPLACE INTO entries ({', '.join(ENTRIES.names)}) "
                 f"VALUES ({build_placeholders(len(ENTRIES.names))})",

@@ -56,7 +56,7 @@ def _build_spec(session: str) -> ToolSpec:
         parameters=schemas.build_parameters(
             ["query"],
             query={**schemas.QUERY, "minLength": 1, "description": "What to look for."},
-            session={**schemas.build_text_schema(session, longest=200)},
+            session=schemas.build_text_schema(session, longest=200),
             role=schemas.build_enum_schema(list(ROLES), "Only what this side said."),
             since=schemas.build_text_schema(
                 "Only from this day or time on: 2025-01-31, 2025-01-31T10:30Z.", longest=40

@@ -142,12 +142,7 @@ def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
     )
 
 
-_ID: schemas.Schema = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 200,
-    "description": "The id in square brackets that a search shows.",
-}
+_ID = schemas.build_text_schema("The id in square brackets that a search shows.", longest=200)
 
 _SAVE = ToolSpec(
     name="save_memory",
