@@ -49,8 +49,9 @@ def model() -> _Model:
 
 
 @pytest.fixture
-def memory(model: _Model) -> Iterator[Memory]:
-    settings = Settings(dream_interval=None)
+def memory(model: _Model, request: pytest.FixtureRequest) -> Iterator[Memory]:
+    """A memory in which the model alone writes facts down, unless a test asks for rules too."""
+    settings = Settings(dream_interval=None, learn=getattr(request, "param", False))
     clock = MovableClock()
     with Memory.open(":memory:", model=model, clock=clock, settings=settings, embedder="none") as memory:
         yield memory
@@ -106,6 +107,7 @@ def test_what_a_withdrawn_fact_had_replaced_comes_back(memory: Memory, model: _M
     assert _contents(memory) == [old.content]
 
 
+@pytest.mark.parametrize("memory", [True], indirect=True)
 def test_a_sentence_that_a_withdrawn_fact_had_replaced_comes_back(memory: Memory, model: _Model) -> None:
     said = "We decided to use PostgreSQL for Atlas."
     content = "Decided to use PostgreSQL for Atlas, as the first of all."
@@ -119,6 +121,7 @@ def test_a_sentence_that_a_withdrawn_fact_had_replaced_comes_back(memory: Memory
     assert [record.id for record in memory.list()] == [learned.id]
 
 
+@pytest.mark.parametrize("memory", [True], indirect=True)
 def test_what_two_withdrawn_facts_had_replaced_comes_back_once(memory: Memory, model: _Model) -> None:
     memory.session("cli:1").add("user", "We decided to use PostgreSQL 16 for Atlas and Orion.")
     memory.session("cli:1").add("assistant", "Noted.")

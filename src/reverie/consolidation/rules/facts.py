@@ -1,8 +1,7 @@
 """Rules for what users say once of themselves, their people, their work and how they want to be answered.
 
-A statement is recognized by its grammar: a first person or "my ..." at the beginning of a clause, the present tense,
-and a value of the right form. Patterns are matched with text as `fold_text` writes it. English, and the plain forms of
-German, Spanish and French.
+How somebody wants to be answered, diets and medicines, and what states nothing are recognized by patterns, matched with
+text as `fold_text` writes it; other facts by a classifier. English, German, Spanish and French.
 """
 
 from __future__ import annotations
@@ -12,24 +11,22 @@ from typing import Literal
 
 from reverie.consolidation.rules.patterns import PatternFile
 from reverie.consolidation.rules.sentences import is_self_contained, strip_quotations
+from reverie.consolidation.rules.statement_classifier import rate_statement
 from reverie.domain.record import STANDING, Kind
-from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS, fold_text
+from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.word_lists import parse_word_set
 
 Statement = Literal["preference", "constraint", "decision", "fact"]
 
 
-_PATTERNS = PatternFile(
-    "facts", months="|".join(sorted(MONTHS, key=len, reverse=True)), weekdays="|".join(WEEKDAYS)
-)
+_PATTERNS = PatternFile("facts")
 
 _IRREALIS = re.compile(r"\b(?:hätten?|wären?|würden?|könnten?)\b", re.IGNORECASE)
 """Subjunctives of German, which are other words without their dots."""
 
 
-_NAME = re.compile(r"(?<=[a-zß-ÿ,] )(?!I\b|I')[A-Z][a-zß-ÿ]+")
-"""A word that is written as a name within a sentence, in languages that write other nouns small."""
-
+LEAST_RATING = 0.85
+"""How likely a sentence must be a lasting statement, by the classifier, to be learned."""
 
 _COMMON = parse_word_set(
     """
@@ -67,13 +64,13 @@ def match_statement(sentence: str) -> Statement | None:
         return "preference"
     if _PATTERNS.matches(plain, "decision"):
         return "decision" if is_self_contained(sentence) else None
-    if _PATTERNS.matches(plain, "trouble"):
-        return None
     if _PATTERNS.matches(plain, "health"):
         return "constraint"
-    if any(_is_name_like(masked, found, ("self",)) for found in _PATTERNS["name_of_speaker"].finditer(plain)):
-        return "preference"
-    return "fact" if _states_fact(masked, plain) else None
+    for found in _PATTERNS["name_of_speaker"].finditer(plain):
+        name = found["self"]
+        if name is None or (name not in _COMMON and masked[found.start("self")].isupper()):
+            return "preference"
+    return "fact" if rate_statement(masked) >= LEAST_RATING else None
 
 
 def _fold_statement(sentence: str) -> str:
@@ -175,46 +172,3 @@ def _has_foreign_head(plain: str) -> bool:
         and not _PATTERNS.matches(head["head"], "allowed_head")
         and not _PATTERNS.matches(plain, "value_of_mine")
     )
-
-
-def _states_fact(masked: str, plain: str) -> bool:
-    if _PATTERNS.matches(plain, "fact") or (
-        _PATTERNS["event"].search(plain)
-        and _PATTERNS.matches(plain, "day")
-        and not _PATTERNS.matches(plain, "passing")
-    ):
-        return True
-    if (place := _PATTERNS["place"].search(plain)) is not None and _is_name_like(
-        masked, place, tuple(place.groupdict())
-    ):
-        return True
-    if any(
-        _is_name_like(masked, found, ("name", "kin", "vehicle"))
-        for found in _PATTERNS["named"].finditer(plain)
-    ):
-        return True
-    if _PATTERNS.matches(plain, "always"):
-        return True
-    if (
-        _PATTERNS.matches(plain, "own")
-        and _PATTERNS.matches(plain, "recurring", "dated")
-        and not _PATTERNS.matches(plain, "passing", "momentary")
-    ):
-        return True
-    if _NAME.search(masked) is None:  # most sentences have none, and the patterns below take long to compile
-        return False
-    habit = _PATTERNS["habitual"].search(plain)
-    return (
-        habit is not None
-        and not _PATTERNS.matches(plain, "passing", "momentary")
-        and _NAME.search(masked, habit.end()) is not None
-    )
-
-
-def _is_name_like(masked: str, found: re.Match[str], groups: tuple[str, ...]) -> bool:
-    """Return whether the word in the group that matched is written as a name, or may be one."""
-    for group in groups:
-        if group in found.groupdict() and found[group] is not None:
-            word = found[group]
-            return word not in _COMMON and masked[found.start(group)].isupper()
-    return True

@@ -103,6 +103,11 @@ def get_function_words(language: str) -> frozenset[str]:
     return frozenset(word for word in words if len(word) <= 2) if language in _UNSTEMMED else words
 
 
+def is_function_word(word: str) -> bool:
+    """Return whether a folded word is a function word of one of the languages in Latin letters."""
+    return word in _list_languages_by_word()
+
+
 def detect_language(words: Iterable[str], text: str) -> str:
     """Return the most likely language of a text as its ISO 639-1 code; English if nothing tells otherwise.
 
