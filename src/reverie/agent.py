@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from reverie.context.pack import Pack
 from reverie.domain.conversation import LONGEST_TURN, ToolCall
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError, quote_value
 from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from reverie.consolidation.rule_learning import ACTOR as RULES
 from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import Change, JournalEntry
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId

@@ -6,11 +6,11 @@ import builtins
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, Unpack, get_args
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.filter import Filter, ListFilters, SearchFilters, build_filter, parse_values
 from reverie.domain.page import Paragraph

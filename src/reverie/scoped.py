@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Unpack, overload
 
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.conversation import SessionState
+from reverie.domain.dataclass import dataclass, fields, replace
 from reverie.domain.entry import AGENT, build_scope_namespace, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.page import HISTORY, MEMORY

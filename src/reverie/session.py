@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
@@ -42,6 +41,7 @@ from reverie.domain.conversation import (
     validate_session_id,
     validate_turn,
 )
+from reverie.domain.dataclass import replace
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter, is_record_allowed, validate_filter

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from reverie.admin.stats import iter_files
 from reverie.admin.transfer.copying import DATABASE
+from reverie.domain.dataclass import dataclass
 from reverie.files.disk.state import FILES_DATABASE
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store, StoreInFile

@@ -6,12 +6,12 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.repositories.pages import NOTES_FAILED

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from reverie.consolidation.waiting_plans import drop_rejected
 from reverie.consolidation.windows import WindowKind, WindowReader
 from reverie.context.ledger import build_remembered_cursor
 from reverie.domain.change import Change
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import (
     InvalidInput,
     ModelError,

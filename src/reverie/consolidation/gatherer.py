@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -25,6 +24,7 @@ from reverie.consolidation.registry import PASSES, Pass
 from reverie.context.ledger import ShownLedger, build_recalled_counter, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.page import MEMORY

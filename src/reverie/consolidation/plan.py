@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.record import Record
 from reverie.llm.messages import TokenUsage
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, get_args
 
 from reverie.domain.change import Change
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.record import PROPOSAL, Record, validate_choice

@@ -7,7 +7,6 @@ Adding a pass: write a function from `PassInput` to a plan in `passes`, and regi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
@@ -30,6 +29,7 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.signals import Signal, collect_signals
+from reverie.domain.dataclass import dataclass
 from reverie.settings import Settings
 
 Input = Literal[

@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
 from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record

@@ -11,13 +11,13 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.proposals import Verdict, validate_verdict
 from reverie.domain.change import Change, Value
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within

@@ -7,7 +7,6 @@ session with a scope is never digested, only compacted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from reverie.consolidation.passes import compact, digest, remember
@@ -17,6 +16,7 @@ from reverie.context.ledger import build_remembered_cursor, parse_position
 from reverie.context.window import trim_window
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.similarity.three_way_merge import merge_text

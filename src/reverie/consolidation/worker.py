@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeAlias, get_args
@@ -29,6 +28,7 @@ from reverie.consolidation.waiting_plans import PlanShelf, WaitingPlan
 from reverie.consolidation.windows import DueWindow, WindowKind
 from reverie.context.notes import FRESH
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
+from reverie.domain.dataclass import dataclass
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, Record, validate_choice

@@ -7,10 +7,10 @@ the characters, and for one recalled item `max(20, chars / 4 + 8)`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import validation
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import ids
 from reverie.search.hits import Hit

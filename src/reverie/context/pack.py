@@ -16,7 +16,6 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -35,6 +34,7 @@ from reverie.context.repetitions import find_repetitions
 from reverie.context.retrieval import WEAK
 from reverie.context.window import ReplayWindow, to_chat_messages
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.entry import Entry
 from reverie.domain.filter import is_valid_at
 from reverie.domain.page import MEMORY, Paragraph

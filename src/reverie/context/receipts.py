@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from reverie.context.pack import CandidateDecision, Pack, PackInput, Verdict
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import format_time, parse_time

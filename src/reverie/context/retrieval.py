@@ -6,12 +6,12 @@ The pack decides what of it goes into the prompt.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
 from reverie.context.ledger import build_remembered_cursor, parse_position
 from reverie.domain.conversation import ROLES, Role
+from reverie.domain.dataclass import replace
 from reverie.domain.filter import Filter
 from reverie.domain.record import ORIGINS, STANDING, UNTRUSTED, Record
 from reverie.domain.text import validation

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.text import escaping, validation
 
 NO_RESULT = "[no result was recorded]"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import NOTHING, UNTRUSTED, Origin, freeze_metadata, validate_choice
 from reverie.domain.scope import validate_scope

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
+from reverie.domain.dataclass import replace
 from reverie.domain.record import (
     DATES,
     MOST_LABELS,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import Origin
 from reverie.domain.text import ids, timestamps

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from reverie.domain.conversation import SessionState, Turn, set_origin
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
 from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, unquoted_text
 from reverie.domain.word_lists import parse_word_set

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
 from itertools import chain
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from reverie.domain import category
+from reverie.domain.dataclass import dataclass, field, fields, replace
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, relative_dates, timestamps

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable, translate_os_errors
 from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.importer import HandEditImporter, HandEditReport

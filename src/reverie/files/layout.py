@@ -20,7 +20,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
@@ -28,6 +27,7 @@ from typing import Any, Literal, assert_never, cast
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import MISSING, dataclass, fields
 from reverie.domain.page import HISTORY, Page, Paragraph, is_log
 from reverie.domain.record import HOME_LAYERS, Kind, Record
 from reverie.domain.text.json_values import to_json_value

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeVar, get_type_hints
 
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_session, validate_session_id
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
 from reverie.domain.record import (

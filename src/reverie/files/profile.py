@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
+
+from reverie.domain.dataclass import dataclass
 
 _log = logging.getLogger("reverie")
 

@@ -17,12 +17,12 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.page import Paragraph, validate_paragraph
 from reverie.domain.passage import Analyse

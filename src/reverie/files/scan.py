@@ -11,9 +11,9 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from reverie.domain.dataclass import dataclass, field
 from reverie.files.disk.state import FileRecord
 from reverie.files.layout import ARCHIVE, MEMORY, SESSIONS, parse_path, parse_recovered_path
 from reverie.files.parsing import BrokenFile

@@ -12,11 +12,11 @@ import logging
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import ReverieError
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.timestamps import Clock, utc_now

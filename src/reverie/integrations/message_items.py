@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +23,7 @@ from reverie.domain.conversation import (
     ToolCall,
     Turn,
 )
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import validation
 from reverie.repositories.pages import find_notes_from_turns

@@ -12,11 +12,11 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
 from reverie.domain.conversation import ToolCall, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import MissingExtra, ReverieError, StoreError
 from reverie.domain.text import validation
 from reverie.integrations.message_items import ItemText, MessageItems

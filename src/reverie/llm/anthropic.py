@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import anthropic
 
 from reverie.domain.conversation import ToolCall
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import ModelRefused
 from reverie.domain.text.validation import validate_address
 from reverie.llm.environment import read_address, read_key

@@ -7,10 +7,10 @@ the model and a memory without a model can run every pass.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from reverie.domain.conversation import Role, ToolCall
+from reverie.domain.dataclass import dataclass, field
 
 Finish = Literal["stop", "length", "tool_calls", "refused"]
 """Reason for the end of a reply: finished, limit of tokens, tool calls, or refused."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from reverie.domain.dataclass import dataclass, replace
 from reverie.llm.messages import TokenUsage
 
 

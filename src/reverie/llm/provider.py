@@ -6,9 +6,9 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import ModelRefused
 from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.llm.pricing import Price

@@ -6,9 +6,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import ModelUnavailable
 
 T = TypeVar("T")

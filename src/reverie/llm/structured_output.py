@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import ModelRefused
 from reverie.llm.messages import ChatMessage
 

@@ -14,12 +14,12 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta, tzinfo
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.writer import StoreWriter

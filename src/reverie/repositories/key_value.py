@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 
 from reverie.domain import category
 from reverie.domain.change import Change
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import Conflict, InvalidInput, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import (

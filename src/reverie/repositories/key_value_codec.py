@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import Enum
 from json.encoder import encode_basestring
@@ -20,6 +19,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from reverie.domain.category import LONGEST
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KEPT, LONGEST_CONTENT, Record
 from reverie.domain.secrets.redactor import Redactor

@@ -9,12 +9,12 @@ undo. What is deleted is archived. Every call is one transaction. Decides nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import KEPT, LONGEST_LABEL, Record, note_dates, validate_record

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
 from itertools import groupby
@@ -20,6 +19,7 @@ from reverie.context.ledger import build_remembered_cursor, parse_position
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
 from reverie.domain.page import (
     HISTORY,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -24,6 +23,7 @@ from reverie.context.receipts import (
 from reverie.context.retrieval import query_from_message
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record

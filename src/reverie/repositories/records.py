@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from typing import Any, Literal, TypedDict
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, field, fields, replace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed

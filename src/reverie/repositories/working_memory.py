@@ -9,13 +9,13 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
 from reverie.context import render
 from reverie.domain.category import is_within_category, validate_category
+from reverie.domain.dataclass import dataclass
 from reverie.domain.entry import AGENT, SCOPE, Entry, validate_entry
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
 from reverie.domain.passage import Passage

@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.passage import Passage
 from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.text.dates import DateMention, find_dates, shift_day

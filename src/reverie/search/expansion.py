@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 from typing import Protocol
 
+from reverie.domain.dataclass import replace
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
 from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as

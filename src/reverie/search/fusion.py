@@ -6,10 +6,10 @@ Pure functions over values: what the ranker gave each candidate, and the cosine 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import exp
 from typing import NamedTuple, Protocol
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.passage import Passage
 from reverie.domain.record import STANDING
 from reverie.search.ranking import RankedPassage

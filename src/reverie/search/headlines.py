@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
 from reverie.domain.category import is_within_category
 from reverie.domain.change import JournalEntry
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.filter import Filter, is_record_allowed
 from reverie.domain.headlines import is_current, list_left_out
 from reverie.domain.record import Record

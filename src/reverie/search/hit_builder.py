@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
 
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.passage import Searchable
 from reverie.domain.record import STANDING
 from reverie.domain.text.timestamps import Clock

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from dataclasses import fields as known
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, field, replace
+from reverie.domain.dataclass import fields as known
 from reverie.domain.page import Paragraph
 from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record
 from reverie.domain.text import timestamps

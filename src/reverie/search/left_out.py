@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
 from reverie.search.hits import Explanation, Hit, Source, normalize_words

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.page import FROM_TOOLS, LONGEST_PARAGRAPH, MEMORY, Page, Paragraph
 from reverie.domain.passage import Passage
 from reverie.domain.text import ids

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.passage import CandidateQuery, Passage, Searchable
 from reverie.domain.text.timestamps import Clock
 from reverie.search import calibration, fusion, scoring, updates

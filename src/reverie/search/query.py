@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.text.languages import DEFAULT, get_function_words, guess_foreign_language
 from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks

@@ -26,9 +26,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.passage import Passage
 from reverie.domain.record import STANDING
 from reverie.domain.text.tokenizer import pack

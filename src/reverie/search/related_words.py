@@ -23,9 +23,9 @@ import struct
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.text.tokenizer import fold
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
+from reverie.domain.dataclass import replace
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats, Searchable
 from reverie.search.headlines import HeadlineIndex

@@ -8,9 +8,10 @@ without relevance scores 0, and no part lowers the score.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
+
+from reverie.domain.dataclass import dataclass, field
 
 TIMELESS = frozenset({"turn", "paragraph"})
 """Kinds that do not lose relevance with age: turns, and paragraphs of the history."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from copy import copy
-from dataclasses import replace
 from datetime import UTC, tzinfo
 from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, assert_never
 
+from reverie.domain.dataclass import replace
 from reverie.domain.filter import Filter, is_paragraph_allowed
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import Passage, Searchable

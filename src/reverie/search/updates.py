@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
 from math import log
 from operator import mul
 from typing import NamedTuple
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.filter import is_valid_at
 from reverie.domain.passage import Passage
 from reverie.domain.record import SUPERSEDED_BY, Record

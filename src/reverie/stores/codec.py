@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from json.encoder import encode_basestring
@@ -18,6 +17,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import HISTORY, Page, Paragraph

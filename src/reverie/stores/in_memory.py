@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 from reverie.domain.category import is_within_category
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries, get_subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.dataclass import dataclass, field, fields, replace
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter, is_record_allowed, is_turn_allowed

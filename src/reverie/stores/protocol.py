@@ -13,12 +13,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.shingles import RUN, normalize_text, normalize_words

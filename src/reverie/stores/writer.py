@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
 from reverie.domain.change import Change, JournalEntry
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import Conflict, InvalidInput, translate_os_errors
 from reverie.domain.text.ids import NewId, generate_id
 from reverie.domain.text.timestamps import Clock, utc_now

@@ -12,11 +12,11 @@ import inspect
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ParamSpec, overload
 
 from reverie.context import render
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.entry import LONGEST_DATA
 from reverie.domain.errors import InvalidInput, StoreError, WorkingMemoryFull
 from reverie.domain.text import escaping, validation

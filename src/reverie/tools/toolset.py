@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from reverie.domain.conversation import ToolCall
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import (
     InvalidInput,
     NotFound,

@@ -8,10 +8,10 @@ unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 from reverie.domain import provenance
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import MEMORY, parse_daily_note_day
 from reverie.domain.record import UNTRUSTED, Origin, Record

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
@@ -28,6 +27,7 @@ from reverie.admin.doctor.folder_checks import check_folder, is_obstructed, remo
 from reverie.admin.doctor.mirror_checks import check_files, find_contradictions
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import ReverieError
 from reverie.files.folder import MemoryFolder
 from reverie.search.index.candidates import CandidateIndex

@@ -14,7 +14,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -50,6 +49,7 @@ from reverie.consolidation.waiting_plans import find_erased_plans
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.page import Page, Paragraph

@@ -19,7 +19,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from typing import Any, Literal
 
 from reverie.domain.change import JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace
 from reverie.domain.page import Page, Paragraph, build_session_source, parse_daily_note_day
 from reverie.domain.record import NOTHING, PROMOTED_FROM, Record

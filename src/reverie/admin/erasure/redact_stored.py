@@ -8,10 +8,10 @@ name things and kinds of secrets, and quote nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from reverie.admin.erasure.eraser import Eraser, build_purge_edits
 from reverie.domain.change import Change, Value, get_subject
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record

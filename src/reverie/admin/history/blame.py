@@ -6,12 +6,12 @@ Pure: `journal` finds the versions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from reverie.admin.history.diff import What, compute_difference
 from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.headlines import MERGED_FROM
 from reverie.domain.page import Page
 from reverie.domain.record import Record

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from reverie.domain.change import JournalEntry, Subject, Value
+from reverie.domain.dataclass import dataclass, fields
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items, split_lines
 from reverie.domain.text.json_values import to_json_object

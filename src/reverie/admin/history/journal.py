@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import islice
 
 from reverie.admin.history import blame
@@ -18,6 +17,7 @@ from reverie.admin.history.positions import (
 from reverie.context.ledger import build_recalled_counter
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.page import Page, Paragraph, is_log
 from reverie.domain.passage import SEARCHABLE

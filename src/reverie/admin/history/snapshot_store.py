@@ -7,7 +7,6 @@ missing, and what an erasure left of a thing replaces it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -19,6 +18,7 @@ from reverie.admin.history.positions import (
 from reverie.admin.history.thinning import explain_thinned, read_thinned
 from reverie.domain.change import Change, JournalEntry, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Analyse, AnalyzedText, CollectionStats, Passage, Searchable

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from reverie.admin.history.positions import When, sequence_before
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.json_values import JsonObject
 from reverie.stores.protocol import Store, ThinnableStore

@@ -7,7 +7,6 @@ erased.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +21,7 @@ from reverie.admin.history.positions import (
 from reverie.admin.history.thinning import explain_thinned, read_thinned
 from reverie.domain.change import UNDO, Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
 from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record

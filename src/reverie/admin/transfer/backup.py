@@ -28,7 +28,6 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -37,6 +36,7 @@ from typing import IO, Any, BinaryIO
 from reverie.admin.erasure.reapply import reapply_tombstones
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_file, publish
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.text import timestamps

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
@@ -30,6 +29,7 @@ from reverie.admin.transfer.items import (
 )
 from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, field, fields, replace
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import Record

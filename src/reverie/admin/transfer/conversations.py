@@ -9,7 +9,6 @@ import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -17,6 +16,7 @@ from typing import Any, BinaryIO, Literal
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.conversation import LONGEST_NAME, LONGEST_TURN, ROLES, ToolCall
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps
 from reverie.domain.text.tokenizer import MONTHS

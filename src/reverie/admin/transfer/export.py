@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
@@ -21,6 +20,7 @@ from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
 from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
 from reverie.domain.conversation import SessionOverview, Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter, parse_values
 from reverie.domain.record import Record, validate_choice

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from reverie.admin.transfer.batch import ImportBatch, SeenItems
@@ -25,6 +24,7 @@ from reverie.admin.transfer.items import (
     What,
 )
 from reverie.domain.change import get_subject
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope

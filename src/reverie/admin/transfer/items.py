@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, TypeVar, get_args
 
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject

@@ -7,7 +7,6 @@ specific of it, or one of them says a number, date or address that it does not, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
@@ -19,6 +18,7 @@ from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ROUGH, Record, normalize_labels, validate_record
 from reverie.domain.similarity.attribution import find_subject_mismatch, find_unsupported

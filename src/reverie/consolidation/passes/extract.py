@@ -7,7 +7,6 @@ such as `decided` or `learned that` are taken.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from reverie.consolidation.planning.answer_schemas import TEXTS, build_object
 from reverie.consolidation.planning.driver import Flow
@@ -15,6 +14,7 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_texts
 from reverie.consolidation.planning.transcript import split_sentences
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence

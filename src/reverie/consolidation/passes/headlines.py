@@ -7,7 +7,6 @@ model, is remembered, and not asked for again until one of its records has chang
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from reverie.consolidation.planning.answer_schemas import NUMBER, TEXT, TEXTS, build_list, build_object
@@ -23,6 +22,7 @@ from reverie.consolidation.planning.reply_parsing import (
     to_text,
     to_texts,
 )
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.headlines import compute_parts_version, is_current
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text.escaping import escape_line

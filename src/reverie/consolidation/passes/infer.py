@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +35,7 @@ from reverie.consolidation.planning.verification import Claim, format_evidence, 
 from reverie.consolidation.rules.patterns import PatternFile
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.record import PROPOSAL, UNTRUSTED, Record
 from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text import validation

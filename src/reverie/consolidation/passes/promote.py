@@ -7,11 +7,10 @@ changes the rank and never a record.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.domain.dataclass import replace
 from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
 
 NAME = "promote"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from reverie.consolidation import rules
@@ -23,6 +22,7 @@ from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_obj
 from reverie.consolidation.planning.transcript import compute_key, format_labelled, label_turns
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
 from reverie.domain.similarity.grounding import (

@@ -9,8 +9,6 @@ too, its answer does not count. An answer that does not count withdraws nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput, RememberedFact, build_cursor_name
@@ -22,6 +20,7 @@ from reverie.consolidation.planning.verification import (
     format_evidence,
     verify_claims,
 )
+from reverie.domain.dataclass import dataclass
 from reverie.domain.record import Record
 
 NAME = "verify"

@@ -6,9 +6,9 @@ A pass is a generator over values, so it can be run, tested and replayed without
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
+from reverie.domain.dataclass import replace
 from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 T = TypeVar("T")

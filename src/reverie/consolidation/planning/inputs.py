@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from importlib.resources import files
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.text.ids import NewId, generate_id

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -18,6 +17,7 @@ from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_cho
 from reverie.consolidation.planning.reply_parsing import iter_objects, to_ids, to_text
 from reverie.consolidation.planning.verification import Claim, format_evidence
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.similarity.grounding import (
     Evidence,

@@ -7,7 +7,6 @@ and its records are protected from everything else that is proposed in the same 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -15,6 +14,7 @@ from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, RememberedFact
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
 from reverie.domain.record import SUPERSEDED_BY, Record, normalize_labels, validate_record

@@ -7,10 +7,10 @@ asked for again in two parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from reverie.consolidation.planning.driver import Flow
+from reverie.domain.dataclass import replace
 from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest
 
 REASONING_TOKENS = 4_000

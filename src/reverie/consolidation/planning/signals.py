@@ -8,11 +8,11 @@ They are never evidence for what the owner prefers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
 from reverie.domain.conversation import SIGNAL, SIGNAL_NOTE, Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Origin, Record
 from reverie.domain.text.escaping import escape_line
 

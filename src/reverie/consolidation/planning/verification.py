@@ -7,7 +7,6 @@ up: where the model calls it supported too, none of its answers counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -17,6 +16,7 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.questions import build_verification
 from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_numbered, parse_answer, to_text
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ModelReply, TokenUsage
 

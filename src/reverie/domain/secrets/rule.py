@@ -9,9 +9,9 @@ import pkgutil
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.lazy_regex import compile_pattern
 from reverie.domain.secrets import checksums
 

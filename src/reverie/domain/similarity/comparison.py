@@ -15,10 +15,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.similarity import foreign_wording, rewording
 from reverie.domain.similarity.code_tokens import has_code_of, has_paired_stars
 from reverie.domain.similarity.restatement import restate

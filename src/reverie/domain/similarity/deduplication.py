@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from types import MappingProxyType
 
 from reverie.domain.change import Change
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.record import DATES, MOST_LABELS, ROUGH, UNTRUSTED, Record, merge_tags
 
 

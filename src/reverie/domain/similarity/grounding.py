@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 from itertools import pairwise
 
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.provenance import extract_content_words
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.specifics import (

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from functools import lru_cache
 
 import Stemmer
 
+from reverie.domain.dataclass import dataclass, field, fields
 from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.tokenizer import MONTHS
 from reverie.domain.word_lists import parse_word_set

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import cached_property, lru_cache
 
 import Stemmer
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.similarity import change_words as cues
 from reverie.domain.similarity.specifics import NUMBER_WORDS, UNITS, normalize_characters, normalize_number
 from reverie.domain.text.calendar_words import WEEKDAYS, fold_text

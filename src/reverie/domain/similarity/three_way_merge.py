@@ -9,12 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, fields, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import MOST_LABELS, Record, merge_tags

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text, list_latin_words
 from reverie.domain.text.relative_dates import (

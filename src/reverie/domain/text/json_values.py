@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from functools import cache
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from reverie.domain.dataclass import fields, is_dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.timestamps import format_time, parse_time
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.lazy_regex import LazyRegex
 from reverie.domain.text.calendar_words import (
     DAYS,

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from reverie.domain.dataclass import dataclass, field
 
 RUN = 5
 """Words in a row that make a repetition."""

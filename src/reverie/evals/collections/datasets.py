@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reverie.admin.transfer.conversations import ImportedConversation
 from reverie.admin.transfer.items import SOURCE_ID
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import InvalidInput
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import platform
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
+from reverie.domain.dataclass import dataclass, field
 from reverie.evals.collections.datasets import Dataset, EvalQuestion
 from reverie.evals.output import print_table
 from reverie.evals.recall import metrics

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -19,6 +18,7 @@ from operator import itemgetter
 from typing import assert_never, get_args
 
 from reverie.admin.transfer.items import SOURCE_ID
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput, ModelUnavailable
 from reverie.domain.record import LONGEST_CONTENT
 from reverie.domain.text.validation import clean_text

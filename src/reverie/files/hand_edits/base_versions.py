@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, TypeVar
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record

@@ -8,10 +8,10 @@ counts. A file whose record is archived was put back. Files are therefore import
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from reverie.domain.change import Change
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id

@@ -16,7 +16,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +23,7 @@ from typing import Any
 
 from reverie.domain.change import Subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.dataclass import dataclass, field, fields
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.page import Page
 from reverie.domain.record import Record

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, pairwise
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 from reverie.domain import category
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Page, Paragraph, validate_paragraph

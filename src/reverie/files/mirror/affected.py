@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from reverie.domain.change import JournalEntry, Value
+from reverie.domain.dataclass import dataclass, field
 from reverie.files.layout import build_path
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState, NoteKind

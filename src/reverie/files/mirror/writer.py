@@ -20,11 +20,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from reverie.domain.change import Subject, Value
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph

@@ -7,13 +7,14 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from reverie.domain import errors
+from reverie.domain.dataclass import dataclass
 from reverie.domain.text.timestamps import format_time
 from reverie.domain.text.validation import validate_address
 

@@ -6,12 +6,12 @@ import builtins
 import random
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Unpack
 
 from reverie.admin.stats import ScopeStats
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.dataclass import dataclass, fields, replace
 from reverie.domain.entry import build_scope_namespace
 from reverie.domain.errors import Conflict, NotFound
 from reverie.domain.filter import ListFilters, SearchFilters

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from reverie.domain.conversation import Role, SessionState, ToolCall, Turn
+from reverie.domain.dataclass import dataclass, fields
 from reverie.domain.entry import Entry, build_session_namespace
 from reverie.domain.errors import NotFound
 from reverie.domain.page import MEMORY

@@ -10,7 +10,6 @@ import json
 import shlex
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import as_file, files
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.admin.transfer.conversations import read_conversations
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps

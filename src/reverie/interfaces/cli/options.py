@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import NotFound
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
 from reverie.domain.text import timestamps

@@ -14,12 +14,12 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from reverie.domain.dataclass import replace
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.formatting import (

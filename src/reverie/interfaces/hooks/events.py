@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import validation
 from reverie.interfaces.hooks.injection import remove_context

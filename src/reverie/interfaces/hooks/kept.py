@@ -6,11 +6,11 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.secrets.redactor import Redactor
 from reverie.interfaces.hooks.events import HookEvent
@@ -91,6 +91,8 @@ def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
 
 
 def _to_json(occurrence: Occurrence) -> dict[str, Any]:
+    from dataclasses import asdict  # here: few events wait for a database
+
     tools = occurrence.exchange.tools
     values = asdict(occurrence) | {"at": occurrence.at.isoformat(), "digests": dict(occurrence.digests)}
     values["exchange"]["tools"] = None if tools is None else sorted(tools)

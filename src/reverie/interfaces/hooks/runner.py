@@ -15,11 +15,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
+from reverie.domain.dataclass import dataclass, fields, replace
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
 

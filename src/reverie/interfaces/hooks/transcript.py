@@ -10,9 +10,9 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from reverie.domain.dataclass import dataclass
 from reverie.interfaces.hooks.events import truncate_text
 from reverie.interfaces.hooks.injection import remove_context
 

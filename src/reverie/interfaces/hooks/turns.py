@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import ReverieError, StoreUnavailable
 from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.hooks.events import HookEvent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed

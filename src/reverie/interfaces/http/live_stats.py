@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reverie.admin.stats import ScopeStats
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_object

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict
 
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
 from reverie.interfaces.http.problems import Problem

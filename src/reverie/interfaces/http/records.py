@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import NOTHING, Record, normalize_labels
 from reverie.domain.text.timestamps import format_time, parse_time

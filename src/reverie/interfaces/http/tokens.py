@@ -13,11 +13,11 @@ import re
 import secrets
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal, get_args
 
+from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope, validate_scope
 from reverie.memory import Memory

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -27,6 +26,7 @@ from mcp_types import INTERNAL_ERROR, SubscriptionsListenRequestParams, Subscrip
 from reverie.admin.stats import ScopeStats
 from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import ReverieError
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record

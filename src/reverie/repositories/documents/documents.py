@@ -9,10 +9,10 @@ anywhere; the readable folder mirrors what is done here. What a model is told ab
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal, TypeVar
 
 from reverie.domain.change import Change
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.repositories.documents.pages import SHARED, PageDocuments, SharedPageDocuments

@@ -8,9 +8,9 @@ import urllib.parse
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.record import UNTRUSTED, Origin

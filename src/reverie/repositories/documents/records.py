@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import filterfalse, islice
 from typing import Literal
 
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.record import ORIGINS, UNTRUSTED, Record

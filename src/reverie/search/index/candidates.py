@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from math import log
 from typing import Literal, Protocol
 
 from reverie.domain.change import JournalEntry
+from reverie.domain.dataclass import dataclass
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, CandidateQuery, Searchable, TermWeight
 from reverie.search.index.inverted_index import BRIEFEST, OFTEN, compute_emphasis

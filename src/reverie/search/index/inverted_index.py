@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import islice
 from typing import assert_never
 
 from reverie.domain.category import is_within_category
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText, CandidateQuery, Searchable, TermWeight, get_scope

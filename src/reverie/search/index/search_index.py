@@ -18,12 +18,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeGuard
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph

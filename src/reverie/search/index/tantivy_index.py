@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import tantivy
@@ -19,6 +18,7 @@ from tantivy import Occur, Query
 
 from reverie.domain.category import list_ancestors
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery, Searchable, TermWeight, get_scope, get_searchable_kind
 from reverie.domain.record import Record

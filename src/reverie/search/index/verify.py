@@ -10,10 +10,10 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.passage import SEARCHABLE, Passage, Searchable
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.tantivy_index import IndexCorrupt

@@ -17,7 +17,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from reverie.domain.category import to_search_words
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import ModelUnavailable, StoreUnavailable
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reverie.domain.change import Change, JournalEntry, Value, undo_of
 from reverie.domain.conversation import SessionState
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page

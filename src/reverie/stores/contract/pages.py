@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from reverie.domain.change import undo_of
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import CollectionStats, Passage

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from reverie.domain.conversation import Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.stores.contract.factories import (

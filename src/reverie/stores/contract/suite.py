@@ -16,7 +16,6 @@ Needs pytest and hypothesis.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +25,7 @@ import pytest
 
 from reverie.domain.change import undo_of
 from reverie.domain.conversation import ToolCall
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import Conflict, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, cast, get_args
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.validation import validate_text
 

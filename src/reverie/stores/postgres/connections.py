@@ -18,10 +18,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from reverie.domain.dataclass import dataclass, field
 from reverie.domain.errors import StoreError, StoreUnavailable
 from reverie.stores.postgres.driver import (
     build_adapters,

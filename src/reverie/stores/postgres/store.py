@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt, StoreUnavailable
 from reverie.domain.filter import Filter

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import secrets
 import socket
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from reverie.domain.dataclass import dataclass, replace
 from reverie.stores.postgres.address import PostgresAddress
 from reverie.stores.postgres.connections import PostgresConnections
 from reverie.stores.postgres.schema import refuse_other_tables

@@ -12,9 +12,9 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.passage import Analyse
 from reverie.stores.sqlite.errors import translate_error

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from reverie.domain import provenance
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Layer, Record
 from reverie.llm.messages import ToolSpec

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from reverie.domain.dataclass import dataclass
 
 WIDTH, HEIGHT = 720, 160
 """Size of a chart in units of its own; it is scaled to the page."""

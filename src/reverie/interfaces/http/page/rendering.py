@@ -10,7 +10,6 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from urllib.parse import quote, unquote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.scope import parse_session_scope
 from reverie.domain.text.timestamps import parse_time

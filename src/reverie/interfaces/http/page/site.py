@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -15,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from reverie import __version__
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import ReverieError
 from reverie.interfaces.http import changes, problems
 from reverie.interfaces.http.operations import Call, Operation, ScopeQuery, parse_number

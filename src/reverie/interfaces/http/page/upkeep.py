@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import fields as list_fields
 from pathlib import Path
 from typing import Any
 
 from reverie.admin.stats import count_failures
+from reverie.domain.dataclass import fields as list_fields
 from reverie.domain.record import ORIGINS
 from reverie.domain.scope import is_within, visible_scopes
 from reverie.interfaces.http import administration

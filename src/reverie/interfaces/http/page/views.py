@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import ValidationError
 
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import to_utc
 from reverie.interfaces.http import problems

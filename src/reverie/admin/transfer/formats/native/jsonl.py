@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,6 +31,7 @@ from reverie.admin.transfer.items import (
 )
 from reverie.domain.change import Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.native import codec
 from reverie.admin.transfer.items import FoundValue, Item, hash_texts
+from reverie.domain.dataclass import dataclass, field, replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page
 from reverie.domain.text import timestamps

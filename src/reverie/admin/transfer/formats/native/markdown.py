@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from reverie.admin.transfer.formats.native.jsonl import PIECE
 from reverie.admin.transfer.formats.native.manifest import ExportManifest
 from reverie.admin.transfer.items import FoundTurns, FoundValue, ImportTerms, Item, Skipped, build_stable_id
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.dataclass import replace
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, get_separator, is_log, validate_page_name
 from reverie.domain.record import HOME_LAYERS, Record

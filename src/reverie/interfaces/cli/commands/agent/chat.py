@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
+from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.admin.review import describe_proposal
