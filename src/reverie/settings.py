@@ -7,7 +7,6 @@ is read from the outside unless it is handed in: opening a memory looks at no en
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Literal, NoReturn
 
 from reverie.domain.dataclass import dataclass, field, fields
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets.redactor import MOST_PATTERNS, Redactor, build_redactor, explain_unsafe_pattern
 from reverie.domain.text.timestamps import compute_next_run, parse_duration
 
@@ -421,8 +421,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 """Groups of settings in a file, and names that have another meaning there."""
 
 _FLAGS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
-_CLOCK_TIME = re.compile(r"(\d+):([0-5]\d):([0-5]\d)")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CLOCK_TIME = defer_regex(r"(\d+):([0-5]\d):([0-5]\d)")
+_HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def _normalize_name(name: str) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import queue
-import re
 import threading
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, MissingExtra
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.validation import validate_address
 
 try:
@@ -46,7 +46,7 @@ _MOST_BYTES = 2 * 1024 * 1024
 _MOST_WAITING = 4
 _PAUSE_S = 30.0
 _MOST_LATE = 3
-_SPACES = re.compile(r"\s+")
+_SPACES = defer_regex(r"\s+")
 
 
 class LightRAGUnavailable(Exception):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import re
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import ReverieError
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.domain.word_lists import parse_word_set
@@ -36,7 +36,7 @@ LONGEST_SIDE = 20_000
 
 _BATCH = 200
 _LONGEST_BACKOFF_S = 60.0
-_TRAILING = re.compile(r"[!?.,:;]+$")
+_TRAILING = defer_regex(r"[!?.,:;]+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ transaction. Concurrent changes of a page are merged. `context.notes` decides wh
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from datetime import time as times
@@ -21,6 +20,7 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import (
     HISTORY,
     LONGEST_PAGE,
@@ -55,11 +55,11 @@ NOTES_FAILED = "notes.failed"
 NOON = times(12)
 """The time taken for a note of another day that does not say one."""
 
-_LINE_ENDS = re.compile(r"\r\n?")
-_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
-_LINE_END = re.compile(r"\s*\n\s*")
-_STAMP = re.compile(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
-_NOTE_STAMP = re.compile(r"\[(\d{2}:\d{2})\] ")
+_LINE_ENDS = defer_regex(r"\r\n?")
+_BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
+_LINE_END = defer_regex(r"\s*\n\s*")
+_STAMP = defer_regex(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
+_NOTE_STAMP = defer_regex(r"\[(\d{2}:\d{2})\] ")
 _SHORTEST_NOTE = 6  # tokens: notes are not shorter as a rule, and reading too few loses little
 
 

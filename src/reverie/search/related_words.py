@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import mmap
-import re
 import struct
 import time
 from bisect import bisect_left
@@ -27,6 +26,7 @@ from pathlib import Path
 
 from reverie.domain.dataclass import dataclass
 from reverie.domain.errors import StoreCorrupt
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import fold
 
 MAGIC = b"RELWORD1"
@@ -43,7 +43,7 @@ _LONGEST_FILE = 1_000_000
 _RELOAD_EVERY_S = 1.0
 _LONGEST_UNSPACED_WORD = 8
 _MOST_KNOWN = 2_000  # words whose neighbours are remembered
-_COMMENT = re.compile(r"(?:^|\s)#.*")
+_COMMENT = defer_regex(r"(?:^|\s)#.*")
 _NUMBER = struct.Struct("<I")
 _TWO_NUMBERS = struct.Struct("<II")
 

@@ -11,7 +11,6 @@ names could become one.
 from __future__ import annotations
 
 import logging
-import re
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -22,6 +21,7 @@ from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.dataclass import replace
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor, redact_secrets
@@ -187,7 +187,7 @@ def find_secret_kinds(value: Value | Entry, redactor: Redactor) -> tuple[str, ..
     return tuple(found)
 
 
-_KIND = re.compile(r"redacted[:-] ?([a-z0-9][a-z0-9 -]{1,40}?)(?=[\]/']|$)")
+_KIND = defer_regex(r"redacted[:-] ?([a-z0-9][a-z0-9 -]{1,40}?)(?=[\]/']|$)")
 
 
 def refuse_secret_name(name: str, *, called: str, redactor: Redactor) -> None:

@@ -19,6 +19,7 @@ from reverie.context import render
 from reverie.domain.dataclass import dataclass, replace
 from reverie.domain.entry import LONGEST_DATA
 from reverie.domain.errors import InvalidInput, StoreError, WorkingMemoryFull
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import escaping, validation
 from reverie.repositories.working_memory import WorkingMemory, sanitize_text
 from reverie.tools import rendering
@@ -46,7 +47,7 @@ _LEAST_TOKENS = 50
 _LONGEST_NAME = 60
 _LONGEST_BEGINNING = 80
 _HASH = 8
-_UNNAMEABLE = re.compile(r"[^\w.-]+", re.ASCII)
+_UNNAMEABLE = defer_regex(r"[^\w.-]+", re.ASCII)
 
 _P = ParamSpec("_P")
 

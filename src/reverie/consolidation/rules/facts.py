@@ -12,6 +12,7 @@ from typing import Literal
 
 from reverie.consolidation.rules.patterns import PatternFile
 from reverie.consolidation.rules.sentences import is_self_contained, strip_quotations
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, Kind
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS, fold_text
 from reverie.domain.word_lists import parse_word_set
@@ -23,11 +24,11 @@ _PATTERNS = PatternFile(
     "facts", months="|".join(sorted(MONTHS, key=len, reverse=True)), weekdays="|".join(WEEKDAYS)
 )
 
-_IRREALIS = re.compile(r"\b(?:hätten?|wären?|würden?|könnten?)\b", re.IGNORECASE)
+_IRREALIS = defer_regex(r"\b(?:hätten?|wären?|würden?|könnten?)\b", re.IGNORECASE)
 """Subjunctives of German, which are other words without their dots."""
 
 
-_NAME = re.compile(r"(?<=[a-zß-ÿ,] )(?!I\b|I')[A-Z][a-zß-ÿ]+")
+_NAME = defer_regex(r"(?<=[a-zß-ÿ,] )(?!I\b|I')[A-Z][a-zß-ÿ]+")
 """A word that is written as a name within a sentence, in languages that write other nouns small."""
 
 
@@ -161,7 +162,7 @@ def strip_greeting(sentence: str) -> str:
     return _GREETING.sub("", sentence, count=1)
 
 
-_GREETING = re.compile(
+_GREETING = defer_regex(
     r"^(?:hi|hiya|hello|hey|good (?:morning|afternoon|evening)|hallo|moin|servus|guten (?:tag|morgen|abend)|hola"
     r"|buen[oa]s(?: \w+)?|bonjour|bonsoir|salut)(?: \w+)?(?:[,!.]| [–—-])\s+(?=\S)",
     re.IGNORECASE,

@@ -18,7 +18,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 
 from reverie.domain.dataclass import dataclass
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.calendar_words import (
     DAYS,
     MONTHS,
@@ -164,7 +164,7 @@ _weekday = build_alternatives(WEEKDAYS)
 _period = build_alternatives(word for word, unit in UNIT_OF.items() if unit not in {"day", "fortnight"})
 _step = build_alternatives(STEPS)
 _after = build_alternatives(word for word in STEPS if STEPS[word] and word not in {"last", "next"})
-_LATIN = LazyRegex(
+_LATIN = defer_regex(
     rf"""\b(?:
         (?:(?P<off_count>{_number})\s+(?P<off_unit>{_count_unit})
             \s+(?P<off>before|after|from|vor|nach|prima\s+di|dopo|avant|apres|despues\s+de|depois\s+de)\s+)?
@@ -207,7 +207,7 @@ _HAN_UNITS = {
 }  # fmt: skip
 _han_unit = build_alternatives(_HAN_UNITS)
 _han_step = build_alternatives(_HAN_STEPS)
-_HAN = LazyRegex(
+_HAN = defer_regex(
     rf"""(?:
         (?P<han_day>{build_alternatives(_HAN_DAYS)})
       | (?P<han_count>\d{{1,4}}|[{HAN_DIGITS}]{{1,3}})(?P<han_unit>{_han_unit})(?:以|之)?(?P<han_way>[前后後])
@@ -218,12 +218,12 @@ _HAN = LazyRegex(
     )""",
     re.VERBOSE,
 )
-_HAS_HAN = LazyRegex("[\u3040-\u30ff\u4e00-\u9fff]")
-_FRENCH = re.compile(
+_HAS_HAN = defer_regex("[\u3040-\u30ff\u4e00-\u9fff]")
+_FRENCH = defer_regex(
     r"\b(?:je|nous|vous|elle|les|du|chez|avec|pour|fait|soir|matin|quoi|est-ce|dit)\b|\b[jlcdnq]u?['’]"
 )
-_GERMAN = re.compile(r"\b(?:ich|wir|ist|sind|war|der|das|und|nicht|ein|eine|was|wer|wo)\b")
-_MORNING = re.compile(
+_GERMAN = defer_regex(r"\b(?:ich|wir|ist|sind|war|der|das|und|nicht|ein|eine|was|wer|wo)\b")
+_MORNING = defer_regex(
     r"(?:\b(?:heute|gestern|guten|jeden|am|diesen|nachsten|la|las|esta|una|cada|por)|tag|woch)\s+$"
 )
 
@@ -232,15 +232,13 @@ _Meaning = tuple[date, date, str, bool]
 
 @lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
 def _find_matches(folded: str) -> Sequence[re.Match[str]]:
-    matches = (
-        list(_LATIN.re.finditer(folded)) if not _LATIN_WORDS.isdisjoint(list_latin_words(folded)) else []
-    )
-    if not folded.isascii() and _HAS_HAN.re.search(folded):
-        matches = sorted([*matches, *_HAN.re.finditer(folded)], key=lambda match: match.start())
+    matches = list(_LATIN.finditer(folded)) if not _LATIN_WORDS.isdisjoint(list_latin_words(folded)) else []
+    if not folded.isascii() and _HAS_HAN.search(folded):
+        matches = sorted([*matches, *_HAN.finditer(folded)], key=lambda match: match.start())
     return matches
 
 
-_WORD = re.compile(r"[a-z]+")
+_WORD = defer_regex(r"[a-z]+")
 _LATIN_WORDS = frozenset(
     _WORD.findall(phrase)[-1] for words in (DAYS, WEEKDAYS, UNIT_OF, ("last", "next")) for phrase in words
 )
