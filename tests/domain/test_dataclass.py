@@ -113,6 +113,31 @@ def test_misuse_fails_as_with_the_standard_library(misuse: Any) -> None:
     assert str(raised.value).replace("Own", "Standard") == str(standard.value)
 
 
+def test_the_first_value_of_a_class_is_as_those_after_it() -> None:
+    def define() -> Any:
+        @own.dataclass(frozen=True, slots=True, kw_only=True)
+        class Fresh:
+            name: str
+            tags: list[str] = own.field(default_factory=list)
+            total: int = own.field(init=False)
+
+            def __post_init__(self) -> None:
+                object.__setattr__(self, "total", len(self.name))
+
+        return Fresh
+
+    fresh = define()
+    assert repr(fresh(name="abc")) == repr(fresh(name="abc"))
+    for given in ({}, {"name": "a", "nmae": "b"}, {"name": "a", "total": 3}):
+        with pytest.raises(TypeError) as first:
+            define()(**given)
+        with pytest.raises(TypeError) as later:
+            fresh(**given)
+        assert str(first.value) == str(later.value)
+    with pytest.raises(TypeError):
+        define()("a")
+
+
 def test_replace_keeps_the_other_fields() -> None:
     assert own.replace(Own(name="a", count=3), name="b") == Own(name="b", count=3)
 

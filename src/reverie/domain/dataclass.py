@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,15 @@ class _Field:
         self.default, self.default_factory = default, default_factory
         self.init, self.repr, self.metadata = init, repr, metadata
         self.name = self.type = ""
+
+    @property
+    def has_default(self) -> bool:
+        """Whether there is a value if none is given."""
+        return self.default is not _MISSING or self.default_factory is not _MISSING
+
+    def make_default(self) -> Any:
+        """Return the value if none is given."""
+        return self.default if self.default_factory is _MISSING else self.default_factory()
 
     def to_standard(self) -> Any:
         """Return the field as the standard library has it."""
@@ -60,6 +70,36 @@ class _Generated:
         return getattr(owner if instance is None else instance, self._name)
 
 
+class _Init(_Generated):
+    """`__init__` of a dataclass, generated for the second value: most classes of settings and parts have only one."""
+
+    __slots__ = ("_is_used",)
+
+    def __init__(self, *, frozen: bool, kw_only: bool) -> None:
+        super().__init__(lambda owner: _make_init(owner, frozen=frozen, kw_only=kw_only))
+        self._is_used = not kw_only
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        if instance is None or self._is_used:
+            return super().__get__(instance, owner)
+        self._is_used = True
+        return partial(self._fill, instance)
+
+    def _fill(self, instance: Any, /, *args: Any, **given: Any) -> None:
+        fields = _fields(instance)
+        known = {field.name for field in fields if field.init}
+        required = {field.name for field in fields if field.init and not field.has_default}
+        if args or not required <= given.keys() <= known:
+            super().__get__(instance)(*args, **given)  # raises what the generated method raises
+            return
+        for field in fields:
+            if field.name in given or field.has_default:
+                value = given[field.name] if field.name in given else field.make_default()
+                object.__setattr__(instance, field.name, value)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+
+
 def _dataclass(*, frozen: bool = False, slots: bool = False, kw_only: bool = False) -> Callable[[type], type]:
     def decorate(cls: type) -> type:
         members = {
@@ -73,7 +113,7 @@ def _dataclass(*, frozen: bool = False, slots: bool = False, kw_only: bool = Fal
             _FIELDS: fields,
             "__dataclass_fields__": _Generated(_make_standard_fields),
             "__match_args__": () if kw_only else tuple(each.name for each in fields if each.init),
-            "__init__": _Generated(lambda owner: _make_init(owner, frozen=frozen, kw_only=kw_only)),
+            "__init__": _Init(frozen=frozen, kw_only=kw_only),
             "__eq__": _Generated(_make_eq),
             "__hash__": _Generated(_make_hash) if frozen else None,
             "__replace__": _replace,
