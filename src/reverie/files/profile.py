@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from reverie.domain.dataclass import dataclass
+from reverie.domain.logger import get_logger
 
-_log = logging.getLogger("reverie")
+_log = get_logger()
 
 NAMES = ("soul.md", "directives.md", "style.md")
 """The files of a profile, in the order they stand in a prompt; each may be missing."""

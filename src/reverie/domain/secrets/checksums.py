@@ -5,7 +5,6 @@ Nothing here looks for anything: it judges what a rule has found.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 import math
@@ -136,7 +135,7 @@ def _decode_base64(text: str) -> str | None:
     padded = text.rstrip("=").replace("-", "+").replace("_", "/")
     padded += "=" * (-len(padded) % 4)
     try:
-        return base64.b64decode(padded, validate=True).decode("utf-8")
+        return binascii.a2b_base64(padded, strict_mode=True).decode("utf-8")
     except (ValueError, binascii.Error):
         return None
 

@@ -12,7 +12,6 @@ that is killed between the store and the state imports the edit once more, to no
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +24,7 @@ from reverie.domain.change import Subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.dataclass import dataclass, field, fields
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import get_logger
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
@@ -38,7 +38,7 @@ from reverie.files.parsing import BrokenFile
 from reverie.files.scan import FolderScan, is_within, scan
 from reverie.stores.writer import StoreWriter
 
-_log = logging.getLogger("reverie")
+_log = get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
