@@ -167,6 +167,18 @@ def test_a_default_that_can_be_changed_is_refused() -> None:
             names: list[str] = []  # noqa: RUF012
 
 
+def test_a_dataclass_of_the_standard_library_may_inherit() -> None:
+    @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+    class Wider(Own):
+        width: int
+
+    wide = own.replace(Wider(name="a", width=4), name="b")
+    assert repr(wide).endswith("Wider(name='b', count=0, tags=[], total=0, width=4)")
+    assert [each.name for each in own.fields(Wider)][-1] == "width"
+    assert own.replace(Standard(name="a"), name="b") == Standard(name="b")
+    assert own.is_dataclass(Standard)
+
+
 def test_what_is_no_dataclass_is_told_apart() -> None:
     assert own.is_dataclass(Own)
     assert own.is_dataclass(Pair(1))

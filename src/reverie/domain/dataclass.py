@@ -86,7 +86,7 @@ class _Init(_Generated):
         return partial(self._fill, instance)
 
     def _fill(self, instance: Any, /, *args: Any, **given: Any) -> None:
-        fields = _fields(instance)
+        fields = _fields(self._owner)
         known = {field.name for field in fields if field.init}
         required = {field.name for field in fields if field.init and not field.has_default}
         if args or not required <= given.keys() <= known:
@@ -111,7 +111,12 @@ def _dataclass(*, frozen: bool = False, slots: bool = False, kw_only: bool = Fal
         fields = tuple(({each.name: each for each in getattr(cls, _FIELDS, ())} | own).values())
         members |= {
             _FIELDS: fields,
-            "__dataclass_fields__": _Generated(_make_standard_fields),
+            "__dataclass_fields__": _Generated(
+                lambda owner: _make_standard(owner, frozen).__dataclass_fields__
+            ),
+            "__dataclass_params__": _Generated(
+                lambda owner: _make_standard(owner, frozen).__dataclass_params__
+            ),
             "__match_args__": () if kw_only else tuple(each.name for each in fields if each.init),
             "__init__": _Init(frozen=frozen, kw_only=kw_only),
             "__eq__": _Generated(_make_eq),
@@ -199,13 +204,13 @@ def _make_method(
     return method
 
 
-def _make_standard_fields(owner: type) -> Any:
+def _make_standard(owner: type, frozen: bool) -> Any:
+    """Return a dataclass of the standard library with the same fields."""
     from dataclasses import make_dataclass
 
     # all keyword-only: a field without a default may follow one that has a default
     listed = [(field.name, field.type, field.to_standard()) for field in _fields(owner)]
-    made: Any = make_dataclass(owner.__name__, listed, kw_only=True)
-    return made.__dataclass_fields__
+    return make_dataclass(owner.__name__, listed, kw_only=True, frozen=frozen)
 
 
 # -- methods that all have ---------------------------------------------------------------------------------
@@ -237,20 +242,27 @@ def _set_state(self: Any, state: Iterable[Any]) -> None:
         object.__setattr__(self, field.name, value)
 
 
-def _fields(owner: Any) -> tuple[_Field, ...]:
-    fields: tuple[_Field, ...] = getattr(owner, _FIELDS)
-    return fields
-
-
-def _is_dataclass(value: object) -> bool:
-    return hasattr(value if isinstance(value, type) else type(value), _FIELDS)
-
-
 def _replace(self: Any, /, **changes: Any) -> Any:
     for field in _fields(self):
         if field.init and field.name not in changes:
             changes[field.name] = getattr(self, field.name)
     return type(self)(**changes)
+
+
+def _fields(owner: Any) -> tuple[Any, ...]:
+    if _FIELDS not in vars(
+        owner if isinstance(owner, type) else type(owner)
+    ):  # of somebody else, perhaps a subclass
+        from dataclasses import fields
+
+        return fields(owner)
+    own: tuple[_Field, ...] = getattr(owner, _FIELDS)
+    return own
+
+
+def _is_dataclass(value: object) -> bool:
+    kind = value if isinstance(value, type) else type(value)
+    return hasattr(kind, _FIELDS) or hasattr(kind, "__dataclass_fields__")
 
 
 if TYPE_CHECKING:  # a type checker knows dataclasses by these names
