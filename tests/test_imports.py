@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 
 import reverie
+from reverie import Memory
+
+SLOW = {
+    "asyncio",
+    "base64",
+    "calendar",
+    "email",
+    "http",
+    "locale",
+    "logging",
+    "random",
+}
+SLOW |= {"shutil", "tempfile", "textwrap", "traceback"}
+"""Modules of the standard library that take a millisecond or more, with what they import."""
 
 
 def list_imported(statement: str) -> set[str]:
@@ -36,6 +53,49 @@ def test_the_memory_is_imported_without_models_tools_and_administration() -> Non
     """
     assert list_below(imported, *(f"reverie.{part}" for part in unneeded.split())) == []
     assert not imported & {"asyncio", "click", "rich", "anyio", "pydantic", "httpx"}
+    assert not imported & SLOW
+
+
+def test_a_prompt_is_answered_without_what_only_others_need(tmp_path: Path) -> None:
+    """A hook is a process of its own for each prompt, and people wait for it."""
+    with Memory.open(tmp_path / "memory") as memory:
+        memory.save_many(
+            [{"content": f"Ana's desk {number} is in room {number + 10}"} for number in range(30)]
+        )
+    event = {"session_id": "s", "prompt": "Where is Ana's desk?"}
+    folder, data = str(tmp_path / "memory"), json.dumps(event).encode()
+    imported = list_imported(
+        "from reverie.interfaces.hooks.runner import HookOptions, run\n"
+        f"assert 'room' in run('user-prompt', HookOptions(store={folder!r}), {data!r})"
+    )
+    unneeded = """
+        admin aio consolidation.passes consolidation.planning domain.similarity.deduplication
+        domain.similarity.supersession domain.similarity.three_way_merge evals files.folder files.hand_edits
+        integrations interfaces.cli interfaces.http interfaces.mcp llm.provider
+        search.index.table_index search.linear_pattern search.vectors snapshot stores.in_memory stores.postgres
+        stores.sqlite.integrity stores.sqlite.repair tools
+    """
+    assert list_below(imported, *(f"reverie.{part}" for part in unneeded.split())) == []
+    assert not imported & SLOW
+
+
+def test_importing_the_memory_compiles_no_regular_expression_of_the_package() -> None:
+    program = """
+        import json, re, sqlite3, sys
+        import pathlib, platformdirs, threading, typing, unicodedata, urllib.parse
+        compiled = []
+        def note(pattern, flags=0):
+            compiled.append(sys._getframe(1).f_globals["__name__"])
+            return original(pattern, flags)
+        original, re.compile = re.compile, note
+        from reverie import Memory
+        from reverie.interfaces.hooks import runner, turns
+        sys.exit(str(compiled) if any(name.startswith("reverie") for name in compiled) else 0)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False
+    )
+    assert not done.stderr
 
 
 @pytest.mark.parametrize("name", reverie.__all__)

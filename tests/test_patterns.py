@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import pytest
+
 import reverie
+from reverie.domain.lazy_regex import _LazyPattern, defer_regex
 
 SOURCE = Path(reverie.__file__).parent
 _POSSESSIVE_GROUP = re.compile(r"(?:(?<!\\)\)|[A-Za-z_]\})(?:[*+?]|\{[0-9]*,?[0-9]*\})\+")
@@ -20,3 +26,35 @@ def test_no_group_has_a_possessive_quantifier() -> None:
         for match in _POSSESSIVE_GROUP.finditer(path.read_text("utf-8"))
     ]
     assert not found, "write (?>(?:…)*) in place of (?:…)*+"
+
+
+def test_a_pattern_is_compiled_when_it_is_first_used() -> None:
+    pattern = defer_regex("(a", re.IGNORECASE)
+    assert pattern.pattern == "(a"
+    with pytest.raises(re.error):
+        pattern.search("a")
+    assert defer_regex("(?P<first>a)", re.IGNORECASE).fullmatch("A")["first"] == "A"  # type: ignore[index]
+    assert defer_regex("(a)(b)").groups == 2
+
+
+def iterate_patterns(value: object) -> Iterator[_LazyPattern]:
+    """Iterate over the patterns in a value of a module and in its tuples, lists and mappings."""
+    if isinstance(value, _LazyPattern):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from iterate_patterns([*value, *value.values()])
+    elif isinstance(value, tuple | list | frozenset):
+        for each in value:
+            yield from iterate_patterns(each)
+
+
+def test_every_pattern_can_be_compiled() -> None:
+    modules = [
+        importlib.import_module(found.name) for found in pkgutil.walk_packages([str(SOURCE)], "reverie.")
+    ]
+    patterns = {
+        each for module in modules for value in vars(module).values() for each in iterate_patterns(value)
+    }
+    assert len(patterns) > 400
+    for pattern in patterns:
+        assert pattern.groups >= 0

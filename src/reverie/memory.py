@@ -27,7 +27,6 @@ from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
 from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.search_index import SearchIndex
-from reverie.search.index.table_index import TableIndex
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.ranking import RankingSettings
 from reverie.search.related_words import load_related_words
@@ -122,9 +121,13 @@ class Memory(ScopedMemory):
         derived = path if cache is None else cache.path
         self._derived = None if self._is_read_only else derived
         indexed = None if self._derived is None else self._derived / "index" / FORMAT
-        self._index: CandidateIndex = (
-            SearchIndex(store, indexed, analyse=analyze) if postings is None else TableIndex(store, postings)
-        )
+        self._index: CandidateIndex
+        if postings is None:
+            self._index = SearchIndex(store, indexed, analyse=analyze)
+        else:
+            from reverie.search.index.table_index import TableIndex  # here: most memories are in a folder
+
+            self._index = TableIndex(store, postings)
         if settings.telemetry:
             require_telemetry()
         wanted = settings.embedder if embedder is None else embedder

@@ -6,17 +6,16 @@ is read from the outside unless it is handed in: opening a memory looks at no en
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NoReturn
 
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets.redactor import MOST_PATTERNS, Redactor, build_redactor, explain_unsafe_pattern
 from reverie.domain.text.timestamps import compute_next_run, parse_duration
 
@@ -49,7 +48,7 @@ def _define_setting(
     optional: bool = False,
 ) -> Any:
     form = _Form(kind=kind, low=low, high=high, optional=optional, also=also)
-    return dataclasses.field(default=default, metadata={"form": form})
+    return field(default=default, metadata={"form": form})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,8 +388,8 @@ class Settings:
         return cls(**values)
 
 
-_FORMS: dict[str, _Form] = {f.name: f.metadata["form"] for f in dataclasses.fields(Settings)}
-_DEFAULTS: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(Settings)}
+_FORMS: dict[str, _Form] = {f.name: f.metadata["form"] for f in fields(Settings)}
+_DEFAULTS: dict[str, Any] = {f.name: f.default for f in fields(Settings)}
 _NAMES: dict[str, str] = {
     known: name for name, form in _FORMS.items() for known in (name, *form.also)
 }  # fmt: skip
@@ -422,8 +421,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 """Groups of settings in a file, and names that have another meaning there."""
 
 _FLAGS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
-_CLOCK_TIME = re.compile(r"(\d+):([0-5]\d):([0-5]\d)")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_CLOCK_TIME = defer_regex(r"(\d+):([0-5]\d):([0-5]\d)")
+_HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def _normalize_name(name: str) -> str:

@@ -16,6 +16,7 @@ from typing import Literal, get_args
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import PROPOSAL, Record, validate_choice
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
@@ -40,8 +41,8 @@ _POLITENESS = (
     r"(?:,?\s+(?:please|thanks|thank you|bitte|danke|por favor|gracias|s'il (?:te|vous) pla[iî]t|merci))*"
     r"\s*[.!]*"
 )
-_YES = re.compile(rf"(?:yes|yeah|yep|ja|s[ií]|oui){_POLITENESS}", re.IGNORECASE)
-_NO = re.compile(rf"(?:no|nope|nein|non){_POLITENESS}", re.IGNORECASE)
+_YES = defer_regex(rf"(?:yes|yeah|yep|ja|s[ií]|oui){_POLITENESS}", re.IGNORECASE)
+_NO = defer_regex(rf"(?:no|nope|nein|non){_POLITENESS}", re.IGNORECASE)
 
 
 def list_proposals(store: Store) -> list[Record]:

@@ -5,7 +5,6 @@ Nothing here asks a model, changes what was said, or raises: a failure is a warn
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,8 @@ from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, short
 from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import get_logger
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text import ids
@@ -26,7 +27,7 @@ from reverie.repositories.records import NewRecord, RecordRepository, SaveResult
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
-_log = logging.getLogger("reverie")
+_log = get_logger()
 
 CORRECTION = "correction"
 TOOL_FAILURE = "tool_failure"
@@ -60,7 +61,7 @@ _SAVING = frozenset(
 """Tools by which an assistant has saved what the user said, so that the rules need not."""
 
 _LEAST_SHARED = 0.8
-_WORD = re.compile(r"[^\W_]{3,}")
+_WORD = defer_regex(r"[^\W_]{3,}")
 
 
 _FILLER = parse_word_set(
@@ -69,7 +70,7 @@ _FILLER = parse_word_set(
     prefers like likes told said want wants from now with are was this use using can keep mind sure
     """
 )
-_TOOL_FAILED = re.compile(
+_TOOL_FAILED = defer_regex(
     r"""\A\s*(?:
         (?:fatal\ )?error\b(?!\s*(?:handling|code\ is|rate|:\s*(?:none|null|0)\b)|s?\ (?:found:\ )?0\b)
       | (?:\w+\.)*\w+(?:Error|Exception):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from reverie.context import budget
 from reverie.domain import provenance
 from reverie.domain.conversation import Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph, parse_daily_note_day
 from reverie.domain.text import escaping, ids, validation
 
@@ -33,12 +34,12 @@ FRESH = timedelta(days=1)
 """Only what was said within this time is noted: a year of old chats that are read in is not news, and would
 make hundreds of notes that nobody asked for. It is searchable as turns all the same."""
 
-_LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_LINE_END = defer_regex(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _DOUBTED = f" ({escaping.NOT_CONFIRMED})"
-_BETWEEN = re.compile(rf" \| Assistant(?:{re.escape(_DOUBTED)})?: ")
+_BETWEEN = defer_regex(rf" \| Assistant(?:{re.escape(_DOUBTED)})?: ")
 _MOST_TOPICS = 6
 _CUT_MARK = "..."
-_WORD = re.compile(r"[^\W_]+")
+_WORD = defer_regex(r"[^\W_]+")
 _LEFT_OUT = "… [earlier notes are left out]"
 
 

@@ -6,18 +6,18 @@ them together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reverie.domain.conversation import Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import escaping, validation
 
 NO_RESULT = "[no result was recorded]"
 """Result sent to a chat API for a call without a stored result."""
 
-_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_IN_NAME = defer_regex(r"[^A-Za-z0-9_-]+")
 _LONGEST_API_NAME = 64
 _MESSAGE_OVERHEAD = 4  # tokens that role and separators of a message cost, as OpenAI's cookbook counts them
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_regex import defer_regex
 
 USER_PREFERENCES = "user-preferences"
 ANTI_PATTERNS = "anti-patterns"
 GENERAL = "general"
 
 LONGEST = 200
-_CATEGORY = re.compile(r"[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*")
+_CATEGORY = defer_regex(r"[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*")
 
 
 def validate_category(text: object, *, name: str = "category") -> str:

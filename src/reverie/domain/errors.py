@@ -23,10 +23,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reverie.domain.lazy_regex import defer_regex
+
 LONGEST_QUOTATION = 200
 """The most characters of one value that a message quotes."""
 
-_QUOTED = re.compile(r"""(?<![\w\\])b?(['"])(?>(?:\\.|(?!\1)[^\\])*)\1|[\[{(][^\[\]{}()]*[\]})]""", re.DOTALL)
+_QUOTED = defer_regex(
+    r"""(?<![\w\\])b?(['"])(?>(?:\\.|(?!\1)[^\\])*)\1|[\[{(][^\[\]{}()]*[\]})]""", re.DOTALL
+)
 
 
 def clean_message(message: str) -> str:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import re
 from functools import cached_property, lru_cache
+from typing import Any, cast
 
 
-class LazyRegex:
-    """Regular expression that is compiled when it is first used."""
+class _LazyPattern:
+    """Stand-in for a compiled pattern, which is compiled when it is first used."""
 
-    def __init__(self, source: str, flags: int = 0) -> None:
-        self._source, self._flags = source, flags
+    def __init__(self, source: str, flags: int) -> None:
+        self.pattern, self._flags = source, flags
 
     @cached_property
-    def re(self) -> re.Pattern[str]:
-        """The compiled pattern."""
-        return re.compile(self._source, self._flags)
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern, self._flags)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._compiled, name)
+        setattr(self, name, value)  # the next use finds it here
+        return value
+
+
+def defer_regex(source: str, flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled when it is first used. The `re` of its matches is another object."""
+    return cast("re.Pattern[str]", _LazyPattern(source, flags))
 
 
 @lru_cache(maxsize=512)

@@ -7,13 +7,13 @@ of the log.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Origin
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.json_values import JsonObject, from_json_object
@@ -35,11 +35,11 @@ FROM_TOOLS = " (from tools)"
 """Ending of the source of a paragraph that reports what tools, the web or an import said."""
 
 _LONGEST_NAME = 200
-_NAME = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md")
-_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
-_LINE_END = re.compile(r"\n")
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
-_STAMP = re.compile(r"\[\d{4}-\d{2}-\d{2} \d{2}:\d{2}\]\s*")
+_NAME = defer_regex(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md")
+_BLANK_LINE = defer_regex(r"\n[^\S\n]*\n")
+_LINE_END = defer_regex(r"\n")
+_DAY = defer_regex(r"\d{4}-\d{2}-\d{2}\.md")
+_STAMP = defer_regex(r"\[\d{4}-\d{2}-\d{2} \d{2}:\d{2}\]\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from reverie.domain.conversation import SessionState, Turn, set_origin
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
 from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, unquoted_text
 from reverie.domain.word_lists import parse_word_set
@@ -39,15 +40,15 @@ SHARED = 0.8
 """The share of a sentence's words that one sentence of the owner's must have, to have said the same."""
 
 _LEAST_VIEW = 20
-_DOUBTED = re.compile(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
-_WORD = re.compile(r"[^\W_]+")
-_SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
+_DOUBTED = defer_regex(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
+_WORD = defer_regex(r"[^\W_]+")
+_SENTENCE_END = defer_regex(r"(?<=[.!?;…])\s+|\n+")
 _SHORTEST_WORD = 2
-_NEGATION = re.compile(
+_NEGATION = defer_regex(
     r"n[o']t\b|\b(?:no|never|none|nobody|nothing|without|stop|avoid|except|unless|instead|don|cannot)\b",
     re.IGNORECASE,
 )
-_SPECIFIC = re.compile(
+_SPECIFIC = defer_regex(
     r"\d|[@/\\_~$|`]|\w\.\w|\w:\w|\A--?[A-Za-z]"
 )  # in one word: around it, `\S*` is quadratic
 _EDGES = ".,;:!?()[]{}'\"`"

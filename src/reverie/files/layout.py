@@ -18,7 +18,6 @@ that equal values give equal bytes. `parsing` reads it back.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from typing import Any, Literal, assert_never, cast
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Page, Paragraph, is_log
 from reverie.domain.record import HOME_LAYERS, Kind, Record
 from reverie.domain.text.json_values import to_json_value
@@ -45,7 +45,7 @@ RECOVERED = ".recovered-"
 """Suffix, before a number, of an edit that came while its file was replaced."""
 
 _json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-_RECOVERED = re.compile(r"(?P<path>.+)\.recovered-\d+")
+_RECOVERED = defer_regex(r"(?P<path>.+)\.recovered-\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,17 +20,19 @@ import os
 import re
 import unicodedata
 
+from reverie.domain.lazy_regex import defer_regex
+
 LONGEST_NAME = 180
 """Longest name in bytes, without `.jsonl`. File systems allow 255; the rest is for derived names."""
 
 _ENCODES_COLON = os.name == "nt"
-_PLAIN_ID = re.compile(r"[a-z0-9_-](?:[a-z0-9_.:@+=,-]*[a-z0-9_:@+=,-])?")
+_PLAIN_ID = defer_regex(r"[a-z0-9_-](?:[a-z0-9_.:@+=,-]*[a-z0-9_:@+=,-])?")
 _KEPT = frozenset("_-.:@+=,")
-_DEVICE = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.IGNORECASE)
-_CUT = re.compile(r".*~~[0-9a-f]{24}", re.DOTALL)
-_TAGGED = re.compile(r"(?P<text>.*)~(?P<tag>[0-9a-f]{8})", re.DOTALL)
-_ENCODED = re.compile(r"%[0-9A-F]{2}")
-_BYTES = re.compile(r"(?:%[0-9A-F]{2})+")
+_DEVICE = defer_regex(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.IGNORECASE)
+_CUT = defer_regex(r".*~~[0-9a-f]{24}", re.DOTALL)
+_TAGGED = defer_regex(r"(?P<text>.*)~(?P<tag>[0-9a-f]{8})", re.DOTALL)
+_ENCODED = defer_regex(r"%[0-9A-F]{2}")
+_BYTES = defer_regex(r"(?:%[0-9A-F]{2})+")
 
 
 def build_file_name(session: str, *, windows: bool = _ENCODES_COLON) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Final, NoReturn, TypeVar, get_type_hints
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_session, validate_session_id
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
 from reverie.domain.record import (
     HOME_LAYERS,
@@ -52,9 +53,9 @@ ANTI_PATTERN_TAG = "anti-pattern"
 """Tag of every anti-pattern."""
 
 _MOST_OFTEN = 1_000_000_000
-_MARKERS = (re.compile(r"<{7}(?: .*)?"), re.compile(r"={7}"), re.compile(r">{7}(?: .*)?"))
-_BLANK_LINES = re.compile(r"\n[^\S\n]*\n")
-_STAMP = re.compile(r"\[(?:(\d{4}-\d{2}-\d{2})[ T])?(\d{2}):(\d{2})\]")
+_MARKERS = (defer_regex(r"<{7}(?: .*)?"), defer_regex(r"={7}"), defer_regex(r">{7}(?: .*)?"))
+_BLANK_LINES = defer_regex(r"\n[^\S\n]*\n")
+_STAMP = defer_regex(r"\[(?:(\d{4}-\d{2}-\d{2})[ T])?(\d{2}):(\d{2})\]")
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 _T = TypeVar("_T")
@@ -225,7 +226,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise InvalidInput(f"{name} is no number that JSON knows")
 
 
-_SURROGATES = re.compile("[\udc80-\udcff]")
+_SURROGATES = defer_regex("[\udc80-\udcff]")
 _decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_refuse_constant).decode
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-_log = logging.getLogger("reverie")
+from reverie.domain.logger import get_logger
+
+_log = get_logger()
 
 NAMES = ("soul.md", "directives.md", "style.md")
 """The files of a profile, in the order they stand in a prompt; each may be missing."""

@@ -8,9 +8,7 @@ conversations there.
 from __future__ import annotations
 
 import json
-import logging
 import queue
-import re
 import threading
 import time
 from collections import Counter
@@ -18,6 +16,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, MissingExtra
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import get_logger
 from reverie.domain.text.validation import validate_address
 
 try:
@@ -28,7 +28,7 @@ except ImportError:
 if TYPE_CHECKING:
     from reverie.settings import Settings
 
-_log = logging.getLogger("reverie")
+_log = get_logger()
 
 Mode = Literal["local", "global", "hybrid", "naive", "mix"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -46,7 +46,7 @@ _MOST_BYTES = 2 * 1024 * 1024
 _MOST_WAITING = 4
 _PAUSE_S = 30.0
 _MOST_LATE = 3
-_SPACES = re.compile(r"\s+")
+_SPACES = defer_regex(r"\s+")
 
 
 class LightRAGUnavailable(Exception):

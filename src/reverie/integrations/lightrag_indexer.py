@@ -8,8 +8,6 @@ they come back.
 from __future__ import annotations
 
 import hashlib
-import logging
-import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +16,8 @@ from typing import TYPE_CHECKING
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import ReverieError
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import get_logger
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.domain.word_lists import parse_word_set
@@ -26,7 +26,7 @@ from reverie.integrations.lightrag import LightRAG, LightRAGRejected, LightRAGUn
 if TYPE_CHECKING:
     from reverie.memory import Memory
 
-_log = logging.getLogger("reverie")
+_log = get_logger()
 
 TRIVIAL = parse_word_set("hi hello hey bye thanks ok okay yes no привет пока спасибо да нет") | {"thank you"}
 """Messages after which an exchange is not indexed (golemcore)."""
@@ -36,7 +36,7 @@ LONGEST_SIDE = 20_000
 
 _BATCH = 200
 _LONGEST_BACKOFF_S = 60.0
-_TRAILING = re.compile(r"[!?.,:;]+$")
+_TRAILING = defer_regex(r"[!?.,:;]+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

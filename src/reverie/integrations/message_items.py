@@ -8,7 +8,6 @@ stand with the next one that does.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -25,6 +24,7 @@ from reverie.domain.conversation import (
     Turn,
 )
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import validation
 from reverie.repositories.pages import find_notes_from_turns
 from reverie.session import Session
@@ -33,8 +33,8 @@ ITEMS = "items"
 """Metadata of a turn with its items as JSON: `items`, then `items-2` and so on where they are long."""
 
 _LONGEST_PART = 1_000_000
-_OURS = re.compile(r"items(-\d+)?")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_OURS = defer_regex(r"items(-\d+)?")
+_SURROGATE = defer_regex(r"[\ud800-\udfff]")
 _PLAIN = ("role", "content")
 
 

@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-UNSAFE = re.compile(
+from reverie.domain.lazy_regex import defer_regex
+
+UNSAFE = defer_regex(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """Control characters (escape sequences begin with one), marks that reorder or hide text, lone surrogates."""
 
-_SPACES = re.compile(r"\s+")
+_SPACES = defer_regex(r"\s+")
 _MAX_AGE_DAYS = 14
 _MOST_NEARBY = 50
 

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from reverie.domain.category import LONGEST
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import KEPT, LONGEST_CONTENT, Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.validation import clean_text
@@ -34,15 +35,15 @@ VALUE = "kept-value"
 PROBES = 2
 """Number of ids of an address: the second is used if the first belongs to something else."""
 
-_OURS = re.compile(r"kept(-how|-value(-\d+)?)?")
+_OURS = defer_regex(r"kept(-how|-value(-\d+)?)?")
 _LONGEST_PARTS = (50_000, 47_000, 44_000, 41_000)
-_UNPRINTED = re.compile(r"[\x7f\ud800-\udfff]")
-_NOT_IN_A_CATEGORY = re.compile(r"[^A-Za-z0-9_-]|(?<=-)-")
-_ENCODED = re.compile(r"--([0-9a-f]+|x)-")
-_DIGEST = re.compile(r"--h[0-9a-f]{16}-")
+_UNPRINTED = defer_regex(r"[\x7f\ud800-\udfff]")
+_NOT_IN_A_CATEGORY = defer_regex(r"[^A-Za-z0-9_-]|(?<=-)-")
+_ENCODED = defer_regex(r"--([0-9a-f]+|x)-")
+_DIGEST = defer_regex(r"--h[0-9a-f]{16}-")
 _NO_LABEL = "--x-"
 _LONGEST_LABEL = 48
-_NOTHING = re.compile(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
+_NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 _SPEAKING = frozenset({"content", "text", "memory", "message", "data", "value", "note", "summary"})
 """Keys that say nothing about what stands under them."""
 

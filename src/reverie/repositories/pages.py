@@ -6,8 +6,6 @@ transaction. Concurrent changes of a page are merged. `context.notes` decides wh
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -21,6 +19,8 @@ from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import get_logger
 from reverie.domain.page import (
     HISTORY,
     LONGEST_PAGE,
@@ -37,7 +37,6 @@ from reverie.domain.page import (
     validate_paragraph,
 )
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.validation import validate_count
@@ -47,7 +46,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, add_extra_cursors
 
-_log = logging.getLogger("reverie")
+_log = get_logger()
 
 NOTES_FAILED = "notes.failed"
 """The counter of daily notes that could not be written."""
@@ -55,11 +54,11 @@ NOTES_FAILED = "notes.failed"
 NOON = times(12)
 """The time taken for a note of another day that does not say one."""
 
-_LINE_ENDS = re.compile(r"\r\n?")
-_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
-_LINE_END = re.compile(r"\s*\n\s*")
-_STAMP = re.compile(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
-_NOTE_STAMP = re.compile(r"\[(\d{2}:\d{2})\] ")
+_LINE_ENDS = defer_regex(r"\r\n?")
+_BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
+_LINE_END = defer_regex(r"\s*\n\s*")
+_STAMP = defer_regex(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
+_NOTE_STAMP = defer_regex(r"\[(\d{2}:\d{2})\] ")
 _SHORTEST_NOTE = 6  # tokens: notes are not shorter as a rule, and reading too few loses little
 
 
@@ -277,6 +276,8 @@ class Pages(WritingRepository):
         """
         if is_log(validate_page_name(name)):
             raise InvalidInput(f"page is {name!r}, which only grows: append to it")
+        from reverie.domain.similarity.three_way_merge import merge_text  # here: pages are mostly read
+
         text = _validate_page_text(text, name="text")
         base = None if expected is None else _validate_page_text(expected, name="expected")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
 from reverie.domain.change import Change
@@ -44,7 +44,6 @@ from reverie.domain.record import (
     validate_choice,
     validate_record,
 )
-from reverie.domain.similarity.deduplication import Decision, decide
 from reverie.domain.text import timestamps
 from reverie.repositories.writing import WritingRepository
 from reverie.search.analyzer import analyze
@@ -54,6 +53,9 @@ from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import read_or_none
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter
+
+if TYPE_CHECKING:
+    from reverie.domain.similarity.deduplication import Decision
 
 _PATIENT = 8
 """After so many lost races a save no longer insists that nothing at all was saved meanwhile: only the very
@@ -272,6 +274,8 @@ class RecordRepository(WritingRepository):
 
         Prompts and tools do not show the kind, so an agent that repeats a record cannot name its kind.
         """
+        from reverie.domain.similarity.deduplication import decide  # here: a search saves nothing
+
         now = self._clock()
         decision = decide(record, candidates, now=now)
         if decision.old is None and any_kind:
@@ -324,7 +328,7 @@ class RecordRepository(WritingRepository):
             updated_at = max(old.updated_at, self._clock())
             after = replace(old, valid_to=since, updated_at=updated_at, metadata=later)
             ended.append(Change(before=old, after=after))
-        return Decision(old=None, after=validate_record(new)), ended
+        return replace(decision, after=validate_record(new)), ended
 
     def _find_similar(
         self, record: Record, cues: Sequence[str], *, any_kind: bool, thorough: bool

@@ -7,7 +7,6 @@ term, and nothing is put into a prompt but the names of the keys.
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,6 +17,7 @@ from reverie.context import render
 from reverie.domain.category import is_within_category, validate_category
 from reverie.domain.entry import AGENT, SCOPE, Entry, validate_entry
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.record import normalize_labels
 from reverie.domain.text import tokenizer
@@ -37,7 +37,7 @@ MOST_HITS = 1_000
 LONGEST_QUERY = 10_000
 """Characters of a question, as in every search."""
 
-_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
 _SEPARATORS = ("/", ":", ".")
 _EXPIRING_NAMED = 3
 

@@ -20,15 +20,15 @@ def get_shares(tokens: Iterable[str], language: str) -> dict[str, float]:
         >>> get_shares(["need", "invoic"], "en")
         {'need': 0.12}
     """
-    shares = _read_table().get(language, {})
+    shares = _read_table(language)
     return {token: shares[token] for token in tokens if token in shares}
 
 
 @cache
-def _read_table() -> dict[str, dict[str, float]]:
-    table: dict[str, dict[str, float]] = {}
+def _read_table(language: str) -> dict[str, float]:
+    shares: dict[str, float] = {}
     for line in TABLE.read_text("utf-8").splitlines():
-        head, _, words = line.partition(": ")
-        language, percent = head.split()
-        table.setdefault(language, {}).update(dict.fromkeys(words.split(), int(percent) / 100))
-    return table
+        if line.startswith(f"{language} "):
+            head, _, words = line.partition(": ")
+            shares.update(dict.fromkeys(words.split(), int(head.split()[1]) / 100))
+    return shares

@@ -16,18 +16,18 @@ compares the days of that zone.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.text.dates import DateMention, find_dates, shift_day
 from reverie.domain.text.relative_dates import get_local_day, parse_dates
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
-_NEXT = re.compile(
+_NEXT = defer_regex(
     r"\b(?:next|upcoming|nachste[nrs]?|prochaine?s?|proxim[oa]s?|prossim[oaie])\b|次の|次回|下次|下一"
 )
 _SOON = 60.0

@@ -20,6 +20,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Protocol
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
 from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
@@ -68,7 +69,7 @@ _TRUST_IN_KNOWN = 0.5
 """Factor for other spellings of a word that is in the table of related words: it is probably spelled right."""
 
 _SOUNDS = tuple(
-    (re.compile(pattern), sound)
+    (defer_regex(pattern), sound)
     for pattern, sound in (
         ("sch", "sh"), ("ph", "f"), ("th", "t"), ("ck|qu|q|c(?![ieyh])", "k"), ("c(?=[iey])", "s"), ("ch", "k"),
         ("x", "ks"), ("z", "s"), ("y|j", "i"), ("w", "v"), ("(?<=[^aeiou])h|h(?![aeiou])", ""), (r"(.)\1+", r"\1"),
@@ -79,7 +80,7 @@ _SOUNDS = tuple(
 _SHORTEST_CLIP, _LEAST_CLIP, _LEAST_CUT = 4, 0.35, 3
 """Letters of a clipped word, its least share of the whole, and the letters it leaves out at least."""
 
-_NUMBERED = re.compile(r"([^\W\d_]{2,})\d+")
+_NUMBERED = defer_regex(r"([^\W\d_]{2,})\d+")
 """A name and a number written together, as in "SOC2"."""
 
 _MOST_UNKNOWN = 8

@@ -8,7 +8,6 @@ headline costs tokens, and never a fact.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from reverie.domain.category import is_within_category
 from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter, is_record_allowed
 from reverie.domain.headlines import is_current, list_left_out
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
 from reverie.domain.text import tokenizer
 from reverie.domain.text.validation import estimate_item_cost
@@ -28,7 +28,7 @@ from reverie.stores.protocol import Store
 _CHUNK = 100  # records of a list whose headlines are looked up together
 _MOST_ENTRIES = 1_000  # of the journal, beyond which headlines are read again
 _WEAK = 0.1  # of the best score: less is not shown in a prompt, so nothing is saved by a headline over it
-_SENTENCE_END = re.compile(r"[.!?;。！？]+(?=\s|$)|\n+")
+_SENTENCE_END = defer_regex(r"[.!?;。！？]+(?=\s|$)|\n+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,19 +5,19 @@ Pages are few and short beside records and turns, so nothing of this is stored. 
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import FROM_TOOLS, LONGEST_PARAGRAPH, MEMORY, Page, Paragraph
 from reverie.domain.passage import Passage
 from reverie.domain.text import ids
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store
 
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+(?=\S)")
-_HEADING = re.compile(r"#{1,6}\s+")
+_ITEM = defer_regex(r"\s*(?:[-*+]|\d+[.)])\s+(?=\S)")
+_HEADING = defer_regex(r"#{1,6}\s+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.languages import DEFAULT, get_function_words, guess_foreign_language
 from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks
@@ -25,11 +26,11 @@ Kind = Literal["word", "whole", "joined", "name", "common"]
 #: What a turn is labelled with when nobody gave a name; "user" in a question is a word, not a person.
 ROLES = frozenset({"user", "assistant", "system", "tool"})
 
-_FIRST_PERSON = re.compile(r"\b(?:i|my|me|mine|myself)\b(?!\.)", re.IGNORECASE)
-_WANTS_TIME = re.compile(
+_FIRST_PERSON = defer_regex(r"\b(?:i|my|me|mine|myself)\b(?!\.)", re.IGNORECASE)
+_WANTS_TIME = defer_regex(
     r"\bwhen\b|\b(?:what|which) (?:date|day|week|month|year|time)\b|\bhow long\b", re.IGNORECASE
 )
-_WANTS_NUMBER = re.compile(r"\bhow (?:many|much|old|often|far|long)\b", re.IGNORECASE)
+_WANTS_NUMBER = defer_regex(r"\bhow (?:many|much|old|often|far|long)\b", re.IGNORECASE)
 
 
 _FUNCTION_WORD = 0.15
@@ -41,13 +42,13 @@ _SINGLE_CHARACTER = 0.5
 _HIRAGANA_PAIR = 0.2
 """Weight of two hiragana: most are endings and particles."""
 
-_HIRAGANA = re.compile("[\u3040-\u309f]{2}")
+_HIRAGANA = defer_regex("[\u3040-\u309f]{2}")
 
 _UNSPACED = ("ja", "zh")
 _SHORTEST_REQUEST = 4
 """Words; what is shorter is rather a name or a subject."""
 
-_ASKS = re.compile(
+_ASKS = defer_regex(
     r"(?:^|[,:;.!–-]\s+(?:\w{1,3}\s+)?)"
     r"(?:whats?|which|who(?:se|m)?|when|where|why|how|was|we[rnm]|wie(?:viel)?|wo|wann|warum|welche[mnrs]?"
     r"|qué|cuánt[ao]s?|cómo|dónde|quién(?:es)?|cuándo|cuál(?:es)?"
@@ -58,7 +59,7 @@ _ASKS = re.compile(
 )
 """A word that asks, at the beginning or the end of a clause, or a wish to be told something."""
 
-_UNSPACED_REQUEST = re.compile(
+_UNSPACED_REQUEST = defer_regex(
     r"(?:(?<!教え)て|(?<!ま)で)(?:ください|下さい|ほしい|欲しい|くれる?|もらえる?|ね|よ)?[。.!!??]*$|帮我|请|替我"
 )
 

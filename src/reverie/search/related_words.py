@@ -16,9 +16,7 @@ The file of the table, all numbers little-endian:
 
 from __future__ import annotations
 
-import logging
 import mmap
-import re
 import struct
 import time
 from bisect import bisect_left
@@ -27,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reverie.domain.errors import StoreCorrupt
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import get_logger
 from reverie.domain.text.tokenizer import fold
 
 MAGIC = b"RELWORD1"
@@ -43,11 +43,11 @@ _LONGEST_FILE = 1_000_000
 _RELOAD_EVERY_S = 1.0
 _LONGEST_UNSPACED_WORD = 8
 _MOST_KNOWN = 2_000  # words whose neighbours are remembered
-_COMMENT = re.compile(r"(?:^|\s)#.*")
+_COMMENT = defer_regex(r"(?:^|\s)#.*")
 _NUMBER = struct.Struct("<I")
 _TWO_NUMBERS = struct.Struct("<II")
 
-_log = logging.getLogger("reverie")
+_log = get_logger()
 
 Neighbours = tuple[tuple[str, float], ...]
 

@@ -20,7 +20,6 @@ from reverie.domain.filter import (
 from reverie.domain.record import Record, validate_choice, validate_fraction
 from reverie.domain.text.validation import validate_count, validate_text
 from reverie.search.hits import FoundValue, SearchMode
-from reverie.search.linear_pattern import LinearPattern
 
 LONGEST_QUERY = 10_000
 """Characters of a question; a prompt's message is cut to it, a search refuses more."""
@@ -91,6 +90,8 @@ def build_matcher(text: str, mode: SearchMode) -> Callable[[str], object]:
     validate_text(text, name="query", longest=LONGEST_QUERY)
     if mode == "literal":
         return re.compile(re.escape(text), re.IGNORECASE).search
+    from reverie.search.linear_pattern import LinearPattern  # here: most searches are by words
+
     try:
         return LinearPattern(text).has_match
     except (re.error, RecursionError, OverflowError) as error:

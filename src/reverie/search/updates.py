@@ -17,6 +17,7 @@ from operator import mul
 from typing import NamedTuple
 
 from reverie.domain.filter import is_valid_at
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.record import SUPERSEDED_BY, Record
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
@@ -62,9 +63,9 @@ _MOST_ENDED = 8
 """Records that ended each other and are followed from one to the next, at most."""
 
 _SHORTEST_SHARED = 3
-_HIRAGANA = re.compile("[\u3040-\u309f]")
+_HIRAGANA = defer_regex("[\u3040-\u309f]")
 
-_PAST = re.compile(
+_PAST = defer_regex(
     r"\b(?:before|previous(?:ly)?|former(?:ly)?|used to|earlier|originally|at first|back then|no longer|any ?more"
     r"|antes|anterior(?:mente)?|fr(?:ü|ue)her|vorher|damals|zuvor|avant|autrefois|prima|vroeger|dawniej|раньше)\b"
     r"|以前|まえは|前は|もともと|原来|从前|之前",

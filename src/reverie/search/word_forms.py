@@ -25,10 +25,9 @@ def get_forms(token: str, language: str) -> list[str]:
 @cache
 def _read_table(language: str) -> dict[str, list[str]]:
     table: dict[str, list[str]] = {}
-    head = f"{language}: "
-    for line in TABLE.read_text("utf-8").splitlines():
-        if line.startswith(head):
-            group = line.removeprefix(head)
-            for token in group.split():
-                table.setdefault(token, []).append(group)
+    _, *rest = f"\n{TABLE.read_text('utf-8')}".split(f"\n{language}: ")
+    for after in rest:
+        group = after.partition("\n")[0]
+        for token in group.split():
+            table.setdefault(token, []).append(group)
     return table

@@ -10,9 +10,6 @@ names could become one.
 
 from __future__ import annotations
 
-import logging
-import re
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,12 +19,16 @@ from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import prepare_logging
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor, redact_secrets
 from reverie.stores.protocol import Store
 
 if TYPE_CHECKING:
+    import logging
+
     from reverie.llm.messages import ChatMessage, ModelRequest
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
@@ -187,7 +188,7 @@ def find_secret_kinds(value: Value | Entry, redactor: Redactor) -> tuple[str, ..
     return tuple(found)
 
 
-_KIND = re.compile(r"redacted[:-] ?([a-z0-9][a-z0-9 -]{1,40}?)(?=[\]/']|$)")
+_KIND = defer_regex(r"redacted[:-] ?([a-z0-9][a-z0-9 -]{1,40}?)(?=[\]/']|$)")
 
 
 def refuse_secret_name(name: str, *, called: str, redactor: Redactor) -> None:
@@ -287,26 +288,32 @@ def redact_message(message: ChatMessage, redactor: Redactor) -> ChatMessage:
 _LOGS = ("reverie", "reverie.mcp")
 
 
-class _NoSecrets(logging.Filter):
-    """Redacts what is logged: a warning may quote what a person gave, and so may an exception."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        try:
-            message = record.getMessage()
-        except (TypeError, ValueError):  # whoever handles it reports the wrong arguments
-            return True
-        if (clean := redact_secrets(message)) != message:
-            record.msg, record.args = clean, ()
-        if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
-            trace = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
-            if (clean := redact_secrets(trace)) != trace:
-                record.exc_text, record.exc_info = clean, None
-        return True
-
-
 def keep_secrets_from_log() -> None:
     """Have what Reverie logs redacted by the built-in rules. Once is enough."""
+    prepare_logging(_add_filters)
+
+
+def _add_filters() -> None:
+    import logging
+
     for name in _LOGS:  # each by itself: what a logger filters is not that of those below it
         log = logging.getLogger(name)
-        if not any(isinstance(each, _NoSecrets) for each in log.filters):
-            log.addFilter(_NoSecrets())
+        if _redact_message not in log.filters:
+            log.addFilter(_redact_message)
+
+
+def _redact_message(record: logging.LogRecord) -> bool:
+    """Redact what is logged: a warning may quote what a person gave, and so may an exception."""
+    import traceback
+
+    try:
+        message = record.getMessage()
+    except (TypeError, ValueError):  # whoever handles it reports the wrong arguments
+        return True
+    if (clean := redact_secrets(message)) != message:
+        record.msg, record.args = clean, ()
+    if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
+        trace = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+        if (clean := redact_secrets(trace)) != trace:
+            record.exc_text, record.exc_info = clean, None
+    return True

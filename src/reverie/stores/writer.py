@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -155,5 +154,7 @@ def retry_conflicts(
                 raise
             failed_on = state
             if tries:  # one lost race may be chance; after two, spread the competitors over time
+                import random  # here: few calls meet another writer
+
                 time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
     return attempt(attempts - 1)

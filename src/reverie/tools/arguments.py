@@ -9,15 +9,15 @@ from __future__ import annotations
 import difflib
 import json
 import math
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.llm.messages import ToolSpec
 
-_WHOLE = re.compile(r"[+-]?\d{1,15}(?:\.0*)?")
-_NUMBER = re.compile(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
+_WHOLE = defer_regex(r"[+-]?\d{1,15}(?:\.0*)?")
+_NUMBER = defer_regex(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 _LABEL = 200  # characters: longer items are sentences, in which a comma separates nothing
 _SHOWN = 60
 _MOST_SENTENCES = 5

@@ -11,8 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+from reverie.domain.lazy_regex import defer_regex
+
+_HEADING = defer_regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_FENCE = defer_regex(r" {0,3}(`{3,}|~{3,})")
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
 _LEAST_FULL = 2  # a piece is at least half full, unless that would tear a block of code
 _CAREFUL = 64  # characters looked back through for a place that tears no letter apart

@@ -8,7 +8,6 @@ correct itself; only a broken store raises. This module knows nothing of memorie
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -22,11 +21,12 @@ from reverie.domain.errors import (
     clean_message,
     quote_value,
 )
+from reverie.domain.lazy_regex import defer_regex
 from reverie.llm.messages import ToolSpec
 from reverie.tools import provider_schemas
 from reverie.tools.arguments import WrongArguments, parse_arguments
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = defer_regex(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)

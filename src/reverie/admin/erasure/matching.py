@@ -16,7 +16,6 @@ Pure functions: `reverie.admin.erasure.eraser` reads and erases. The rules:
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +27,7 @@ from typing import Any, Literal
 from reverie.domain.change import JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, build_session_source, parse_daily_note_day
 from reverie.domain.record import NOTHING, PROMOTED_FROM, Record
 from reverie.domain.scope import is_within, parse_session_scope
@@ -47,7 +47,7 @@ Name = tuple[Subject | Literal["entry"], str]
 
 Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 
-_ID = re.compile(r"\b[0-9a-f]{12}\b")
+_ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from reverie.domain.change import JournalEntry, Subject, Value
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import match_items, split_lines
 from reverie.domain.text.json_values import to_json_object
@@ -19,7 +19,7 @@ CONTEXT = 2
 
 _LONG = 60
 _LONGEST_LINE = 100
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
+_SENTENCE_END = defer_regex(r"(?<=[.!?。！？])\s+")
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 _UNTOLD = ("updated_at", "last_seen_at")
 _ARCHIVING = ("archived_at", "archive_reason")

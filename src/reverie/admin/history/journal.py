@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -19,6 +18,7 @@ from reverie.context.ledger import build_recalled_counter
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, is_log
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
@@ -27,7 +27,7 @@ from reverie.domain.text.validation import validate_count
 from reverie.stores.protocol import Store
 from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
 
-_ID = re.compile(r"\b[0-9a-f]{12}\b")
+_ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _SESSION = "session:"
 _MOST_NAMED = 1_000
 _FORGOTTEN = "what {id!r} was then has been forgotten for good, so it cannot be compared"

@@ -39,6 +39,7 @@ from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_file, publish
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
@@ -66,8 +67,8 @@ _LARGEST_MANIFEST = 10_000_000
 _LARGEST_PROFILE_FILE = 10_000_000
 _CHUNK = 1 << 20
 _COUNTS = ("sequence", "records", "sessions", "turns", "problems")
-_PROFILE_NAME = re.compile(rf"(?:[\w.-]+/)*[\w.-]+\.md|{re.escape(SYNONYMS_FILE)}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PROFILE_NAME = defer_regex(rf"(?:[\w.-]+/)*[\w.-]+\.md|{re.escape(SYNONYMS_FILE)}")
+_SHA256 = defer_regex(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

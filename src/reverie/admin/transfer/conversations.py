@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.conversation import LONGEST_NAME, LONGEST_TURN, ROLES, ToolCall
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import timestamps
 from reverie.domain.text.tokenizer import MONTHS
 from reverie.domain.text.validation import validate_raw_text, validate_text
@@ -37,8 +37,8 @@ _CONVERSATION_KEYS = (*_SESSION_KEYS, "conversation_id", "id")
 _SPEAKER_KEYS = ("speaker", "name")
 _PEEKED = 4_096
 _BETWEEN_TURNS = timedelta(seconds=10)
-_SESSION_KEY = re.compile(r"session_(\d+)")
-_LOCOMO_TIME = re.compile(r"(\d{1,2}):(\d{2})\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})")
+_SESSION_KEY = defer_regex(r"session_(\d+)")
+_LOCOMO_TIME = defer_regex(r"(\d{1,2}):(\d{2})\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NoReturn, Protocol
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 
 LONGEST_LINE = 32_000_000
 """Bytes of a line. A turn may have 2,000,000 characters, and JSON can take six bytes for each."""
@@ -46,10 +47,10 @@ _CHUNK = 1 << 20
 _BOM = codecs.BOM_UTF8
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Strings are stepped over as a whole; one that is not closed yet has no second quote.
-_TOKEN = re.compile(r'"(?>(?:[^"\\]++|\\.)*)(?P<closed>"?)|[][{}]', re.DOTALL)
-_SPACE = re.compile(r"\s*")
-_BETWEEN = re.compile(r"[\s,]*")
-_WORD = re.compile(r'[^][{}",\s]+')
+_TOKEN = defer_regex(r'"(?>(?:[^"\\]++|\\.)*)(?P<closed>"?)|[][{}]', re.DOTALL)
+_SPACE = defer_regex(r"\s*")
+_BETWEEN = defer_regex(r"[\s,]*")
+_WORD = defer_regex(r'[^][{}",\s]+')
 _DEEPER = {"[": 1, "{": 1, "]": -1, "}": -1}
 _CUT = "it ends in the middle: it may not have been copied or downloaded to its end"
 

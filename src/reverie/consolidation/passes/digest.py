@@ -28,6 +28,7 @@ from reverie.consolidation.planning.transcript import format_labelled, label_tur
 from reverie.consolidation.planning.verification import verify_claims
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph, build_session_source
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.grounding import find_injection
@@ -54,13 +55,13 @@ _LONGEST_PARAGRAPH = 4_000
 _LONGEST_HEADLINE = 160
 _MOST_SENTENCES = 3
 
-TRIGGER = re.compile(
+TRIGGER = defer_regex(
     r"\b(?:decided|conclusion|important|remember|note that|key insight|learned that|will use|should use|agreed)\b",
     re.IGNORECASE,
 )
 """Words of sentences that are worth keeping (agentkit's session consolidation)."""
 
-_STAMP = re.compile(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
+_STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 SCHEMA = build_object(history_entry=TEXT, changes=CHANGES_SCHEMA)
 
 

@@ -15,6 +15,7 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_texts
 from reverie.consolidation.planning.transcript import split_sentences
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
@@ -28,17 +29,17 @@ LONGEST_OUTPUT = 4_000
 _LONGEST_STATEMENT = 500
 _MOST = 20
 
-_BULLET = re.compile(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
-_LESSON = re.compile(
+_BULLET = defer_regex(r"^(?:[-*+•]|\d{1,3}[.)])\s+")
+_LESSON = defer_regex(
     r"\b(?:learned that|lesson|next time|in future|avoid|always|never|make sure|should use|don't|do not)\b",
     re.I,
 )
-_INSIGHT = re.compile(
+_INSIGHT = defer_regex(
     r"\b(?:decided|conclusion|conclude|therefore|key insight|will use|agreed|better than|simpler than|"
     r"because of this|turns out|means that)\b",
     re.I,
 )
-_FINDING = re.compile(
+_FINDING = defer_regex(
     r"\b(?:important|remember|note that|found that|discovered|is limited to|requires|supports)\b", re.I
 )
 _LISTS = ("findings", "insights", "lessons")

@@ -24,6 +24,7 @@ from reverie.consolidation.planning.transcript import compute_key, format_labell
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
 from reverie.domain.similarity.grounding import (
     Evidence,
@@ -60,7 +61,7 @@ _COVERED = 0.8
 _COVERED_RULE = 0.5
 """The same for a preference or constraint in whose turn the new records found one too."""
 
-_FROM_NOW_ON = re.compile(
+_FROM_NOW_ON = defer_regex(
     r"\b(?:next time|from now on|going forward|in (?:the )?future|ab jetzt|künftig|a partir de ahora|désormais)\b",
     re.IGNORECASE,
 )

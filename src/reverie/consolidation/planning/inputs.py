@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -12,11 +11,12 @@ from typing import Any
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.text.ids import NewId, generate_id
 
-_PLACE = re.compile(r"\{\{(\w+)\}\}")
+_PLACE = defer_regex(r"\{\{(\w+)\}\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

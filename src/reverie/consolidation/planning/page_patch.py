@@ -18,6 +18,7 @@ from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_cho
 from reverie.consolidation.planning.reply_parsing import iter_objects, to_ids, to_text
 from reverie.consolidation.planning.verification import Claim, format_evidence
 from reverie.domain.conversation import Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.similarity.grounding import (
     Evidence,
@@ -52,9 +53,9 @@ ANCHORED_SHARE = 0.4
 LONGEST_LINE = 500
 """Characters of a line that a model writes."""
 
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
-_MARKER = re.compile(r"\A\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
-_LABEL = re.compile(r"L?(\d{1,5})", re.IGNORECASE)
+_HEADING = defer_regex(r"\s{0,3}#{1,6}\s+\S")
+_MARKER = defer_regex(r"\A\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_LABEL = defer_regex(r"L?(\d{1,5})", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

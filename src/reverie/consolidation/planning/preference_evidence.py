@@ -14,6 +14,7 @@ from datetime import UTC, tzinfo
 
 from reverie.consolidation.rules.patterns import PatternFile
 from reverie.domain.conversation import SIGNAL, Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.grounding import (
     CLAUSE,
     DENIALS,
@@ -44,7 +45,7 @@ _FRAME = parse_word_set(
     """
 )
 _SHOWS = PatternFile("evidence", re.IGNORECASE)
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+_WORD = defer_regex(r"[^\W_]+(?:['’][^\W\d_]+)?")
 
 
 def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UTC) -> str:

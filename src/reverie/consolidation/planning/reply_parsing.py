@@ -13,28 +13,29 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.llm.messages import ModelReply
 
-_REASONING_MARK = re.compile(
+_REASONING_MARK = defer_regex(
     r"<(/?)(think|thinking|thought|reasoning|reflection|scratchpad)\b[^>]{0,200}>", re.IGNORECASE
 )
-_FENCE = re.compile(r"```[ \t]*+[\w+-]*+[ \t]*+\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_FENCE = defer_regex(r"```[ \t]*+[\w+-]*+[ \t]*+\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
 _GAP = r"(?>(?:\s|//[^\n]{0,500}\n|/\*.{0,500}?\*/)*)"
 _VALUE = r"""(?:["'{\[\d-]|(?:true|false|null|none)\b|[0-9a-f]{12}\b)"""
-_BEGINS_LIKE_JSON = re.compile(
+_BEGINS_LIKE_JSON = defer_regex(
     rf"""\{{{_GAP}(?:["'}}]|\w++\s*+:\s*+{_VALUE})|\[{_GAP}(?:\]|{_VALUE})""", re.IGNORECASE | re.DOTALL
 )
-_SPACE = re.compile(r"(?>(?:\s++|//[^\n]*+)+)")
-_STRING = re.compile(r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"', re.DOTALL)
-_SINGLE_QUOTED_END = re.compile(r"(?<!\\)'(?=\s*+(?:[,:}\]]|\Z))")
-_QUOTE_OR_ESCAPE = re.compile(r'\\.|"', re.DOTALL)
-_KEY = re.compile(r"[A-Za-z_][\w-]*+")
-_ID = re.compile(r"(?=0|\d*+[a-f])[0-9a-f]{12}\b")
-_NUMBER = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
-_CONSTANT = re.compile(r"(?:true|false|null|none)\b", re.IGNORECASE)
+_SPACE = defer_regex(r"(?>(?:\s++|//[^\n]*+)+)")
+_STRING = defer_regex(r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"', re.DOTALL)
+_SINGLE_QUOTED_END = defer_regex(r"(?<!\\)'(?=\s*+(?:[,:}\]]|\Z))")
+_QUOTE_OR_ESCAPE = defer_regex(r'\\.|"', re.DOTALL)
+_KEY = defer_regex(r"[A-Za-z_][\w-]*+")
+_ID = defer_regex(r"(?=0|\d*+[a-f])[0-9a-f]{12}\b")
+_NUMBER = defer_regex(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
+_CONSTANT = defer_regex(r"(?:true|false|null|none)\b", re.IGNORECASE)
 _CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None, "none": None}
-_BRACKET_OR_STRING = re.compile(r'[{}\[\]]|"[^"\\]*+(?>(?:\\.[^"\\]*+)*)(?:"|\Z)', re.DOTALL)
-_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_BRACKET_OR_STRING = defer_regex(r'[{}\[\]]|"[^"\\]*+(?>(?:\\.[^"\\]*+)*)(?:"|\Z)', re.DOTALL)
+_WORD_START = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST_CHARACTERS = 2_000_000
 _DEEPEST = 100
 _DEEPEST_WRAPPER = 3

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from reverie.domain.conversation import Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.comparison import compute_keys, normalize_cached
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.validation import clean_text
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCE_END = defer_regex(r"(?<=[.!?])\s+|\n+")
 
 
 def format_transcript(turns: Iterable[Turn], *, longest: int, labels: Mapping[str, str] = _NO_LABELS) -> str:

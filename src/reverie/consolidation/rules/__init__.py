@@ -25,7 +25,7 @@ from reverie.consolidation.rules.failures import is_failure, is_fix
 from reverie.consolidation.rules.patterns import RULES, PatternFile, Rule, Speaker
 from reverie.consolidation.rules.preferences import is_constraint, is_decision, is_preference
 from reverie.consolidation.rules.sentences import is_self_contained, split_sentences, strip_quotations
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 
 __all__ = [
     "RULES",
@@ -58,7 +58,7 @@ _HOLDS: Mapping[Rule, Callable[[str, Speaker], bool]] = {
     "fix": is_fix,
 }
 _CUES = PatternFile("cues", re.IGNORECASE)
-_CODE_LINE = LazyRegex(
+_CODE_LINE = defer_regex(
     r"^(?:def|class|import|from \w+ import|raise|assert|return|if|for|while|git|npm|pip|sudo|select|"
     r"insert|const|let|var|function|public|private|echo|export)\b.*(?:[(){};=]|--?\w|FROM\b)",
 )
@@ -78,7 +78,7 @@ def match_rules(sentence: str, *, speaker: Speaker, answering: bool = False) -> 
     ()
     """
     masked = strip_quotations(sentence)
-    if len(masked) > LONGEST_SENTENCE or _CODE_LINE.re.search(masked):
+    if len(masked) > LONGEST_SENTENCE or _CODE_LINE.search(masked):
         return ()
     found: set[Rule] = {"correction"} if speaker == "user" and _has_correction(masked, answering) else set()
     cued = {rule for rule in _HOLDS if _CUES.matches(masked, rule)}
@@ -99,7 +99,7 @@ def has_correction(sentence: str, *, answering: bool = False) -> bool:
     (True, False)
     """
     masked = strip_quotations(sentence)
-    if len(masked) > LONGEST_SENTENCE or _CODE_LINE.re.search(masked):
+    if len(masked) > LONGEST_SENTENCE or _CODE_LINE.search(masked):
         return False
     return _has_correction(masked, answering)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from reverie.consolidation.rules.patterns import PatternFile
+from reverie.domain.lazy_regex import defer_regex
 
 _PATTERNS = PatternFile("corrections", re.IGNORECASE)
-_ASKS_BACK = re.compile(r"\?[\"')”]*$")
+_ASKS_BACK = defer_regex(r"\?[\"')”]*$")
 
 
 def is_correction(masked: str, *, answering: bool) -> bool:

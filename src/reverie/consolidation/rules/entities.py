@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from reverie.consolidation.rules.sentences import LONGEST_TEXT
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.word_lists import parse_word_set
 
 
@@ -16,7 +16,7 @@ def is_likely_secret(sentence: str) -> bool:
     >>> is_likely_secret("The password is hunter2!"), is_likely_secret("Passwords must be hashed.")
     (True, False)
     """
-    return _SECRET.re.search(sentence) is not None or any(
+    return _SECRET.search(sentence) is not None or any(
         _is_random(found.group()) for found in _LONG_RUN.finditer(sentence)
     )
 
@@ -28,7 +28,7 @@ def extract_references(text: str) -> tuple[str, ...]:
     ('tests/test_api.py::test_login', '4f2a9c1', '#42', 'https://x.org/a')
     """
     found: dict[str, None] = {}
-    for each in _REFERENCE.re.finditer(text[:LONGEST_TEXT]):
+    for each in _REFERENCE.finditer(text[:LONGEST_TEXT]):
         name = each.group().rstrip(".,;:!?)]}'\"")
         is_commit = each.lastgroup == "commit"
         if name and not (is_commit and (name.isdigit() or name.isalpha())) and not is_likely_secret(name):
@@ -43,7 +43,7 @@ def extract_tags(text: str) -> tuple[str, ...]:
     ('docker', 'go', 'python')
     """
     found: dict[str, None] = {}
-    for each in _NAMED.re.finditer(text[:LONGEST_TEXT]):
+    for each in _NAMED.finditer(text[:LONGEST_TEXT]):
         word = each.group()
         found[_TOOLS.get(word.lower()) or _ENDINGS.get(word.lower().rpartition(".")[2]) or word.lower()] = (
             None
@@ -62,7 +62,7 @@ _SUFFIXES = (
 # not single letters, which are initials.
 _SUFFIXES = "|".join((_SUFFIXES, *(each.upper() for each in _SUFFIXES.split("|") if len(each) > 1)))
 # Every run is bounded: from each place in a long rule of hyphens, an unbounded one is read to its end again.
-_REFERENCE = LazyRegex(
+_REFERENCE = defer_regex(
     rf"""(?P<url>https?://[^\s<>"'`|]+)
       | (?P<test>[\w./-]{{1,300}}\.py(?:::[\w\[\]-]+)+)
       | (?P<path>(?<![\w@/.])(?:~|\.{{1,2}})?/?(?:[\w@.+-]{{1,255}}/){{1,40}}
@@ -119,13 +119,13 @@ _ENDINGS = {
 }
 """Tag by the ending of a file name."""
 _TOOL_NAMES = "|".join(re.escape(name) for name in sorted(_TOOLS, key=len, reverse=True))
-_NAMED = LazyRegex(
+_NAMED = defer_regex(
     rf"(?<![\w.-])(?i:{_TOOL_NAMES})(?![\w+#]|\.\w|-\w)"
     r"|(?<![\w.])Go(?= (?:service|code|module|program|version|\d|binary|test|package|project|backend|"
     r"server))(?!\w)"
     rf"|(?<![\w])[\w/-]{{1,300}}\.(?:{'|'.join((*_ENDINGS, *(ending.upper() for ending in _ENDINGS)))})\b"
 )
-_SECRET = LazyRegex(
+_SECRET = defer_regex(
     r"""\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|npm|pypi|hf|AKIA|ASIA|AIza|eyJ)[-_A-Za-z0-9]{12,}
       | -----BEGIN
       | \b(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[ _-]?key|access[ _-]?key|
@@ -141,8 +141,8 @@ _SECRET = LazyRegex(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_LONG_RUN = re.compile(r"(?<![\w/.])[A-Za-z0-9+_=]{20,}(?![\w/])")
-_HEX = re.compile(r"[0-9a-f]{40}")
+_LONG_RUN = defer_regex(r"(?<![\w/.])[A-Za-z0-9+_=]{20,}(?![\w/])")
+_HEX = defer_regex(r"[0-9a-f]{40}")
 
 
 def _is_random(run: str) -> bool:

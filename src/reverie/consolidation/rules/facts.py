@@ -12,6 +12,7 @@ from typing import Literal
 from reverie.consolidation.rules.patterns import PatternFile
 from reverie.consolidation.rules.sentences import is_self_contained, strip_quotations
 from reverie.consolidation.rules.statement_classifier import rate_statement
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, Kind
 from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.word_lists import parse_word_set
@@ -21,12 +22,13 @@ Statement = Literal["preference", "constraint", "decision", "fact"]
 
 _PATTERNS = PatternFile("facts")
 
-_IRREALIS = re.compile(r"\b(?:hätten?|wären?|würden?|könnten?)\b", re.IGNORECASE)
+_IRREALIS = defer_regex(r"\b(?:hätten?|wären?|würden?|könnten?)\b", re.IGNORECASE)
 """Subjunctives of German, which are other words without their dots."""
 
 
 LEAST_RATING = 0.85
 """How likely a sentence must be a lasting statement, by the classifier, to be learned."""
+
 
 _COMMON = parse_word_set(
     """
@@ -158,7 +160,7 @@ def strip_greeting(sentence: str) -> str:
     return _GREETING.sub("", sentence, count=1)
 
 
-_GREETING = re.compile(
+_GREETING = defer_regex(
     r"^(?:hi|hiya|hello|hey|good (?:morning|afternoon|evening)|hallo|moin|servus|guten (?:tag|morgen|abend)|hola"
     r"|buen[oa]s(?: \w+)?|bonjour|bonsoir|salut)(?: \w+)?(?:[,!.]| [–—-])\s+(?=\S)",
     re.IGNORECASE,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from reverie.consolidation.rules.patterns import PatternFile, Speaker
+from reverie.domain.lazy_regex import defer_regex
 
 _PATTERNS = PatternFile("failures", re.IGNORECASE)
-_CLAUSE = re.compile(r"[,;:]\s|\s(?:but|and|until)\s")
+_CLAUSE = defer_regex(r"[,;:]\s|\s(?:but|and|until)\s")
 
 
 def is_failure(masked: str, speaker: Speaker) -> bool:

@@ -7,13 +7,15 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Literal, get_args
 
+from reverie.domain.lazy_regex import defer_regex
+
 Rule = Literal["decision", "constraint", "preference", "failure", "fix", "correction"]
 Speaker = Literal["user", "assistant"]
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 
-_HEADING = re.compile(r"\[([a-z_]+)\]")
-_NAME = re.compile(r"\{([a-z_]+)\}")
+_HEADING = defer_regex(r"\[([a-z_]+)\]")
+_NAME = defer_regex(r"\{([a-z_]+)\}")
 
 
 class PatternFile:

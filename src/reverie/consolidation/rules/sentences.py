@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import validation
 from reverie.domain.text.calendar_words import MONTHS
 from reverie.domain.word_lists import parse_word_set
@@ -35,14 +35,14 @@ def is_self_contained(sentence: str) -> bool:
     (False, True)
     """
     words = {word.lower() for word in _WORD.findall(sentence)} - _EMPTY_WORDS
-    return len(words) >= 2 and not _POINTS_BACK.re.search(strip_quotations(sentence))
+    return len(words) >= 2 and not _POINTS_BACK.search(strip_quotations(sentence))
 
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
-_PASSAGE = re.compile(r"[\"“„«](?=[^\"“”«»\n]*[.!?]\s+\w)[^\"“”«»\n]*[\"”“»]")
+_FENCE = defer_regex(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
+_PASSAGE = defer_regex(r"[\"“„«](?=[^\"“”«»\n]*[.!?]\s+\w)[^\"“”«»\n]*[\"”“»]")
 """A quotation of several sentences."""
 
-_NO_PROSE = re.compile(
+_NO_PROSE = defer_regex(
     r"""[>|]|\$\ |\#!|//|/\*|\#\ ?(?:todo|fixme|note|hack|siempre|nunca|always|never)\b
       | [\[(]?\d{4}-\d\d-\d\d[T\ ]\d | \d\d:\d\d:\d\d\b | \[[\w.-]+\]\ (?!\()
       | (?:npm|error|warn(?:ing)?|info|debug|fatal|hint|traceback)(?:\ err!|\b\s*(?::|\[|\d|\(most))
@@ -53,17 +53,17 @@ _NO_PROSE = re.compile(
 )
 """A line of code, of a log or of a program's output, a quoted line or a row of a table."""
 
-_WRAPPED = re.compile(r"(?<=[a-z,;])\n(?=[a-z])")
-_MARK = re.compile(r"^(?:[-*+•]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s+")
-_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*\s+")
-_ABBREVIATION = re.compile(
+_WRAPPED = defer_regex(r"(?<=[a-z,;])\n(?=[a-z])")
+_MARK = defer_regex(r"^(?:[-*+•]|\d{1,3}[.)]|#{1,6}|\[[ xX]\])\s+")
+_END = defer_regex(r"(?<![.!?…])[.!?…]++[\"'”’)\]*_]*\s+")
+_ABBREVIATION = defer_regex(
     r"(?:\b(?:dr|mr|mrs|ms|prof|st|no|nr|vs|etc|e\.g|i\.e|approx|ca|incl|fig|sec|vol|inc|ltd|jr|sr|a\.m|"
     r"p\.m)|(?:^|\s)\w)\.$",
     re.IGNORECASE,
 )
 
 
-_ORDINAL = re.compile(
+_ORDINAL = defer_regex(
     rf".?\d\. (?:{'|'.join(month[:3] for month in MONTHS if month.isascii())}|und\b|bis\b|oder\b)",
     re.IGNORECASE,
 )
@@ -90,8 +90,8 @@ def _is_abbreviated(sentence: str) -> bool:
     )
 
 
-_CODE = re.compile(r"`[^`\n]*`")
-_QUOTED = re.compile(r"[\"“„«][^\"“”«»\n]*[\"”“»]|(?<!\w)'[^'\n]{3,}'(?!\w)")
+_CODE = defer_regex(r"`[^`\n]*`")
+_QUOTED = defer_regex(r"[\"“„«][^\"“”«»\n]*[\"”“»]|(?<!\w)'[^'\n]{3,}'(?!\w)")
 _APOSTROPHE = str.maketrans("’‘ʼ", "'''")
 
 
@@ -101,7 +101,7 @@ def strip_quotations(sentence: str) -> str:
     return " ".join(masked.replace("*", " ").replace("__", " ").split())
 
 
-_WORD = re.compile(r"[\w'’]+")
+_WORD = defer_regex(r"[\w'’]+")
 
 
 _EMPTY_WORDS = parse_word_set(
@@ -114,7 +114,7 @@ _EMPTY_WORDS = parse_word_set(
     sorry helped again did trick stop doing
     """
 )
-_POINTS_BACK = LazyRegex(
+_POINTS_BACK = defer_regex(
     r"^(?:ok,? |yes,? |but |and |so |well,? )*(?:that|this|it)(?:'s| is| was)? (?:fixed|solved|resolved|"
     r"worked|works|helped|failed|fails|doesn't work|does not work|didn't work|did the trick)\b.{0,20}$"
     r"|\b(?:use|using|take|choose|chose|pick|picked|keep|with|for|on) the (?:first|second|third|fourth|last|latter"

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
-from reverie.domain.lazy_regex import LazyRegex, compile_pattern
+from reverie.domain.lazy_regex import compile_pattern, defer_regex
 from reverie.domain.secrets import checksums
 from reverie.domain.secrets.rule import Span, fold_case
 from reverie.domain.word_lists import join_words, parse_word_set
@@ -57,8 +57,8 @@ _KEY_QUALIFIERS = join_words(
     shared app application service admin client consumer storage rest
     """
 )
-_WHICH_KEY = LazyRegex(rf"(?:{_KEY_QUALIFIERS})(?:[ _.-]?access)?[ _.-]?\Z")
-_WHICH_SCHLUESSEL = LazyRegex(r"(?:api|zugangs|geheim)[ -]?\Z")
+_WHICH_KEY = defer_regex(rf"(?:{_KEY_QUALIFIERS})(?:[ _.-]?access)?[ _.-]?\Z")
+_WHICH_SCHLUESSEL = defer_regex(r"(?:api|zugangs|geheim)[ -]?\Z")
 _MARK = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
 _OPENED = r"(?:\"{3}|'{3}|`{3}[a-z]{0,12}|![\w!/:.-]{1,40}|[|>][-+\d]{0,2})[ \t]{0,8}"
 """What begins a value of several lines in Python, Markdown and YAML, and YAML's tags."""
@@ -87,7 +87,7 @@ _AFTER = (
     rf"(?P<tail>[A-Za-z0-9_-]{{0,24}}+)(?P<close>\\{{0,3}}[\"'`*\])]{{0,3}})(?P<joined>{_JOINED}){_VALUE}"
 )
 
-_CHANGED = LazyRegex(
+_CHANGED = defer_regex(
     r"(?P<verb>(?:[ \t]{1,4}[^\W\d_]{2,20}){0,3})[ \t]{1,4}(?:from|von|de|da)[ \t]{1,4}"
     r"[\"'`“„«]?(?P<old>[^\s\"'`”“»,;]{4,64})[\"'`”“»]?[ \t]{1,4}(?:to|into|auf|zu|in|à|a|por|para)[ \t]{1,4}"
     r"[\"'`“„«]?(?P<new>[^\s\"'`”“»,;]{4,64})"
@@ -103,8 +103,8 @@ _OTHER_QUALIFIERS = join_words(
     require[sd]?
     """
 )
-_OTHER_BEFORE = LazyRegex(rf"(?:\A|[^a-z])(?:{_OTHER_QUALIFIERS}|ssh[ _-]?host)[ _-]?\Z")
-_HUMP = LazyRegex(r"(?<=[a-z0-9])(?=[A-Z])")
+_OTHER_BEFORE = defer_regex(rf"(?:\A|[^a-z])(?:{_OTHER_QUALIFIERS}|ssh[ _-]?host)[ _-]?\Z")
+_HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])")
 _OTHER_SUFFIXES = join_words(
     r"""
     ids? count types? names? ur[li] endpoint path files? expir\w* ttl limits? len(?:gth)? budget iz\w+ usage
@@ -115,8 +115,8 @@ _OTHER_SUFFIXES = join_words(
     updated\w*
     """
 )
-_OTHER_AFTER = LazyRegex(rf"[_-]?(?:{_OTHER_SUFFIXES})\Z", re.IGNORECASE)
-_PREFIX = LazyRegex(r"[A-Za-z0-9_.-]{0,40}\Z")
+_OTHER_AFTER = defer_regex(rf"[_-]?(?:{_OTHER_SUFFIXES})\Z", re.IGNORECASE)
+_PREFIX = defer_regex(r"[A-Za-z0-9_.-]{0,40}\Z")
 _WORDS = parse_word_set(
     """
     a an and any are as at be been before between both but by can cannot case changed checked
@@ -143,14 +143,14 @@ _WORDS = parse_word_set(
     """
 )
 _ENDINGS = ("ed", "ing", "ly", "able", "ible", "less", "ful", "ive", "ous", "ise", "ize", "ation", "ity")
-_WHOSE = LazyRegex(
+_WHOSE = defer_regex(
     r"\b(?:my|our|his|her|their|your|wifi|wi-fi|router|mein|unser|mi|nuestra|mon|notre|ma|minha|il mio)\b"
     r"[^.\n]{0,40}\Z",
     re.I,
 )
-_ABOUT_USERS = LazyRegex(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
-_ARGUMENT = LazyRegex(r"[A-Za-z_]\w*=")
-_CODE = LazyRegex(
+_ABOUT_USERS = defer_regex(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
+_ARGUMENT = defer_regex(r"[A-Za-z_]\w*=")
+_CODE = defer_regex(
     r"""[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[\[(]?.*    # os.environ, self.password, config.get("x")
       | [A-Za-z_]\w*[(\[].*                                   # getenv("X"), args[1]
       | [$@%&*!]\{?[A-Za-z_]\w*[}%]?.{0,3} | [$]\(.* | \{\{?.* | %[sd({].* | <.* | \#\{.* | [|>][-+]?
@@ -162,21 +162,21 @@ _OTHER_VALUES = (
 )  # fmt: skip
 """Beginnings of digests, names and references, which are no keys."""
 
-_NUMBER = LazyRegex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
-_DATE = LazyRegex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_NUMBER = defer_regex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
+_DATE = defer_regex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _FILE_SUFFIXES = join_words("py js ts json ya?ml md txt toml env pem key crt go rs java html? pdf")
-_PATH = LazyRegex(
+_PATH = defer_regex(
     r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)\S*"
     r"|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}"
     rf"|[\w-]+\.(?:{_FILE_SUFFIXES})"
 )
-_SNAKE = LazyRegex(
+_SNAKE = defer_regex(
     r"[A-Za-z]+(?:[_-][A-Za-z]+)*"
     r"|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
     r"|_?[a-z]*(?:[A-Z]{1,5}[a-z]{2,}){1,9}\d?"
     r"|[a-z]+(?:_[a-z]+)*_?\d{1,2}"
 )
-_SETS = LazyRegex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
+_SETS = defer_regex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 
 
 def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
@@ -195,7 +195,7 @@ def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
         core = compile_pattern(rest, True).match(lower, start) if rest is not None else None
         if rest is not None and core is None:
             continue
-        if word in _KEYS and _TELLING.re.search(lower, start, start + _NEAR) is None:
+        if word in _KEYS and _TELLING.search(lower, start, start + _NEAR) is None:
             continue
         begin, stop = _find_name_bounds(
             lower, start, core.end() if core is not None else start + len(word), word
@@ -226,12 +226,12 @@ def is_listed_password(label: str, value: str) -> bool:
         label: What stands before it on its line, such as whose it is; empty for none.
         value: The item.
     """
-    about = _OTHER_AFTER.re.fullmatch("_".join(label.split())) is not None
+    about = _OTHER_AFTER.fullmatch("_".join(label.split())) is not None
     return not about and _is_mixed(value) and classify_value("password", value) is not None
 
 
 _NEAR = 100
-_TELLING = LazyRegex(r"[0-9=:'\"`：＝]")
+_TELLING = defer_regex(r"[0-9=:'\"`：＝]")
 """One of these stands near every key that is told; prose about keys and tokens has them seldom."""
 
 
@@ -251,13 +251,13 @@ def _find_name_bounds(lower: str, start: int, stop: int, word: str) -> tuple[int
     if word not in ("key", "schlüssel"):
         return start, stop
     pattern = _WHICH_KEY if word == "key" else _WHICH_SCHLUESSEL
-    before = pattern.re.search(lower, max(0, start - 24), start)
+    before = pattern.search(lower, max(0, start - 24), start)
     return (start, start) if before is None else (before.start(), stop)
 
 
 def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
     """Return the secret that a match in the lower-case text has; None if it has none."""
-    before = _PREFIX.re.search(text, max(0, begin - 40), begin)
+    before = _PREFIX.search(text, max(0, begin - 40), begin)
     prefix = before.group() if before is not None else ""
     core, tail = text[begin : match.start()], text[slice(*match.span("tail"))]
     joined = match["joined"]
@@ -268,12 +268,12 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     if group == "bare":
         end = start + len(_trim_value(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
     value = text[start:end]
-    if not value or checksums.is_placeholder(value) or value.lower() in _WORDS or _CODE.re.fullmatch(value):
+    if not value or checksums.is_placeholder(value) or value.lower() in _WORDS or _CODE.fullmatch(value):
         return None
     how, quoted = _classify_joint(joined), group == "quoted"
     if how != "set" and core.lower() == "pass" and not (how == "beside" and _is_strong(value)):
         return None  # the verb
-    if how == "beside" and core.lower() == "pass" and _ARGUMENT.re.match(value):
+    if how == "beside" and core.lower() == "pass" and _ARGUMENT.match(value):
         return None  # the verb too: pass limit=10
     line = _Line(text, begin - len(prefix), start, end, prefix + core + tail)
     if how in ("below", "loose"):
@@ -286,10 +286,10 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     return None
 
 
-_NEXT_WORDS = LazyRegex(r"(?:[^\s\w](?=\s)|(?=\s)|[은는이가](?=\s))[^\n]{1,40}")
-_WORD_BEFORE = LazyRegex(r"(?<!\S)(\S{6,80})[ \t](?:is|as|ist|als|es|como|est|comme)[ \t][^\n.]{0,30}\Z")
-_TOKEN = LazyRegex(r"(?<!\S)\S{6,80}(?!\S)")
-_UNMISTAKABLE = LazyRegex(
+_NEXT_WORDS = defer_regex(r"(?:[^\s\w](?=\s)|(?=\s)|[은는이가](?=\s))[^\n]{1,40}")
+_WORD_BEFORE = defer_regex(r"(?<!\S)(\S{6,80})[ \t](?:is|as|ist|als|es|como|est|comme)[ \t][^\n.]{0,30}\Z")
+_TOKEN = defer_regex(r"(?<!\S)\S{6,80}(?!\S)")
+_UNMISTAKABLE = defer_regex(
     r"(?=[^\d]*\d)(?=[^A-Za-z]*[A-Za-z])(?=[^!@#$%^&*+?~]*[!@#$%^&*+?~])"
     r"(?![A-Za-z]+[#@%+]\d+\Z|\d+%|[\w.+-]+@[\w-]+(?:\.|\Z)|[$@%&*])[^\s\"'`()<>{}\[\]=,;:|\\/“”„«»]{6,64}"
 )
@@ -297,35 +297,35 @@ _UNMISTAKABLE = LazyRegex(
 
 def _find_near(text: str, begin: int, stop: int) -> Span | None:
     """Return what stands near the word for a password and can be nothing else: letters, digits and marks in one."""
-    before = _PREFIX.re.search(text, max(0, begin - 40), begin)
+    before = _PREFIX.search(text, max(0, begin - 40), begin)
     prefix = before.group() if before is not None else ""
     if not _is_key(prefix, text[begin:stop].lower(), ""):
         return None
-    after = _NEXT_WORDS.re.match(text, stop)
+    after = _NEXT_WORDS.match(text, stop)
     places = []
     if after is not None:
         line = text[stop : after.end() + 80].partition("\n")[0]
-        tokens = _TOKEN.re.finditer(line)
+        tokens = _TOKEN.finditer(line)
         places = [
             (stop + token.start(), stop + token.end()) for token in tokens if token.start() <= len(after[0])
         ]
-    if (named := _WORD_BEFORE.re.search(text, max(0, begin - 120), begin)) is not None:
+    if (named := _WORD_BEFORE.search(text, max(0, begin - 120), begin)) is not None:
         places.append(named.span(1))
     for start, end in places:
         value = text[start:end].rstrip(".,;:)?")
-        if _UNMISTAKABLE.re.fullmatch(value) and not checksums.is_placeholder(value):
+        if _UNMISTAKABLE.fullmatch(value) and not checksums.is_placeholder(value):
             return Span(start, start + len(value), "password")
     return None
 
 
 def _find_change(text: str, begin: int, stop: int) -> list[Span]:
     """Return both values of a password that was changed from one to another."""
-    before = _PREFIX.re.search(text, max(0, begin - 40), begin)
-    changed = _CHANGED.re.match(text, stop)
+    before = _PREFIX.search(text, max(0, begin - 40), begin)
+    changed = _CHANGED.match(text, stop)
     if changed is None or not _is_key(before.group() if before else "", text[begin:stop].lower(), ""):
         return []
     verbs = [word for word in changed["verb"].split() if not word.endswith("ed")]
-    if any(_OTHER_AFTER.re.fullmatch(word) for word in verbs):  # "password length from …"
+    if any(_OTHER_AFTER.fullmatch(word) for word in verbs):  # "password length from …"
         return []
     values = {changed.start(name): changed[name].rstrip(".!?:)") for name in ("old", "new")}
     if not all(is_listed_password("", value) for value in values.values()):
@@ -380,12 +380,12 @@ def _is_key(prefix: str, core: str, tail: str) -> bool:
         return False
     if core == "pass" and tail:
         return False
-    word = _HUMP.re.sub("_", prefix.rpartition(".")[2]).lower()
-    if word and _OTHER_BEFORE.re.search(word):
+    word = _HUMP.sub("_", prefix.rpartition(".")[2]).lower()
+    if word and _OTHER_BEFORE.search(word):
         return False
     if not tail:
         return True
-    if _OTHER_AFTER.re.fullmatch(tail) is not None or (_OTHER_AFTER.re.search(tail) and tail[0] in "_-"):
+    if _OTHER_AFTER.fullmatch(tail) is not None or (_OTHER_AFTER.search(tail) and tail[0] in "_-"):
         return False
     return bool(
         re.fullmatch(
@@ -408,7 +408,7 @@ def _classify_kind(word: str, name: str) -> str:
 
 def _trim_value(value: str, before: str) -> str:
     """Return a bare value without what follows it, such as the end of a sentence or a closing tag."""
-    value = _SETS.re.sub("", value)
+    value = _SETS.sub("", value)
     value = re.sub(r"</?[A-Za-z][^>]*>?.*\Z|\\[nrt]\S*\Z", "", value, flags=re.DOTALL)
     if "@" in value and "://" in before:
         value = value.partition("@")[0]
@@ -422,7 +422,7 @@ def _is_password(value: str, how: str, quoted: bool, line: _Line) -> bool:
     if " " in value.strip():
         phrase = "phrase" in line.name.lower() or _is_passphrase(value, how)
         return quoted and ((phrase and value.count(" ") >= 2) or (mixed and len(value) <= 40))
-    if _NUMBER.re.fullmatch(value):
+    if _NUMBER.fullmatch(value):
         return (
             value.isdigit()
             and len(value) >= 4
@@ -430,17 +430,17 @@ def _is_password(value: str, how: str, quoted: bool, line: _Line) -> bool:
             and (how == "set" or quoted or line.ends_here)
             and not line.after.lstrip().startswith(("char", "seconds", "times", "attempts"))
         )
-    if len(value) < 4 or _DATE.re.fullmatch(value) or _PATH.re.fullmatch(value):
+    if len(value) < 4 or _DATE.fullmatch(value) or _PATH.fullmatch(value):
         return False
     if how == "beside":
         return _is_strong(value) or (
-            mixed and len(value) >= 6 and _ABOUT_USERS.re.search(line.before) is not None
+            mixed and len(value) >= 6 and _ABOUT_USERS.search(line.before) is not None
         )
     if quoted:
         return not _is_label(value)
     if value.count("-") >= 2 and len(value) >= 16 and (how == "said" or line.is_whole):
         return True
-    if mixed and (":" in line.joined or not _SNAKE.re.fullmatch(value)):
+    if mixed and (":" in line.joined or not _SNAKE.fullmatch(value)):
         return True
     if how == "set":
         if line.is_shouted or (mixed and line.is_whole):
@@ -449,7 +449,7 @@ def _is_password(value: str, how: str, quoted: bool, line: _Line) -> bool:
         return line.is_whole and value.isalnum() and len(value) >= 5 and not code_like
     if re.search(r"[a-z][A-Z]|\d", value):
         return True
-    own = _WHOSE.re.search(line.before) is not None
+    own = _WHOSE.search(line.before) is not None
     return own and line.ends_here and len(value) >= 5 and not value.lower().endswith(_ENDINGS)
 
 
@@ -466,14 +466,9 @@ def _is_passphrase(value: str, how: str) -> bool:
 
 
 def _is_key_value(value: str, how: str, quoted: bool, line: _Line) -> bool:
-    if (
-        " " in value
-        or _DATE.re.fullmatch(value)
-        or _PATH.re.fullmatch(value)
-        or value.startswith(_OTHER_VALUES)
-    ):
+    if " " in value or _DATE.fullmatch(value) or _PATH.fullmatch(value) or value.startswith(_OTHER_VALUES):
         return False
-    if _NUMBER.re.fullmatch(value) or (_SNAKE.re.fullmatch(value) and not checksums.is_random(value)):
+    if _NUMBER.fullmatch(value) or (_SNAKE.fullmatch(value) and not checksums.is_random(value)):
         return False
     if checksums.is_uuid(value):
         return how != "beside" and "token" not in line.name.lower()[:2]
@@ -509,7 +504,7 @@ def _is_mixed(value: str) -> bool:
 
 def _is_strong(value: str) -> bool:
     """Return whether nobody writes such a thing but for a password: letters, digits, capitals or marks."""
-    if len(value) < 6 or _SNAKE.re.fullmatch(value) or _PATH.re.fullmatch(value):
+    if len(value) < 6 or _SNAKE.fullmatch(value) or _PATH.fullmatch(value):
         return False
     letters = any(char.isalpha() for char in value)
     digits = any(char.isdigit() for char in value)

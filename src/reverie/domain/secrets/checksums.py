@@ -5,7 +5,6 @@ Nothing here looks for anything: it judges what a rule has found.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import json
 import math
@@ -13,13 +12,13 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_HEX = LazyRegex(r"(?:0x)?[0-9a-fA-F]+")
-_UUID = LazyRegex(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_PARTS = LazyRegex(r"[-_.:/+=~@,\\]+")
-_MADE_UP = LazyRegex(
+_HEX = defer_regex(r"(?:0x)?[0-9a-fA-F]+")
+_UUID = defer_regex(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_PARTS = defer_regex(r"[-_.:/+=~@,\\]+")
+_MADE_UP = defer_regex(
     r"""x{4,} | \*{3,} | \.{3} | … | (.)\1{7,}
       | your[-_ ]? | example | place[-_]?holder | dummy | replace[-_]?(?:me|with|this) | insert[-_]
       | redacted | 1234567890 | abcdefgh | deadbeef(?:deadbeef|cafe) | not[-_]?a[-_]?real | fake[-_]?
@@ -43,7 +42,7 @@ def is_placeholder(value: str) -> bool:
         return True
     if len(value) >= 16 and len(set(value)) < _FEW:
         return True
-    rest = _MADE_UP.re.sub("", value)
+    rest = _MADE_UP.sub("", value)
     return rest != value and not (len(rest) >= _LONG and is_random(rest, least=_LONG))
 
 
@@ -55,12 +54,12 @@ def compute_entropy(value: str) -> float:
 
 def is_hex(value: str) -> bool:
     """Return whether it is nothing but hexadecimal digits: a hash, an id, or a key."""
-    return _HEX.re.fullmatch(value) is not None
+    return _HEX.fullmatch(value) is not None
 
 
 def is_uuid(value: str) -> bool:
     """Return whether it is a UUID."""
-    return _UUID.re.fullmatch(value) is not None
+    return _UUID.fullmatch(value) is not None
 
 
 def is_random(value: str, *, least: int = 16) -> bool:
@@ -75,9 +74,9 @@ def is_random(value: str, *, least: int = 16) -> bool:
     """
     if len(value) < least:
         return False
-    part = max(_PARTS.re.split(value), key=len)
+    part = max(_PARTS.split(value), key=len)
     if len(part) < min(12, least) or part.isdigit():
-        parts = [each for each in _PARTS.re.split(value) if each]
+        parts = [each for each in _PARTS.split(value) if each]
         mixed = sum(_count_class_changes(each) >= 2 for each in parts)
         return mixed >= 2 and 2 * mixed > len(parts)
     if is_hex(part):
@@ -136,7 +135,7 @@ def _decode_base64(text: str) -> str | None:
     padded = text.rstrip("=").replace("-", "+").replace("_", "/")
     padded += "=" * (-len(padded) % 4)
     try:
-        return base64.b64decode(padded, validate=True).decode("utf-8")
+        return binascii.a2b_base64(padded, strict_mode=True).decode("utf-8")
     except (ValueError, binascii.Error):
         return None
 

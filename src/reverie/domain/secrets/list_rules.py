@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets.assignment_rules import PASSWORD, is_listed_password
 from reverie.domain.secrets.rule import Span
 
-_HEAD = LazyRegex(
+_HEAD = defer_regex(
     rf"(?:{PASSWORD})(?P<plural>e?s|e[nr])?[\"'`*_]{{0,3}}(?:[ \t]{{0,4}}[:=：]|(?=[ \t]{{0,4}}\r?\n))",
     re.IGNORECASE,
 )
-_TITLE = LazyRegex(r"[ \t]{0,3}#{1,6}[ \t][^\n:=]{0,60}\Z")
-_OPENED = LazyRegex(r"[ \t*_]{0,4}[\[({]?[ \t]{0,4}\r?\n(?:[ \t]{0,9}\r?\n)?")
-_ITEM = LazyRegex(
+_TITLE = defer_regex(r"[ \t]{0,3}#{1,6}[ \t][^\n:=]{0,60}\Z")
+_OPENED = defer_regex(r"[ \t*_]{0,4}[\[({]?[ \t]{0,4}\r?\n(?:[ \t]{0,9}\r?\n)?")
+_ITEM = defer_regex(
     r"""
     (?P<mark>[ \t]{1,20}|(?=["']))?(?P<bullet>(?:[-*•+]|\d{1,2}[.)])[ \t]{1,4}(?:\[[ x]\][ \t])?)?
     (?:["'`*_]{0,3}(?P<label>[^\n:=→–—"']{1,40}?)["'`*_]{0,3}[ \t]{0,4}(?:[:=→–—]|->|(?<=[ \t])-(?=[ \t]))[ \t*_]{0,4})?
@@ -25,11 +25,11 @@ _ITEM = LazyRegex(
 )
 _JOINT = r"(?:[ \t]{0,4}[,;][ \t]{0,4}|[ \t]{1,4}(?:and|und|y|et|e)[ \t]{1,4})"
 _ENTRY = r"[\"'`]?[^\s,;\]\"'`]{1,64}[\"'`]?"
-_SEVERAL = LazyRegex(
+_SEVERAL = defer_regex(
     rf"[ \t]{{0,4}}(?P<open>\[[ \t]{{0,4}})?(?P<items>(?>{_ENTRY}(?:{_JOINT}{_ENTRY}){{0,50}}))"
     r"[ \t]{0,4}(?(open)\]|(?:\r?\n|[}]|\Z))"
 )
-_PIECE = LazyRegex(r"[^\s,;\"'`.]{1}[^\s,;\"'`]{2,62}[^\s,;\"'`.]")
+_PIECE = defer_regex(r"[^\s,;\"'`.]{1}[^\s,;\"'`]{2,62}[^\s,;\"'`.]")
 
 
 def find_lists(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
@@ -41,25 +41,25 @@ def find_lists(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]
     """
     end = 0
     for start, _ in triggers:
-        if start < end or (head := _HEAD.re.match(text, start)) is None:
+        if start < end or (head := _HEAD.match(text, start)) is None:
             continue
         end = place = head.end()
         is_titled = text[place - 1] not in ":=："
-        if is_titled and _TITLE.re.match(text[text.rfind("\n", 0, start) + 1 : start]) is None:
+        if is_titled and _TITLE.match(text[text.rfind("\n", 0, start) + 1 : start]) is None:
             continue
-        opened = _OPENED.re.match(text, place)
+        opened = _OPENED.match(text, place)
         if opened is None:
-            several = _SEVERAL.re.match(text, place) if head["plural"] else None
+            several = _SEVERAL.match(text, place) if head["plural"] else None
             if several is not None and (
                 several["open"] or several["items"][0] in "\"'`" or re.search(_JOINT, several["items"])
             ):
-                for piece in _PIECE.re.finditer(text, *several.span("items")):
+                for piece in _PIECE.finditer(text, *several.span("items")):
                     if is_listed_password("", piece.group()):
                         yield Span(*piece.span(), "password")
                 end = several.end()
             continue
         end = opened.end()
-        while (item := _ITEM.re.match(text, end)) is not None and (item["mark"] or item["bullet"]):
+        while (item := _ITEM.match(text, end)) is not None and (item["mark"] or item["bullet"]):
             if is_listed_password(item["label"] or "", item["value"]):
                 yield Span(*item.span("value"), "password")
             end = item.end()

@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from reverie.domain.lazy_regex import LazyRegex, compile_pattern
+from reverie.domain.lazy_regex import compile_pattern, defer_regex
 from reverie.domain.regex_safety import has_nested_repeat
 from reverie.domain.secrets import (
     assignment_rules,
@@ -40,7 +40,7 @@ _LONGEST_NAME = 200
 _MOST_NAMES = 1_000
 _MOST_CLEAN = 2_000_000  # characters of texts that are remembered to have no secret
 _LONGEST_CLEAN = 20_000
-_UNSAFE = LazyRegex(r"[^a-z0-9]+")
+_UNSAFE = defer_regex(r"[^a-z0-9]+")
 _SHORTEST = 20
 """Every token has so many characters without a space among them. Most texts have few such words."""
 
@@ -212,7 +212,7 @@ class Redactor:
         if not self.find(path):
             return path
         return "/".join(
-            f"redacted-{_UNSAFE.re.sub('-', kinds[0])}" if (kinds := self.kinds(part)) else part
+            f"redacted-{_UNSAFE.sub('-', kinds[0])}" if (kinds := self.kinds(part)) else part
             for part in path.split("/")
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reverie.domain.lazy_regex import LazyRegex, compile_pattern
+from reverie.domain.lazy_regex import compile_pattern, defer_regex
 from reverie.domain.secrets import checksums
 from reverie.domain.secrets.rule import SecretMatch, Span, load_rules
 from reverie.domain.word_lists import join_words, parse_word_set
@@ -95,8 +95,8 @@ RULES = load_rules(
 """Rules for secrets in an address, a header, a command or a tag."""
 
 _COOKIE = r"\b(?:set-)?cookie\\{0,2}[\"']?\s{0,3}[:=]\s{0,3}\\{0,2}[\"']?(?P<value>[^\r\n\"']{4,6000}+)"
-_PAIR = LazyRegex(r"([\w.!#$%&'*+^`|~-]{1,80})=([^\s;,\"\\]{6,4000}+)")
-_SESSION = LazyRegex(
+_PAIR = defer_regex(r"([\w.!#$%&'*+^`|~-]{1,80})=([^\s;,\"\\]{6,4000}+)")
+_SESSION = defer_regex(
     r"sess|sid\b|auth|token|jwt|csrf|xsrf|login|remember|connect\.sid|phpsessid|id$", re.IGNORECASE
 )
 _ATTRIBUTES = frozenset(["path", "domain", "expires", "max-age", "samesite", "priority", "comment"])
@@ -107,24 +107,24 @@ def find_cookies(text: str, lower: str) -> Iterator[Span]:
     if "cookie" not in lower:
         return
     for match in compile_pattern(_COOKIE, False).finditer(text):
-        for pair in _PAIR.re.finditer(match["value"]):
+        for pair in _PAIR.finditer(match["value"]):
             name, value = pair.groups()
             if name.lower() in _ATTRIBUTES or checksums.is_placeholder(value):
                 continue
             if checksums.is_random(value, least=12) or (
-                _SESSION.re.search(name) and len(value) >= 8 and any(map(str.isdigit, value))
+                _SESSION.search(name) and len(value) >= 8 and any(map(str.isdigit, value))
             ):
                 begin = match.start("value") + pair.start(2)
                 yield Span(begin, begin + len(value), "cookie")
 
 
-_CARD = LazyRegex(
+_CARD = defer_regex(
     r"(?<![\w.#/+=-])(?<!\d[ ])"
     r"(?:\d{13,19}|\d{4}([ -]|[ ]{2})\d{4}\1\d{4}\1\d{1,7}|\d{4}([ -])\d{6}\2\d{4,5})"
     r"(?![\w/+=-]|[ ]\d|\.\d)"
 )
-_DIGITS = LazyRegex(r"[0-9]{4}(?:[0-9]{9}|[ -]{1,2}[0-9]{4})")
-_ABOUT_CARDS = LazyRegex(
+_DIGITS = defer_regex(r"[0-9]{4}(?:[0-9]{9}|[ -]{1,2}[0-9]{4})")
+_ABOUT_CARDS = defer_regex(
     r"card|visa|mastercard|amex|karte|carte|tarjeta|cart[aã]o|carta|карт|卡|pay|cvv|cvc|exp", re.IGNORECASE
 )
 _OTHER_NUMBERS = join_words(
@@ -134,7 +134,7 @@ _OTHER_NUMBERS = join_words(
     bestell rechnung sendung pedido commande trace span seed hash nonce build run job
     """
 )
-_ABOUT_OTHERS = LazyRegex(
+_ABOUT_OTHERS = defer_regex(
     rf"(?:{_OTHER_NUMBERS})\w*[\"']?[^\w\n]{{0,4}}(?:no|nr|number|nummer|is|ist)?[^\w\n]{{0,4}}\Z",
     re.IGNORECASE,
 )
@@ -142,14 +142,14 @@ _ABOUT_OTHERS = LazyRegex(
 
 def find_cards(text: str, lower: str) -> Iterator[Span]:
     """Yield payment card numbers: issuer prefix, length, grouping and check digit have to fit."""
-    if _DIGITS.re.search(text) is None:
+    if _DIGITS.search(text) is None:
         return
-    for match in _CARD.re.finditer(text):
+    for match in _CARD.finditer(text):
         digits = "".join(char for char in match.group() if char.isdigit())
         if not checksums.is_card(digits):
             continue
         before, after = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 30]
-        is_about_cards = _ABOUT_CARDS.re.search(before) or _ABOUT_CARDS.re.search(after)
-        if not is_about_cards and (_ABOUT_OTHERS.re.search(before) or len(digits) not in (14, 15, 16)):
+        is_about_cards = _ABOUT_CARDS.search(before) or _ABOUT_CARDS.search(after)
+        if not is_about_cards and (_ABOUT_OTHERS.search(before) or len(digits) not in (14, 15, 16)):
             continue
         yield Span(*match.span(), "card number")

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from itertools import chain
 
 from reverie.domain import provenance
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import Specifics, extract_specifics, normalize_characters, stem_word
 from reverie.domain.text.escaping import escape_line
 
 _LEAST_KNOWN = 0.5  # of a sentence's words that its sources have: it may be worded anew, not invented
 _FEWEST_WORDS = 4  # words from which a sentence can be judged by their share; below, one must be known
 _LONGEST_SHOWN = 80
-_CLAUSE_END = re.compile(r"(?<=[.!?;:,])\s+|(?<!\s)\s+(?:and|but|while|whereas)\b\s+|\n+", re.IGNORECASE)
+_CLAUSE_END = defer_regex(r"(?<=[.!?;:,])\s+|(?<!\s)\s+(?:and|but|while|whereas)\b\s+|\n+", re.IGNORECASE)
 
 
 def find_unsupported(sources: Sequence[str], text: str) -> str:

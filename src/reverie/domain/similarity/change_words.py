@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.calendar_words import MONTHS, UNIT_OF, WEEKDAYS
 from reverie.domain.word_lists import parse_word_set
 
@@ -18,7 +19,7 @@ def _compile(words: str, more: str = "") -> re.Pattern[str]:
         first = word[0] if word[0].isalpha() and word[1] not in "?*" else ""
         grouped.setdefault(first, []).append(word[len(first) :].replace("_", " "))
     expressions = [f"{first}(?:{'|'.join(rest)})" for first, rest in grouped.items()] + [more] * bool(more)
-    return re.compile(rf"\b(?:{'|'.join(expressions)})\b")
+    return defer_regex(rf"\b(?:{'|'.join(expressions)})\b")
 
 
 _SINCE_DAY = (
@@ -27,7 +28,7 @@ _SINCE_DAY = (
     rf"(?:{'|'.join((*MONTHS, *WEEKDAYS))})"
 )
 
-START = re.compile(rf"\b{_SINCE_DAY}\b(?: \d{{1,2}}\b)?")
+START = defer_regex(rf"\b{_SINCE_DAY}\b(?: \d{{1,2}}\b)?")
 """Since when or from when a statement holds."""
 
 CHANGED = _compile(
@@ -111,7 +112,7 @@ _OPPOSITES = (("on", "off"), ("open", "closed"), ("enabled", "disabled"), ("acti
 )  # fmt: skip
 OPPOSITE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1])}
 """States of which something is in one at a time, each with the other."""
-STATE = re.compile(
+STATE = defer_regex(
     rf"(?P<subject>.+?)\s+(?:is|are|ist|sind|esta|estan|est|sont)\s+(?:now\s+|jetzt\s+|ahora\s+|maintenant\s+)?"
     rf"(?P<state>{'|'.join(sorted(OPPOSITE))})\b(?P<rest>.*)"
 )
@@ -125,7 +126,7 @@ STOPS = parse_word_set(
     "end ends close closes finish finishes schliesst schließt endet cierra cierran acaba termina ferme ferment finit"
 )
 
-UNSURE = re.compile(
+UNSURE = defer_regex(
     r"\?|"
     + _compile(
         """
@@ -160,7 +161,7 @@ PAST = _compile(
 )
 """Words by which a statement tells what held once, unless it says what holds now too."""
 
-EVENT = re.compile(
+EVENT = defer_regex(
     r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!ist )(?<!sind )"
     + _compile(
         """
@@ -178,27 +179,27 @@ NOT_HELD = _compile(
     r"\w+n't",
 )
 """Words by which somebody lacks a thing, so that it is not over where the thing is."""
-FORMER = re.compile(
+FORMER = defer_regex(
     r"(?<![\w.@-])(?:old|former|previous|alte[nrsm]?|fruhere[nrsm]?|viej[oa]|antigu[oa]|anterior|ancien(?:ne)?|vieux"
     r"|vieille)(?![\w.@-])"
 )
-NEWER = re.compile(r"(?<![\w.@-])(?:new|neue[nrsm]?|nuev[oa]|nouvelle|nouveau|nouvel)(?![\w.@-])")
-PURPOSE = re.compile(r"\s+(?:for|as|zum|zur|fur|als|para|como|pour|comme)\s")
+NEWER = defer_regex(r"(?<![\w.@-])(?:new|neue[nrsm]?|nuev[oa]|nouvelle|nouveau|nouvel)(?![\w.@-])")
+PURPOSE = defer_regex(r"\s+(?:for|as|zum|zur|fur|als|para|como|pour|comme)\s")
 """Words between a thing that one chooses and what it is for."""
 
-PARTICIPLE = re.compile(
+PARTICIPLE = defer_regex(
     r"(?<=\bwe )[a-z]+ed\b|(?<=\bi )[a-z]+ed\b|(?<=they )[a-z]+ed\b|(?<=has )[a-z]+n\b|(?<=have )[a-z]+n\b"
     r"|\b[a-z]+ed(?=\s+(?:up |down |back )?to\b)|(?<=was )[a-z]+(?:ed|n)\b|(?<=were )[a-z]+(?:ed|n)\b"
     r"|\b(?:\w{2,5})?ge[a-z]+(?:t|en)(?=\W*$)|\b[a-z]+iert(?=\W*$)|(?<=ha )[a-z]+[ai]do\b|(?<=han )[a-z]+[ai]do\b"
 )
 """Verbs of change by their form, such as "slipped to"."""
 
-ACCENTED_PARTICIPLE = re.compile(r"(?<!\bl[ea] )(?<!\bun )(?<!\b[da]u )\b[a-zà-ü]+é(?:e|s|es)?\b")
-REASON = re.compile(
+ACCENTED_PARTICIPLE = defer_regex(r"(?<!\bl[ea] )(?<!\bun )(?<!\b[da]u )\b[a-zà-ü]+é(?:e|s|es)?\b")
+REASON = defer_regex(
     rf"\b{_SINCE_DAY}\b"
     r"|\b(?:because|since|as of|due to|after|weil|wegen|seit|nachdem|porque|desde|parce que|depuis)\b.*"
 )
-SINCE = re.compile(r"\b(?:since|as of|from|seit|ab|desde|a partir de|depuis|a partir du)\s+\S+")
+SINCE = defer_regex(r"\b(?:since|as of|from|seit|ab|desde|a partir de|depuis|a partir du)\s+\S+")
 AGAIN = _compile(
     """
     again now finally has_been have_been wieder jetzt endlich de_nuevo otra_vez ahora por_fin a_nouveau maintenant enfin
@@ -207,20 +208,20 @@ AGAIN = _compile(
 YET = _compile("yet still noch todavia aun encore")
 """Words by which something is expected to change."""
 
-UN = re.compile(r"\b(?:is|are|ist|sind) un(?=[a-z]{4})")
+UN = defer_regex(r"\b(?:is|are|ist|sind) un(?=[a-z]{4})")
 """The beginning of the opposite of a state, such as "unpaid"."""
 
-NEGATED = re.compile(r"\b(?:not|no|never|\w+n't|nicht|kein\w*|nie|nunca|ne|pas|jamais)\b")
+NEGATED = defer_regex(r"\b(?:not|no|never|\w+n't|nicht|kein\w*|nie|nunca|ne|pas|jamais)\b")
 _RENEWED = r"\b(?:got a new|changed|have a new|has a new)\s+(?!to\b)(?P<thing>\w+)"
-RENEWED = re.compile(rf"{_RENEWED}\s*$")
-RENEWED_INSIDE = re.compile(_RENEWED)
+RENEWED = defer_regex(rf"{_RENEWED}\s*$")
+RENEWED_INSIDE = defer_regex(_RENEWED)
 
 _SINCE = r"(?:since|seit|desde|depuis)\s+\w+\s+"
-HOME = re.compile(
+HOME = defer_regex(
     r"\b(?:live|lives|living|resides?|based|wohn(?:e|t|en)|leb(?:e|t|en)|viv(?:o|e|imos|en)|habite|habitons|vis|vit)"
     rf"\s+(?:{_SINCE}|\w+\s+)?(?:in|at|en|a|au)\s+(?P<at>.+)"
 )
-MOVED = re.compile(
+MOVED = defer_regex(
     r"\b(?:moved|relocated|mudado|mudo|mudamos|mude|traslado|trasladado|demenagee?s?)\s+(?:(?:from|de)\s+(?P<from>[\w-]+)\s+"
     r")?(?:to|into|a|en)\s+(?P<at>.+)"
     r"|\b(?:settled|installee?|back)\s+(?:in|a|en)\s+(?P<set>.+)"
@@ -228,56 +229,56 @@ MOVED = re.compile(
     r"|\bnach\s+(?P<de>.+?)\s+(?:um)?gezogen\b|\bin\s+(?:die|den|das)\s+(?P<str>.+?)\s+(?:um)?gezogen\b"
     r"|\b(?:own|new) (?:place|flat|home) in\s+(?P<own>.+)"
 )
-EMPLOYED = re.compile(
+EMPLOYED = defer_regex(
     rf"\b(?:(?:works?|working|employed)\s+(?:now\s+)?(?:at|for|by)|arbeite[tn]?\s+(?:jetzt\s+|{_SINCE})?bei"
     rf"|trabaj[ao]\s+(?:ahora\s+|{_SINCE})?(?:en|para)|travaille\s+(?:maintenant\s+|{_SINCE})?(?:chez|pour)"
     r"|joined|started at|job (?:at|with|in)|working at)\s+(?:the\s+)?(?P<at>.+)"
 )
-LOCATED = re.compile(
+LOCATED = defer_regex(
     r"\b(?:is|are|ist|sind|esta|est)\s+(?:(?:now|jetzt|ahora|maintenant)\s+)?"
     r"(?P<by>on|in|at|im|am|en|a|au|dans)\s+(?P<at>.+)"
 )
-POSSESSIVE = re.compile(r"(?:'s|\b(?:my|his|her|their|our|your))\s+$")
+POSSESSIVE = defer_regex(r"(?:'s|\b(?:my|his|her|their|our|your))\s+$")
 """Words before an English "son", which is a pronoun in French and a verb in Spanish."""
 
-LINK = re.compile(
+LINK = defer_regex(
     r"(?:\b(?:is|are|ist|sind|es|est|costs?|kostet|cuesta|coute|weighs|takes?|nimmt|toma|prend)|:)\s+"
     r"(?:[a-z]+\s+){0,2}$"
 )
 """Words before the value of something that has one value at a time."""
 
-BEFORE_OLD_VALUE = re.compile(
+BEFORE_OLD_VALUE = defer_regex(
     r"\b(?:from|was|be|not|instead of|rather than|von|war|nicht|statt|de|era|no|en (?:vez|lugar) de|au lieu d[eu])\s+"
     r"(?:the\s+|[$€£¥])?$"
 )
 """Words before a value that holds no longer."""
 
-PASSIVE = re.compile(
+PASSIVE = defer_regex(
     r"\b(?:was|were|is|are|been|be|got|gets|wurden?|worden|sind|ist|fue|fueron|ha sido|a ete|ont ete)\s+$"
 )
 """Words before a change that the subject undergoes."""
 
-TO = re.compile(r"\b(?:to|auf|al?|au)\s+(?:the\s+|den\s+|about\s+)?$")
+TO = defer_regex(r"\b(?:to|auf|al?|au)\s+(?:the\s+|den\s+|about\s+)?$")
 """Words before the value after a change."""
 
-IS_BETWEEN = re.compile(r"(?:\b(?:is|are|ist|sind|es|son|est|sont)|:)\s")
-IS = re.compile(r"\b(?:is|are|ist|sind|es|est)\s+(?:(?:now|jetzt|ahora|maintenant|the|our|my)\s+){0,2}$")
-PREPOSITION = re.compile(
+IS_BETWEEN = defer_regex(r"(?:\b(?:is|are|ist|sind|es|son|est|sont)|:)\s")
+IS = defer_regex(r"\b(?:is|are|ist|sind|es|est)\s+(?:(?:now|jetzt|ahora|maintenant|the|our|my)\s+){0,2}$")
+PREPOSITION = defer_regex(
     r"\b(?P<at>with|to|for|from|at|in|on|by|mit|zu|fur|von|bei|con|para|en|avec|pour|chez|a|dans)\s+(?:the\s+)?$"
 )
-PERIOD = re.compile(
+PERIOD = defer_regex(
     rf"\b(?:(?:for|of|from|fur|vom|von|pour|para|de|del|du)\s+(?=(?:{'|'.join(MONTHS)}|\d{{4}})\b)"
     rf"|for\s+(?=(?:{'|'.join(WEEKDAYS)})\b))(\w+)"
 )
 """A month, year or day for which something holds."""
-COLLECTIVE = re.compile(r"\W*(?:we|we've|our|wir|unsere?|on|nous|notre|hemos|nuestr[oa])\b")
+COLLECTIVE = defer_regex(r"\W*(?:we|we've|our|wir|unsere?|on|nous|notre|hemos|nuestr[oa])\b")
 """First words of what a group says of itself."""
-DESCRIBED = re.compile(
+DESCRIBED = defer_regex(
     r"(?:\s+#?\d+)?\s+(?:is|are|ist|sind|es|son|est|sont|vient|viene|kommt)\s+(?:from|about|by|made|called|named|von|aus|uber|de|du|d'|sur|sobre)\b"
 )
 """Words before what something is made of or about, which stays so when it is over or was repaired."""
 
-HAS_ROLE = re.compile(
+HAS_ROLE = defer_regex(
     r"\b(?:(?:is|are)\s+(?:now\s+)?(?:the|our|my)|took over|taken over|is now|leads|manages|owns|maintains|heads|chairs"
     r"|belongs to|gehort|pertenece a|appartient a"
     r"|ist\s+(?:jetzt\s+)?(?:der|die|das|unsere?|meine?)|leitet|dirige"
@@ -345,7 +346,7 @@ FREQUENCIES = parse_word_set(
     anual hebdomadaire mensuel annuel quotidien
     """
 )
-PERIODIC = re.compile(
+PERIODIC = defer_regex(
     rf"\b(?:every|each)\s+(?:\w+\s+)?(?:{'|'.join(UNIT_OF)})\b"
     rf"|\b(?:once|twice|(?:t[a-z]+|f[a-z]+|s[a-z]+|eight|nine|\d+) times)\s+(?:a|per|every)\s+(?:{'|'.join(UNIT_OF)})\b"
     rf"|\b(?:jede[nrs]?|alle)\s+(?:\w+\s+)?(?:{'|'.join(UNIT_OF)})\b"
@@ -353,19 +354,19 @@ PERIODIC = re.compile(
     rf"|\b(?:cada|tou(?:te)?s les|chaque)\s+(?:{'|'.join(UNIT_OF)})\b"
 )
 """How often something is done."""
-FROM_TO = re.compile(
+FROM_TO = defer_regex(
     r"(?P<topic>.*?)\b(?:from|von|de)\s+(?P<old>.+?)\s+(?:to|auf|zu[rm]?|nach|a|vers)\s+(?P<new>.+)"
 )
-TO_FROM = re.compile(
+TO_FROM = defer_regex(
     r"(?P<topic>.*?)\b(?:switched|migrated|moved|changed)\s+to\s+(?P<new>.+?)\s+from\s+(?P<old>.+)"
 )
-SWITCHED = re.compile(
+SWITCHED = defer_regex(
     r"\b(?:switched|migrated|changed|gewechselt|umgestiegen|umgestellt|cambi\w+|migr\w+|passes?|change)\b"
 )
 """Verbs by which something takes the place of another that one chooses."""
 
 OLD_AND_NEW = tuple(
-    re.compile(pattern)
+    defer_regex(pattern)
     for pattern in (
         r"(?P<old>.+?)\s+(?:was|is|has been|got|wurde|fue|ha sido|a ete)\s+"
         r"(?:replaced|succeeded|swapped(?: out)?|exchanged|remplacee?"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.ids import GIVEN_NAME, QUOTED
 
-_CODE = re.compile(rf"`[^`\n]{{1,200}}`|{QUOTED}")
-_MARK = re.compile(r"[*^$\[\]{}<>=|~+&%].|.[*^$\[\]{}<>=|~+&%]")
-_AMOUNT = re.compile(r"[+-]?[$€£¥]?\d[\d.,]*(?:%|[A-Za-zµ°€£]{0,3})")
+_CODE = defer_regex(rf"`[^`\n]{{1,200}}`|{QUOTED}")
+_MARK = defer_regex(r"[*^$\[\]{}<>=|~+&%].|.[*^$\[\]{}<>=|~+&%]")
+_AMOUNT = defer_regex(r"[+-]?[$€£¥]?\d[\d.,]*(?:%|[A-Za-zµ°€£]{0,3})")
 _QUOTES = "`\"'“”‘’«»(),"
 _ENDS = ".,;:!?…"
 

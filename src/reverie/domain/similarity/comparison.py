@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity import foreign_wording, rewording
 from reverie.domain.similarity.code_tokens import has_code_of, has_paired_stars
 from reverie.domain.similarity.restatement import restate
@@ -132,10 +133,10 @@ _FRAMES = parse_word_set(
 """Words by which a sentence may say of which thing the others speak."""
 _TOPICS = parse_word_set("client customer project team company product book case topic subject scope")
 """Words of which the same is true where `is` follows."""
-_PLACED = re.compile(
+_PLACED = defer_regex(
     r"\b(?:live|lives|living|resides|based|born|located|headquartered)\s+in\s+[^\W\d_]+\W*\Z", re.IGNORECASE
 )
-_PLACE = re.compile(r"[^,]*,\s+[A-Z][^\W\d_]+(?:\s[A-Z][^\W\d_]+)?\W*")
+_PLACE = defer_regex(r"[^,]*,\s+[A-Z][^\W\d_]+(?:\s[A-Z][^\W\d_]+)?\W*")
 _EVENTS = parse_word_set(
     """
     meeting appointment call standup stand-up dentist doctor flight train deploys deploy deployment release
@@ -144,10 +145,10 @@ _EVENTS = parse_word_set(
     """
 )
 """Events with one time on their day, so that a time only adds precision."""
-_TIME = re.compile(r"\d\d?:\d\d")
-_DAY = re.compile(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
-_YEAR = re.compile(r"(?:19|20)\d\d(?:-\d\d)*")
-_PAUSE = re.compile(
+_TIME = defer_regex(r"\d\d?:\d\d")
+_DAY = defer_regex(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
+_YEAR = defer_regex(r"(?:19|20)\d\d(?:-\d\d)*")
+_PAUSE = defer_regex(
     r"(?<!\w)(?P<word>\w++)['\"`*”’]{0,2}(?:[,:;)]{1,2}\s+"
     r"|\s+(?=\())(?!['\"“«„])(?=\W{0,2}(?P<following>\w*))"
 )
@@ -162,11 +163,11 @@ _LEADING = parse_word_set(
     """
 )
 """Words that begin what may stand before a statement, with a comma after it or without."""
-_FRAMED = re.compile(r":\s|:\Z|[\"“”«»„]|^[^\S\n]*#", re.MULTILINE)
-_STAR = re.compile(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
+_FRAMED = defer_regex(r":\s|:\Z|[\"“”«»„]|^[^\S\n]*#", re.MULTILINE)
+_STAR = defer_regex(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
 _BEFORE_PATHS = parse_word_set("is in to from with at of into install add build cd run")
 _ENDS = ".,;:!?…"
-_UNSURE = re.compile(r"[.!?…][^\s.!?…]*\s+[^\W\d_A-Z]")
+_UNSURE = defer_regex(r"[.!?…][^\s.!?…]*\s+[^\W\d_A-Z]")
 """A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
 _LEFT = "\"'“”‘’«»([{*`¿¡„"
 _RIGHT = "\"'“”‘’«»)]}*`.,;:!?…。！？；：、，"
@@ -176,7 +177,7 @@ _ABBREVIATIONS = parse_word_set(
     hon mt ave blvd rd co corp cf al
     """
 )
-_LOOSE_HYPHEN = re.compile(r"[a-z]{2,}(?:-[a-z]{2,})+")
+_LOOSE_HYPHEN = defer_regex(r"[a-z]{2,}(?:-[a-z]{2,})+")
 _TIGHT_PREFIXES = ("re-", "non-", "un-", "co-", "pre-", "no-", "anti-", "ex-")
 _TIGHT_SUFFIXES = ("ing", "ed", "odd", "free", "less", "like")
 _CASED_UNITS = parse_word_set("Mb MB Gb GB Kb KB kb mb gb Tb TB mW MW mg Mg ms Ms MS")

@@ -5,24 +5,23 @@
 
 from __future__ import annotations
 
-import re
-
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity import change_words as cues
 from reverie.domain.similarity.statement import IGNORED, TOKEN, Statement
 
-_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d+)(?![\w:./-]|,\d)")
-_NUMBER_IS = re.compile(r"\b[^\W\d_]{3,} \d+\s+(?:is|are|was|ist|wurde|es|esta|est)\b")
-_OWNED = re.compile(r"'s?\s+")
-_WAY = re.compile(r"\b(to|from|nach|aus|hacia|desde|vers|depuis) (\w+)(?! (?:to|nach|a|vers)\b)")
-_FIRST_PERSON = re.compile(
+_NUMBERED = defer_regex(r"\b([^\W\d_]{3,}) (\d+)(?![\w:./-]|,\d)")
+_NUMBER_IS = defer_regex(r"\b[^\W\d_]{3,} \d+\s+(?:is|are|was|ist|wurde|es|esta|est)\b")
+_OWNED = defer_regex(r"'s?\s+")
+_WAY = defer_regex(r"\b(to|from|nach|aus|hacia|desde|vers|depuis) (\w+)(?! (?:to|nach|a|vers)\b)")
+_FIRST_PERSON = defer_regex(
     r"\b(?:i|we|my|mine|ours?|ich|wir|meine?[mnrs]?|unsere?[mnrs]?|yo|mis?|nosotros|nuestr[oa]s?|je|j(?=')|nous|mon"
     r"|ma|notre)\b"
 )
-_THIRD_PERSON = re.compile(
+_THIRD_PERSON = defer_regex(
     r"\b(?:s?he|they|his|hers?|theirs?|er|sie|seine[mnrs]?|ihre?[mnrs]?|ell[ao]s?|sus?|ils?|elles?|sa|ses|leurs?"
     r"|son(?= (?!is|has|was)\w))\b"
 )
-_PRONOUN_FIRST = re.compile(r"(?:s?he|they|er|sie|ell[ao]s?|ils?|elles?)\b")
+_PRONOUN_FIRST = defer_regex(r"(?:s?he|they|er|sie|ell[ao]s?|ils?|elles?)\b")
 
 
 def tell_of_different_numbers(new: Statement, old: Statement) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity import change_words as cues
 from reverie.domain.similarity.different_subjects import tell_of_different_owners
 from reverie.domain.similarity.specifics import NUMBER_WORDS
@@ -17,19 +18,21 @@ from reverie.domain.word_lists import parse_word_set
 _FEW = 2
 _OWN = cues.DETERMINERS - cues.ARTICLES - {"a", "an"}
 _VERBS = cues.LEADING_WORDS | cues.CHOICE | parse_word_set("has have hat haben tiene tienen ont")
-_OWNER_AFTER = re.compile(
+_OWNER_AFTER = defer_regex(
     r"\s+(?:of|von|vom|der|des|de|du|del)\s+(?:(?:the|my|der|dem|la|los|las|mi|mon|ma)\s+)?\w"
 )
-_WHICH = re.compile(
+_WHICH = defer_regex(
     r"\s+(?:to|for|with|at|bei|beim|fur|furs|mit|para|con|chez|pour|avec)\s+(?:the\s+|die\s+|den\s+|das\s+|la\s+)?"
 )
-_TITLED = re.compile(r"\b(?:mr|mrs|ms|mx|dr|prof|herrn?|frau|m|mme|mlle|sra?|don|dona|senora?)\.?\s+$")
-_BE_AFTER = re.compile(r"(?:\s+#?\d+)?\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b")
-_MATTER = re.compile(
+_TITLED = defer_regex(r"\b(?:mr|mrs|ms|mx|dr|prof|herrn?|frau|m|mme|mlle|sra?|don|dona|senora?)\.?\s+$")
+_BE_AFTER = defer_regex(
+    r"(?:\s+#?\d+)?\s+(?:is|are|was|were|ist|sind|war|waren|es|son|esta|estan|est|sont)\b"
+)
+_MATTER = defer_regex(
     r"\b(?:an?|my|eine?n?|meine?n?|una?|une?|mi|mon|ma)\s\w+\s(?:on|about|uber|sobre|sur)\s$"
 )
 """Words before what something is about: "a thesis on bees"."""
-_LAST_DAY = re.compile(r"\s(?:on|am|el|le)\s+[\w. ]+$")
+_LAST_DAY = defer_regex(r"\s(?:on|am|el|le)\s+[\w. ]+$")
 _BE = parse_word_set("is are was were ist sind war est sont es son")
 
 

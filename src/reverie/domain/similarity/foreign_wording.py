@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from datetime import date
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import NEGATIONS
 from reverie.domain.text.calendar_words import MONTHS, NUMBERS, UNIT_OF, WEEKDAYS, fold_text
 from reverie.domain.text.dates import DateMention, find_dates
@@ -19,15 +19,15 @@ from reverie.domain.text.ids import normalize_case
 from reverie.domain.word_lists import parse_word_set
 
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_HAS_UNSPACED = LazyRegex(f"[{_UNSPACED}]")
-_DIGIT = re.compile(r"\d")
+_HAS_UNSPACED = defer_regex(f"[{_UNSPACED}]")
+_DIGIT = defer_regex(r"\d")
 _TODAY = date(2024, 1, 1)
-_YEAR = re.compile(r"\d{4}")
-_CLOCK = re.compile(
+_YEAR = defer_regex(r"\d{4}")
+_CLOCK = defer_regex(
     r"\b(?P<hour>[012]?\d)(?:[:.](?P<minute>[0-5]\d))? uhr\b"
     r"|(?<=à )(?P<at>[012]?\d) ?h ?(?P<past>[0-5]\d)?\b|(?<=las )(?P<las>[012]?\d) h\b"
 )
-_GLUED = re.compile(r"(?<![\w.,-])(\d+(?:[.,]\d+)?)(€|\$|£|%|kg|g|mg|km|m|cm|mm|ml|l|h|min)(?!\w)")
+_GLUED = defer_regex(r"(?<![\w.,-])(\d+(?:[.,]\d+)?)(€|\$|£|%|kg|g|mg|km|m|cm|mm|ml|l|h|min)(?!\w)")
 _NUMBERS = {word: str(number) for word, number in NUMBERS.items() if number > 1 and " " not in word}
 _UNITS = {
     word: unit
@@ -70,8 +70,8 @@ _SCOPES = NEGATIONS | parse_word_set(
 )
 """Words that say something of what follows: "not on Mondays"."""
 _PASSIVES = (
-    re.compile(r"(?P<done_to>.+) (?:wird|werden) von (?P<agent>.+) (?P<verb>\w+)"),
-    re.compile(r"(?P<done_to>.+) (?:es|son|est|sont) (?P<verb>\w+) (?:por|par) (?P<agent>.+)"),
+    defer_regex(r"(?P<done_to>.+) (?:wird|werden) von (?P<agent>.+) (?P<verb>\w+)"),
+    defer_regex(r"(?P<done_to>.+) (?:es|son|est|sont) (?P<verb>\w+) (?:por|par) (?P<agent>.+)"),
 )
 _ARTICLES = {"den": "der", "dem": "der", "vom": "von der"}
 _NO_CONTENT = parse_word_set("wird werden von vom es son por est sont par der den dem ist sind")
@@ -122,7 +122,7 @@ def _format_clock(found: re.Match[str]) -> str:
 
 def _normalize_unspaced_scripts(folded: str) -> str:
     """Return the text with uniform spaces beside scripts that are written without them."""
-    if folded.isascii() or not _HAS_UNSPACED.re.search(folded):
+    if folded.isascii() or not _HAS_UNSPACED.search(folded):
         return folded
     return re.sub(
         rf"\s*([{_UNSPACED}，。！？；：、]+)\s*",

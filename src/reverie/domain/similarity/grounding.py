@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from reverie.domain.conversation import Turn
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import extract_content_words
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.specifics import (
@@ -40,10 +41,10 @@ ANCHORED_SHARE = 0.6
 OWNED_SHARE = 0.2
 """The share of the words of a fact that the owner's turns must have, where others' turns are cited too."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?;…])\s+|\n+")
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
-_MARKER = re.compile(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s*)*")
-HEDGE = re.compile(
+_SENTENCE_END = defer_regex(r"(?<=[.!?;…])\s+|\n+")
+_WORD = defer_regex(r"[^\W_]+(?:['’][^\W\d_]+)?")
+_MARKER = defer_regex(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s*)*")
+HEDGE = defer_regex(
     r"\b(?:maybe|perhaps|might|possibly|probably|considering|thinking (?:about|of)|not sure|unsure|undecided"
     r"|wonder(?:ing)?|would (?:be|love|like)|wish|wants|wanted|could|if|whether|unless|suppose"
     r"|imagine|hypothetically|kidding|joking|joke|suggest\w*|propos\w*|rumou?r\w*|allegedly|supposedly|everyone says"
@@ -53,81 +54,81 @@ HEDGE = re.compile(
     r"|peut-être|pourrait|envisage|forse|magari|potrebbe|talvez|poderia)\b",
     re.IGNORECASE,
 )
-_POLITE = re.compile(r"\bif (?:you|it) (?:ever|need|want|like|prefer|have)\b[^.;!?]*", re.IGNORECASE)
+_POLITE = defer_regex(r"\bif (?:you|it) (?:ever|need|want|like|prefer|have)\b[^.;!?]*", re.IGNORECASE)
 """Conditions that a fact does not depend on: "if you need it", "if it ever comes up"."""
 
-_COMPOUND = re.compile(r"\b\w+[-/]\w+\b")
-_INSTEAD = re.compile(
+_COMPOUND = defer_regex(r"\b\w+[-/]\w+\b")
+_INSTEAD = defer_regex(
     r"\b(?:instead of|rather than|statt|anstatt|en vez de|en lugar de|au lieu d[eu])\b", re.IGNORECASE
 )
-_PASSIVE = re.compile(r"\b(?:by|von|vom|por|par|da|from|to|an|a|zu)\b", re.IGNORECASE)
-_ORDER = re.compile(
+_PASSIVE = defer_regex(r"\b(?:by|von|vom|por|par|da|from|to|an|a|zu)\b", re.IGNORECASE)
+_ORDER = defer_regex(
     r"\b(?:ignore|disregard|forget|override|bypass|ignoriere?|vergiss|ignora|olvida|ignorez|oublie)\b.{0,60}"
     r"\b(?:instructions?|rules?|prompts?|guidelines|safety|anweisungen|regeln|instrucciones|reglas|règles)\b"
     r"|\b(?:system prompt|developer mode|jailbreak)\b|\byou are now\b",
     re.IGNORECASE,
 )
-_OWNER = re.compile(
+_OWNER = defer_regex(
     r"\b(?:[ld]['’])?(?:user|owner|nutzer(?:in)?|benutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b",
     re.IGNORECASE,
 )
-_OWNER_FIRST = re.compile(rf"(?:(?:the|der|die|das|el|la|le) )?{_OWNER.pattern}(?!['’]s)", re.IGNORECASE)
-_OF_OWNER = re.compile(r"\b(?:user|owner)['’]s\b", re.IGNORECASE)
+_OWNER_FIRST = defer_regex(rf"(?:(?:the|der|die|das|el|la|le) )?{_OWNER.pattern}(?!['’]s)", re.IGNORECASE)
+_OF_OWNER = defer_regex(r"\b(?:user|owner)['’]s\b", re.IGNORECASE)
 _USER = "user"
-_SPEAKER = re.compile(r"\b(?:i|ich|yo|je|io|eu)\b|\bj(?=['’])", re.IGNORECASE)
-_FRENCH_DENIAL = re.compile(r"\b(?:ne |n['’])(?:(?:me|te|se|le|la|les|lui|y|en) )?(\w{4,})", re.IGNORECASE)
-_TOGETHER = re.compile(r"\b(?:and|with|und|mit|y|con|et|avec|e)\b", re.IGNORECASE)
-_YES = re.compile(
+_SPEAKER = defer_regex(r"\b(?:i|ich|yo|je|io|eu)\b|\bj(?=['’])", re.IGNORECASE)
+_FRENCH_DENIAL = defer_regex(r"\b(?:ne |n['’])(?:(?:me|te|se|le|la|les|lui|y|en) )?(\w{4,})", re.IGNORECASE)
+_TOGETHER = defer_regex(r"\b(?:and|with|und|mit|y|con|et|avec|e)\b", re.IGNORECASE)
+_YES = defer_regex(
     r"^\W*(?:yes|yep|yeah|yup|exactly|correct|sure|right|please do|ja|genau|stimmt|richtig|s[íi]|claro|exacto|oui)\b",
     re.IGNORECASE,
 )
-_ONCE = re.compile(
+_ONCE = defer_regex(
     r"\b(?:used to|formerly|before that|back then|as a (?:kid|child|student)|früher|damals|antes|autrefois)\b",
     re.IGNORECASE,
 )
-_PAST = re.compile(
+_PAST = defer_regex(
     r"\b(?:used|was|were|had|did|until|ago|\w{2,}ed|quit|war|waren|hatte\w*|ge\w{3,}[nt]|era|fue|había|étai\w+|avait)\b",
     re.IGNORECASE,
 )
-_FOND = re.compile(
+_FOND = defer_regex(
     r"\b(?:lov|ador|enjoy|lik|favou?rit|want|need|lieb|mag\b|freu|brauch|encant|quer|quier|aim)\w*",
     re.IGNORECASE,
 )
-_PRAISE = re.compile(
+_PRAISE = defer_regex(
     r"^\W*(?:oh|ah|yay|wow|great|brilliant|fantastic|wonderful|lovely|perfect|na|super|toll|prima|genial|génial)\b[^.!?]*,",
     re.IGNORECASE,
 )
-_FIRST_PERSON = re.compile(
+_FIRST_PERSON = defer_regex(
     r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|us|our|ich|mich|mir|mein\w*|wir|uns|unser\w*|yo|m[ií]s?|nosotr[oa]s|nuestr[oa]s?"
     r"|je|j'|moi|m[aeo]n?|mes|nous|notre|nos|io|mi[oae]|miei|noi|eu|meu|minha)\b",
     re.IGNORECASE,
 )
-_KIN = re.compile(r"\b(?:my|mein\w*|mi|mon|ma|mio|mia|meu|minha)\s+\w+", re.IGNORECASE)
-_OWN_KIN = re.compile(
+_KIN = defer_regex(r"\b(?:my|mein\w*|mi|mon|ma|mio|mia|meu|minha)\s+\w+", re.IGNORECASE)
+_OWN_KIN = defer_regex(
     r"(?<!his )(?<!her )(?<!their )(?<!['’]s )\b(?:mum|mom|dad|gran|grandma|grandpa|mama|papa|oma|opa)\b",
     re.IGNORECASE,
 )
 """Kin of who speaks: nobody says whose."""
 
-_THIRD_PERSON = re.compile(
+_THIRD_PERSON = defer_regex(
     r"\b(?i:she|he|they|her|his|their|him|them|er|sie|ihr\w*|sein\w*|ella|él|ell[oa]s|sus?|elle|il|ils|elles|leurs?|lei|lui|loro)\b"
     r"|\b[A-ZÀ-Þ]\w+['’]s\b",
 )
-PASSING = re.compile(
+PASSING = defer_regex(
     r"\b(?:for (?:a|the|\w+) (?:day|week|month|year)s?|for now|this (?:week|month)|until|till|today|tonight"
     r"|für \w+ (?:tage?|wochen?|monate?)|vorerst|heute|bis|por ahora|hoy|hasta|jusqu\w*|aujourd'hui|pour l'instant)\b",
     re.IGNORECASE,
 )
-_UNIVERSAL = re.compile(
+_UNIVERSAL = defer_regex(
     r"\b(?:every\w*|all|any\w*|always|alles|alle[ns]?|jede\w*|immer|tod[oa]s?|siempre|cada|tout\w*|tous|chaque|toujours)\b",
     re.IGNORECASE,
 )
-CLAUSE = re.compile(r"[,;:]\s+|(?<!\s)\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
-_NUMBER_WITH_UNIT = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
+CLAUSE = defer_regex(r"[,;:]\s+|(?<!\s)\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
+_NUMBER_WITH_UNIT = defer_regex(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
 _COUNTS = NUMBER_WORDS | {"one": "1"}
-_COUNTED = re.compile(r"(?<![\w.:])(\d+|[a-z]+) ([^\W\d_]+)(?= ([^\W\d_]+))?", re.IGNORECASE)
-_ANSWER = re.compile(r"(?:^|(?<=[.!?\n]))[^\S\n]*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
-_QUESTION = re.compile(
+_COUNTED = defer_regex(r"(?<![\w.:])(\d+|[a-z]+) ([^\W\d_]+)(?= ([^\W\d_]+))?", re.IGNORECASE)
+_ANSWER = defer_regex(r"(?:^|(?<=[.!?\n]))[^\S\n]*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
+_QUESTION = defer_regex(
     r",\s+(?=(?:so |and |but )?(?:can|could|would|will|should|shall|do|does|did|is|are|was|were|has|have|may|what|which"
     r"|who|why|how|when|where|kann|kannst|könntest|soll|sollen|ist|sind|was|wie|wo|wann|warum|wer|puedes|qué|cómo|dónde)\b)",
     re.IGNORECASE,

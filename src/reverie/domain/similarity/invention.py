@@ -6,9 +6,9 @@ for a model; and where it says something else, the sources are shown all the sam
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.tokenizer import find_language
 from reverie.domain.word_lists import parse_word_set
@@ -17,8 +17,8 @@ _DOUBTS = parse_word_set(
     "might maybe perhaps possibly probably vielleicht wahrscheinlich peut-être probablement quizá quizás "
     "probablemente"
 )
-_WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
-_NAME = re.compile(r"(?<=[\w,] )[A-Z][^\W\d_]{2,}")
+_WORD = defer_regex(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
+_NAME = defer_regex(r"(?<=[\w,] )[A-Z][^\W\d_]{2,}")
 _BEGINNING = 4  # letters of a name: "Ghanaian" is known from "Ghana"
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.grounding import (
     HEDGE,
     PASSING,
@@ -22,8 +23,8 @@ from reverie.domain.text.dates import find_dates
 ENDED_SHARE = 0.4
 """The share of a statement's words that a sentence must have to end it."""
 
-_LEFT = re.compile(r"\b(?:left|gone|moved)\b", re.IGNORECASE)
-_ENDED = re.compile(
+_LEFT = defer_regex(r"\b(?:left|gone|moved)\b", re.IGNORECASE)
+_ENDED = defer_regex(
     r"\b(?:no longer|any ?more|used to|stopped|quit|ended|over|finished|done with|cancel\w*|sold|left|gone"
     r"|scrap\w*|remove\w*|delete\w*|drop(?:ped)?|obsolete|outdated|wrong|broke up|closed|resigned|resolved|fixed|died"
     r"|shut down|repaired|fine again|lost|perdue?s?"
@@ -31,7 +32,7 @@ _ENDED = re.compile(
     r"|streich\w*|ya no|dej[óoé] de|vendi[óo]|termin[óo]|borra\w*|elimina\w*|ne .{1,30} plus|non .{1,30} più)\b",
     re.IGNORECASE,
 )
-_KEPT = re.compile(
+_KEPT = defer_regex(
     r"\b(?:from|instead|was|were|not|no longer|n['o]t|rather than|before|statt|anstatt|von|nicht|war|bisher|de|en vez"
     r"|antes|no|au lieu|avant|plus|pas|kein\w*)\b",
     re.IGNORECASE,

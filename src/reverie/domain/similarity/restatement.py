@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import NUMBER_WORDS, WEEKDAYS
 from reverie.domain.text.tokenizer import MONTHS
 
@@ -22,7 +23,7 @@ _NO_LABEL = (
 _LABEL_WORD = rf"(?!{_NO_LABEL}\b)[^\W\d_][\w'-]*"
 _MONTH = rf"(?:{'|'.join(month for month in MONTHS)})\b"
 _WEEKDAY = rf"(?:{'|'.join(WEEKDAYS)})s?\b"
-_LABEL = re.compile(
+_LABEL = defer_regex(
     rf"(?:(?:the|die|der|das|el|la|les?) |l')?(?P<label>{_LABEL_WORD}(?: {_LABEL_WORD}){{0,3}})"
     rf"(?: ?:| (?:is|ist|es|est))(?: (?:on|am|el|le)(?= (?:\w+ )?(?:\d|{_WEEKDAY})))?(?: (?:at|um|a las|à)(?= \d))? "
     r"(?P<value>(?:[^:;,?!\n]|[,:](?=\d))+)",
@@ -32,11 +33,11 @@ _PERIODS = {
     "nightly": "night", "hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month", "yearly": "year",
 }  # fmt: skip
 _ADVERBS = "never|always|only|also|really|usually|often|sometimes"
-_FIRST_PERSON = re.compile(
+_FIRST_PERSON = defer_regex(
     rf"^(?:(?P<be>I'm|I am)|(?P<have>I've|I have)|I(?: (?P<adverb>{_ADVERBS}))? (?P<verb>[a-z]+?(?:n't)?))(?![\w'])"
 )
 _THIRD_PERSON = {"do": "does", "go": "goes", "don't": "doesn't", "am": "is", "have": "has"}
-_INVARIABLE = re.compile(
+_INVARIABLE = defer_regex(
     r"(?:can|could|will|would|must|should|may|might|was|had|did|\w*[^e\W]ed|(?:agr|fr|guarant)eed"
     r"|(?!do)\w+n't|cannot)$"
 )
@@ -81,76 +82,76 @@ def _sort_names(found: re.Match[str]) -> str:
 
 
 _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"\b(?P<part>half past|quarter past|quarter to) (?P<hour>\w+)", re.IGNORECASE), _say_time),
-    (re.compile(r"(?<= (?:at|by)) (\d{1,2})(?=[.!]?$)"), r" \1:00"),
-    (re.compile(r"\b(um|à) (\d{1,2}) ?(?=Uhr\b|h\b)"), r"\1 \2:00 "),
-    (re.compile(r"(?<=\d)\s?[-–]\s?(?=\d{1,2}\.? [A-Z][a-z]{2})"), " to "),
-    (re.compile(r"\b(\d{1,2}/\d{1,2}/)(?=\d\d(?!\d))"), r"\g<1>20"),
+    (defer_regex(r"\b(?P<part>half past|quarter past|quarter to) (?P<hour>\w+)", re.IGNORECASE), _say_time),
+    (defer_regex(r"(?<= (?:at|by)) (\d{1,2})(?=[.!]?$)"), r" \1:00"),
+    (defer_regex(r"\b(um|à) (\d{1,2}) ?(?=Uhr\b|h\b)"), r"\1 \2:00 "),
+    (defer_regex(r"(?<=\d)\s?[-–]\s?(?=\d{1,2}\.? [A-Z][a-z]{2})"), " to "),
+    (defer_regex(r"\b(\d{1,2}/\d{1,2}/)(?=\d\d(?!\d))"), r"\g<1>20"),
     (
-        re.compile(
+        defer_regex(
             rf"\b(starts|ends|begins|due|leaves|arrives|opens|closes) (?=(?:{'|'.join(WEEKDAYS)})s?\b)",
             re.IGNORECASE,
         ),
         r"\1 on ",
     ),
     (
-        re.compile(
+        defer_regex(
             r"^(?P<one>[A-ZÀ-Þ][\w-]+)(?P<and> (?:and|und|y|et) )(?P<other>[A-ZÀ-Þ][\w-]+)(?= [a-zà-þ])"
             r"(?!.*(?:[,;:]| (?:and|or|und|oder|y|o|et|ou|respectively|order)\b))"
         ),
         _sort_names,
     ),
     (
-        re.compile(
+        defer_regex(
             rf"\bfor (?=(?:\d+|{'|'.join(NUMBER_WORDS)}) (?:second|minute|hour|day|night|week|month|year)s?\b)"
         ),
         "",
     ),
-    (re.compile(r"\b(bis zu|ab de|seit de)m (?=\d)"), lambda found: found[1].split()[0] + " "),
-    (re.compile(r"(?<=[\w€$£%])\s?/\s?(?=(?:second|minute|hour|day|night|week|month|year)\b)"), " a "),
+    (defer_regex(r"\b(bis zu|ab de|seit de)m (?=\d)"), lambda found: found[1].split()[0] + " "),
+    (defer_regex(r"(?<=[\w€$£%])\s?/\s?(?=(?:second|minute|hour|day|night|week|month|year)\b)"), " a "),
     (
-        re.compile(r"\b(?:per (?=second\b|minute\b)|(?:per|each) (?=(?:hour|day|night|week|month|year)\b))"),
+        defer_regex(r"\b(?:per (?=second\b|minute\b)|(?:per|each) (?=(?:hour|day|night|week|month|year)\b))"),
         "a ",
     ),
-    (re.compile(r"\beach (?=morning|afternoon|evening)"), "every "),
-    (re.compile(r"(?<=once|wice|imes) daily\b"), " a day"),
+    (defer_regex(r"\beach (?=morning|afternoon|evening)"), "every "),
+    (defer_regex(r"(?<=once|wice|imes) daily\b"), " a day"),
     (
-        re.compile(
+        defer_regex(
             r"(?<=\d) ?(€|Euro) (?:im (?=Monat\b|Jahr\b)|in der (?=Woche\b)|am (?=Tag\b))(?!\w+ [A-Z\d])"
         ),
         r" \1 pro ",
     ),
-    (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:Monat|Woche|Tag|Jahr)\b)"), " pro "),
-    (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:mois|semaine|jour)\b)"), " par "),
-    (re.compile(r"(?<=[\w€])\s?/\s?(?=(?:mes|semana|día)\b)"), " al "),
-    (re.compile(r"(?<=\d)( ?(?:[GMKT]B|[mk]?g|m?l)) of (?=[A-Za-z])"), r"\1 "),
+    (defer_regex(r"(?<=[\w€])\s?/\s?(?=(?:Monat|Woche|Tag|Jahr)\b)"), " pro "),
+    (defer_regex(r"(?<=[\w€])\s?/\s?(?=(?:mois|semaine|jour)\b)"), " par "),
+    (defer_regex(r"(?<=[\w€])\s?/\s?(?=(?:mes|semana|día)\b)"), " al "),
+    (defer_regex(r"(?<=\d)( ?(?:[GMKT]B|[mk]?g|m?l)) of (?=[A-Za-z])"), r"\1 "),
     (
-        re.compile(rf"(?<=\w )(?:{'|'.join(_PERIODS)})(?=[.!]?$| (?:at|on|in|around|from|before|after) )"),
+        defer_regex(rf"(?<=\w )(?:{'|'.join(_PERIODS)})(?=[.!]?$| (?:at|on|in|around|from|before|after) )"),
         lambda found: f"every {_PERIODS[found.group()]}",
     ),
     (
-        re.compile(
+        defer_regex(
             r"\b(?P<verb>has|I have|have) (?:an? )?(?:allergy to (?P<to>\w+)|(?P<what>\w+) allergy)(?=[.!]?$)",
             re.IGNORECASE,
         ),
         _say_allergic,
     ),
-    (re.compile(r"\b(is|are) (?:called|named) (?=[A-ZÀ-Þ])"), r"\1 "),
-    (re.compile(r"^[Tt]he ([a-z][\w-]+) of (?:the (?=[a-z])|(?=[A-ZÀ-Þ]))([\w-]+)(?= is |:)"), r"\2's \1"),
-    (re.compile(r"^([A-Z][a-z-]+) of the ([a-z][\w-]+)(?= is |:)"), r"\2's \1"),
-    (re.compile(r"\b(?:my|the user's) (?=[a-z])", re.IGNORECASE), "user's "),
-    (re.compile(rf"\bon (?=\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}|{_MONTH}\.? \d)", re.IGNORECASE), ""),
-    (re.compile(r"(?<=\w)'s name is (?=[A-ZÀ-Þ])"), " is "),
-    (re.compile(r"\bhei(?:ß|ss)t (?=[A-ZÀ-Þ])"), "ist "),
-    (re.compile(r"\bse llama (?=[A-ZÀ-Þ])"), "es "),
-    (re.compile(r" s'appelle (?=[A-ZÀ-Þ])|, c'est (?=[A-ZÀ-Þ])"), " est "),
-    (re.compile(r"\b(?:beträgt|beläuft sich auf|liegt bei) (?=\d)"), "ist "),
-    (re.compile(r"\b(es|est) de (?=\d)"), r"\1 "),
-    (re.compile(r"^(?:please )?(?:don't|do not) (?:ever )?(?=[a-z]+ )", re.IGNORECASE), "never "),
+    (defer_regex(r"\b(is|are) (?:called|named) (?=[A-ZÀ-Þ])"), r"\1 "),
+    (defer_regex(r"^[Tt]he ([a-z][\w-]+) of (?:the (?=[a-z])|(?=[A-ZÀ-Þ]))([\w-]+)(?= is |:)"), r"\2's \1"),
+    (defer_regex(r"^([A-Z][a-z-]+) of the ([a-z][\w-]+)(?= is |:)"), r"\2's \1"),
+    (defer_regex(r"\b(?:my|the user's) (?=[a-z])", re.IGNORECASE), "user's "),
+    (defer_regex(rf"\bon (?=\d{{1,2}}(?:st|nd|rd|th)? (?:of )?{_MONTH}|{_MONTH}\.? \d)", re.IGNORECASE), ""),
+    (defer_regex(r"(?<=\w)'s name is (?=[A-ZÀ-Þ])"), " is "),
+    (defer_regex(r"\bhei(?:ß|ss)t (?=[A-ZÀ-Þ])"), "ist "),
+    (defer_regex(r"\bse llama (?=[A-ZÀ-Þ])"), "es "),
+    (defer_regex(r" s'appelle (?=[A-ZÀ-Þ])|, c'est (?=[A-ZÀ-Þ])"), " est "),
+    (defer_regex(r"\b(?:beträgt|beläuft sich auf|liegt bei) (?=\d)"), "ist "),
+    (defer_regex(r"\b(es|est) de (?=\d)"), r"\1 "),
+    (defer_regex(r"^(?:please )?(?:don't|do not) (?:ever )?(?=[a-z]+ )", re.IGNORECASE), "never "),
     (_FIRST_PERSON, _say_of_user),
-    (re.compile(r"\bworks as (?=an? )"), "is "),
-    (re.compile(r"^is (?!(?:the|an?|it|this|that|there|my|our|your)\b)(?=[a-z])", re.IGNORECASE), ""),
-    (re.compile(r"^(?:ich (?=[a-zäöü]+e )|je |j')", re.IGNORECASE), ""),
+    (defer_regex(r"\bworks as (?=an? )"), "is "),
+    (defer_regex(r"^is (?!(?:the|an?|it|this|that|there|my|our|your)\b)(?=[a-z])", re.IGNORECASE), ""),
+    (defer_regex(r"^(?:ich (?=[a-zäöü]+e )|je |j')", re.IGNORECASE), ""),
 )
 """Forms and what stands for them: times, days, rates, amounts, frequencies, allergies, names, values, orders, "I"."""
 

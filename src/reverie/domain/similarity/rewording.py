@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import (
     NUMBER_WORDS,
     UNITS,
@@ -28,15 +29,15 @@ _SPELLINGS = {
     "sceptical": "skeptical", "plough": "plow", "kerb": "curb", "mould": "mold",
 }  # fmt: skip
 _BRITISH = (
-    (re.compile(r"(?<=[a-z]{3})our(?=s?$|ed$|ing$|ite|able|ful|al|less|hood)"), "or"),
-    (re.compile(r"(?<=[a-z]{3}[a-z]i)s(?=e[drs]?$|ing$|ations?$)|(?<=[a-z]{3}y)s(?=e[drs]?$|ing$)"), "z"),
-    (re.compile(r"(?<=[a-z]{3})tre(?=s?$)"), "ter"),
-    (re.compile(r"(?<=[a-z]{4})ll(?=ed$|ing$|ers?$)"), "l"),
-    (re.compile(r"(?<=[a-z]{3})ogue(?=s?$)"), "og"),
-    (re.compile(r"(?<=[a-z]{3})ence(?=[sd]?$)"), "ense"),
+    (defer_regex(r"(?<=[a-z]{3})our(?=s?$|ed$|ing$|ite|able|ful|al|less|hood)"), "or"),
+    (defer_regex(r"(?<=[a-z]{3}[a-z]i)s(?=e[drs]?$|ing$|ations?$)|(?<=[a-z]{3}y)s(?=e[drs]?$|ing$)"), "z"),
+    (defer_regex(r"(?<=[a-z]{3})tre(?=s?$)"), "ter"),
+    (defer_regex(r"(?<=[a-z]{4})ll(?=ed$|ing$|ers?$)"), "l"),
+    (defer_regex(r"(?<=[a-z]{3})ogue(?=s?$)"), "og"),
+    (defer_regex(r"(?<=[a-z]{3})ence(?=[sd]?$)"), "ense"),
 )
 """British endings and what stands for them and for the American ones. None makes two other words one."""
-_MAY_BE_BRITISH = re.compile(r"our|[iy]s|tre|ll|ogue|ence")
+_MAY_BE_BRITISH = defer_regex(r"our|[iy]s|tre|ll|ogue|ence")
 CONTRACTIONS = {
     "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"),
     "shan't": ("shall", "not"), "let's": ("let", "us"), "dont": ("do", "not"),
@@ -85,12 +86,12 @@ _SPELLED_UNITS = {
     "terabyte": "TB", "terabytes": "TB", "kilobytes": "KB", "watt": "W", "watts": "W", "volt": "V", "volts": "V",
     "kilowatts": "kW", "hertz": "Hz", "usd": "$", "eur": "€", "gbp": "£", "hr": "h",
 }  # fmt: skip
-_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)*")
-_WRITTEN_NUMBER = re.compile(
+_NUMBER = defer_regex(r"[+-]?\d+(?:\.\d+)*")
+_WRITTEN_NUMBER = defer_regex(
     r"(?P<sign>[+-]?)(?P<money>[$€£¥]?)(?P<digits>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>%|[A-Za-zµ°€£]{0,3})"
 )
-_CLOCK = re.compile(r"\d\d?:\d\d")
-_COUNTED = re.compile(r"(\d+)-([a-z]{3,})")
+_CLOCK = defer_regex(r"\d\d?:\d\d")
+_COUNTED = defer_regex(r"(\d+)-([a-z]{3,})")
 """A number and what it counts, such as "20-minute"."""
 _MULTIPLES = parse_word_set("million billion k m bn")
 _POWERS = {"dozen": 12, "hundred": 100, "thousand": 1000}
@@ -140,23 +141,23 @@ _FIRST_WORDS = 2
 _ROUGHLY = parse_word_set("around roughly approximately circa")
 """Words that say the same as "about" before a number."""
 _ONE_VERB = {"begins": "starts", "begin": "start"}
-_DATE = re.compile(r"(?:--|\d{4}-)\d\d-\d\d")
+_DATE = defer_regex(r"(?:--|\d{4}-)\d\d-\d\d")
 _LONGEST_ABBREVIATED = 60
 _BE = r"is|are|ist|sind|es|son|est|sont"
-_IDENTITY = re.compile(
+_IDENTITY = defer_regex(
     rf"(?P<one>(?:(?!\s(?:{_BE})\s)[^?:;,\n])+)\s(?P<is>{_BE})\s(?P<other>(?:(?!\s(?:{_BE})\s)[^?:;,\n])+)",
     re.IGNORECASE,
 )
-_DEFINITE = re.compile(
+_DEFINITE = defer_regex(
     r"(?:the|my|our|his|her|their|your|der|die|das|(?:mein|dein|sein|ihr|unser)e?|el|la|los|las|mis?|tus?|sus?"
     r"|nuestr[oa]s?|les?|mon|ma|mes|son|sa|ses|notre|nos|leur)\s|l'|[\w.]+'s?\s",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"[A-ZÀ-Þ][\w.'-]*(?:\s(?:[A-ZÀ-Þ][\w.'-]*|de|von|van|la|du|del)){0,3}")
+_NAME = defer_regex(r"[A-ZÀ-Þ][\w.'-]*(?:\s(?:[A-ZÀ-Þ][\w.'-]*|de|von|van|la|du|del)){0,3}")
 """A name at the end of a statement, where a capital is no matter of the sentence."""
 
 
-_PREAMBLE = re.compile(
+_PREAMBLE = defer_regex(
     r"\s*(?:(?P<id>(?:-\s+)?\[[0-9a-f]{12}\](?:\s+\([^()\n]{1,200}\))?:)"  # a line of our own prompts
     r"|(?:please\s+|just\s+to\s+|just\s+|a\s+|bitte\s+|quick\s+)*(?:remember|note|keep in mind|bear in mind"
     r"|don't forget|note to self|remind(?:er|ing you)|be aware|heads[ -]up|for your information|in case you forgot"
@@ -174,9 +175,9 @@ _ADDITIONS = (
     "por cierto", "merci", "s'il te plaît", "d'ailleurs",
 )  # fmt: skip
 """Phrases that people add to a statement."""
-_ADDED = re.compile(rf",?\s+(?:{'|'.join(_ADDITIONS)})[.!]*\s*\Z", re.IGNORECASE)
-_DASH = re.compile(r"(?<=[^\W\d_]) [-–—] (?=[^\W_])")
-_SINCE = re.compile(r"\s+\(holds from \d{4}-\d\d-\d\d\)\s*\Z")
+_ADDED = defer_regex(rf",?\s+(?:{'|'.join(_ADDITIONS)})[.!]*\s*\Z", re.IGNORECASE)
+_DASH = defer_regex(r"(?<=[^\W\d_]) [-–—] (?=[^\W_])")
+_SINCE = defer_regex(r"\s+\(holds from \d{4}-\d\d-\d\d\)\s*\Z")
 """The end of a line of our own prompts about a record that holds."""
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import Stemmer
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import MONTHS
 from reverie.domain.word_lists import parse_word_set
 
@@ -115,7 +115,7 @@ _ALONE = rf"(?<![^\W{_UNSPACED}])"
 _APART = rf"(?![^\W{_UNSPACED}])"
 """Bounds of a number: not within a word, but beside letters of scripts without spaces."""
 
-_PIECE = LazyRegex(
+_PIECE = defer_regex(
     rf"""
       (?P<address>[A-Za-z][A-Za-z0-9+.-]{{0,20}}+://[^\s<>"'`]++
                 | (?<![\w.+-])[\w.+-]++@[\w-]++(?>(?:\.[\w-]++)+))
@@ -136,13 +136,13 @@ _PIECE = LazyRegex(
     re.VERBOSE,
 )
 """The pieces a text is cut into. Possessive quantifiers and what may stand before keep the time linear."""
-_CODE_WORD = LazyRegex(r"\w*_\w*|\w+\.[\w.]+|\w+::\w.*|[a-z]+[A-Z]\w*|(?=\w*\d)(?=\w*[a-z])[0-9a-f]{7,40}")
+_CODE_WORD = defer_regex(r"\w*_\w*|\w+\.[\w.]+|\w+::\w.*|[a-z]+[A-Z]\w*|(?=\w*\d)(?=\w*[a-z])[0-9a-f]{7,40}")
 _MONTH_NAME = (
     r"(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|Mar(?:ch)?|[Aa]pr(?:il)?|May|[Jj]une?|[Jj]uly?|[Aa]ug(?:ust)?"
     r"|[Ss]ept?(?:ember)?|[Oo]ct(?:ober)?|[Nn]ov(?:ember)?|[Dd]ec(?:ember)?)"
 )
 _YEAR = r"(?:19|20)\d\d\b"
-_DATE = LazyRegex(
+_DATE = defer_regex(
     rf"""(?<![\w-])(?:
       (?P<d1>\d{{1,2}})(?:st|nd|rd|th)?[ \t](?:of[ \t])?(?P<m1>{_MONTH_NAME})\b\.?(?:,?[ \t](?P<y1>{_YEAR}))?
     | (?P<m2>{_MONTH_NAME})\b\.?[ \t](?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?![\w:])(?![ \t]?[ap]\.?m)
@@ -151,16 +151,16 @@ _DATE = LazyRegex(
     )""",
     re.VERBOSE,
 )
-_CLOCK = re.compile(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?[ \t]?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
-NUMERIC_DATE = re.compile(
+_CLOCK = defer_regex(r"(?<![\w.:])(\d{1,2})(?::(\d\d))?[ \t]?([ap])(?:m\b|\.m\.)", re.IGNORECASE)
+NUMERIC_DATE = defer_regex(
     r"(?<![\w./-])(?:(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>\d\d?)(?P=sep)(?P<day>\d\d?)"
     r"|(?P<one>\d\d?)(?P<by>[-/.])(?P<two>\d\d?)(?P=by)(?P<last>(?:19|20)\d\d))(?![\w/-]|\.\d)"
 )
 """A day, its month and its year in digits."""
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_DECIMAL = re.compile(r"[-+]?\d+\.\d+")
-_MAYBE_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
-_RAISED = re.compile(r"(?<=\d)[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
+_THOUSANDS = defer_regex(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_DECIMAL = defer_regex(r"[-+]?\d+\.\d+")
+_MAYBE_THOUSANDS = defer_regex(r"[-+]?[1-9]\d{0,2}\.\d{3}")
+_RAISED = defer_regex(r"(?<=\d)[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻]+")
 
 _stem = Stemmer.Stemmer("english", 0).stemWord
 
@@ -260,7 +260,7 @@ def extract_specifics(text: str) -> Specifics:
     ['not run']
     """
     reader = _Reader()
-    for piece in _PIECE.re.finditer(normalize_dates(normalize_characters(text))):
+    for piece in _PIECE.finditer(normalize_dates(normalize_characters(text))):
         reader.take(piece)
     return reader.result()
 
@@ -289,7 +289,7 @@ def normalize_dates(text: str) -> str:
     >>> normalize_dates("On May 3rd, 2025 at 5:30 pm, not 4 June or 4.6.2025")
     'On 2025-05-03 at 17:30, not --06-04 or 2025-06-04'
     """
-    text = _CLOCK.sub(_rewrite_clock_time, _DATE.re.sub(_rewrite_date, text))
+    text = _CLOCK.sub(_rewrite_clock_time, _DATE.sub(_rewrite_date, text))
     return NUMERIC_DATE.sub(_rewrite_numeric_date, text)
 
 
@@ -454,7 +454,7 @@ class _Reader:
             return
         self._classify(lower)
         stripped = text.removesuffix("'s")
-        if _CODE_WORD.re.fullmatch(stripped):
+        if _CODE_WORD.fullmatch(stripped):
             self._add("code", stripped)
             self._end_run()
         elif _has_no_case(host):

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 
 import Stemmer
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity import change_words as cues
 from reverie.domain.similarity.specifics import NUMBER_WORDS, UNITS, normalize_characters, normalize_number
 from reverie.domain.text.calendar_words import WEEKDAYS, fold_text
@@ -35,15 +36,15 @@ _CLOCK = (
 )
 _AMOUNT = r"(?:[$€£¥]\s?)?v?\d+(?:[.,]\d+)*(?:\s?(?P<unit>%|[$€£¥]|[a-zµ]+))?"
 _PHONE = r"(?<![\w.])\+?\d[\d/() -]{6,}\d(?![\w.])"
-_VALUE = re.compile(
+_VALUE = defer_regex(
     r"(?P<secret>\[redacted(?:: [\w -]+)?\])|"
     rf"(?P<address>{_ADDRESS}|{_PHONE})|(?P<time>\b(?:{_CLOCK}))|(?P<number>(?<![\w.])(?<![a-z]-){_AMOUNT})"
 )
-_HAS_VALUE = re.compile(r"\d|[@#\[]|[./]\S")
-TOKEN = re.compile(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
-_LETTER = re.compile(r"[A-HJ-Z]")
+_HAS_VALUE = defer_regex(r"\d|[@#\[]|[./]\S")
+TOKEN = defer_regex(r"[#@]?\w+(?:['.+#@:/-]+\w+)*\+*")
+_LETTER = defer_regex(r"[A-HJ-Z]")
 """A capital that is a name by itself: size L, team A."""
-_CONTRACTED = re.compile(r"'(?:s|ve|re|ll|d)$")
+_CONTRACTED = defer_regex(r"'(?:s|ve|re|ll|d)$")
 _ORDINALS = parse_word_set("first second third fourth fifth sixth seventh eighth ninth tenth")
 ORDINAL = "th"
 _ORDINAL_ENDINGS = parse_word_set("st nd rd th")
@@ -221,7 +222,7 @@ def _compute_name_keys(word: str) -> frozenset[str]:
     )
 
 
-_WORD_OR_COMPOUND = re.compile(r"[\w-]+")
+_WORD_OR_COMPOUND = defer_regex(r"[\w-]+")
 WORD_VALUES: dict[str, tuple[str, str, str]] = {
     **{word: ("number", word, ORDINAL) for word in _ORDINALS},
     **{word: ("frequency", word, "") for word in cues.FREQUENCIES},

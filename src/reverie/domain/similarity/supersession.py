@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity import change_words as cues
 from reverie.domain.similarity.different_subjects import (
     tell_of_different_numbers,
@@ -43,23 +44,23 @@ LONGEST = 300
 
 _MOST_WORDS = 14
 _FEW = 2
-_CLAUSE = re.compile(r"[;,:]\s+(?!\d{4}\b)|\s+(?:and|but|und|aber|y|pero|et|mais)\s+|\s[–—-]\s")
-_JOINED = re.compile(r"\s+(?:and|und|y|et)\s")
-_BE_AMONG = re.compile(r"\b(?:is|are|ist|sind|es|son|est|sont)\b")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)|\n+")
-_ABBREVIATED = re.compile(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$", re.IGNORECASE)
+_CLAUSE = defer_regex(r"[;,:]\s+(?!\d{4}\b)|\s+(?:and|but|und|aber|y|pero|et|mais)\s+|\s[–—-]\s")
+_JOINED = defer_regex(r"\s+(?:and|und|y|et)\s")
+_BE_AMONG = defer_regex(r"\b(?:is|are|ist|sind|es|son|est|sont)\b")
+_SENTENCE = defer_regex(r"(?<=[.!?])\s+(?=\S)|\n+")
+_ABBREVIATED = defer_regex(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$", re.IGNORECASE)
 
-_TIME_OF_CHANGE = re.compile(r"\b(?:now|again|jetzt|wieder|ahora|maintenant)\b")
-_INTRANSITIVE = re.compile(r"\s+(?:(?:up|down|back|forward)\s+)?(?:to|into|from)\b")
-_DATIVE = re.compile(r"(?:al|a (?:su|mi|tu|la|los|las))\s")
+_TIME_OF_CHANGE = defer_regex(r"\b(?:now|again|jetzt|wieder|ahora|maintenant)\b")
+_INTRANSITIVE = defer_regex(r"\s+(?:(?:up|down|back|forward)\s+)?(?:to|into|from)\b")
+_DATIVE = defer_regex(r"(?:al|a (?:su|mi|tu|la|los|las))\s")
 """The beginning of a statement in Spanish with the one to whom something happens."""
-_OBJECT = re.compile(
+_OBJECT = defer_regex(
     r"(?:[^\W\d_]+[st]|(?:.+\s)?(?:is|are|ist|sind|es|son|est|sont)(?:\s\w+e[dn]?)?)\s"
     r"(?:(?:to|at|by|with|in|on|bei|mit|zu|von|chez|avec|con|en|par|por)\s)?"
     r"(?:the|an?|der|die|das|dem|den|la|le|el)?\s*"
 )
 """The beginning of a statement before the object of its verb, or what the subject is with, at or on."""
-_BETWEEN_NAMES = re.compile(r"\s(?!(?:and|und|y|et|de|von|van|di|del)\b)[a-z]+\s")
+_BETWEEN_NAMES = defer_regex(r"\s(?!(?:and|und|y|et|de|von|van|di|del)\b)[a-z]+\s")
 
 
 @lru_cache(maxsize=256)
@@ -78,10 +79,10 @@ def may_supersede(text: str) -> bool:
 
 def _join(*patterns: re.Pattern[str]) -> re.Pattern[str]:
     """Return a pattern that is found where one of the patterns is."""
-    return re.compile("|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', each.pattern)})" for each in patterns))
+    return defer_regex("|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', each.pattern)})" for each in patterns))
 
 
-_DIGIT = re.compile(rf"\d|\b(?:{'|'.join(NUMBER_WORDS)})\b")
+_DIGIT = defer_regex(rf"\d|\b(?:{'|'.join(NUMBER_WORDS)})\b")
 _MAY_END = _join(
     cues.CHANGED, cues.ENDED, cues.REPAIRED, cues.NOW, cues.AGAIN, cues.REPLACED, cues.HOME, cues.MOVED, cues.EMPLOYED
 )  # fmt: skip
@@ -89,7 +90,7 @@ _BEFORE_DAY = "|".join(
     (*parse_word_set("on by until is for since the am vom zum bis ab seit dem den der el dia le il"), *MONTHS,
      *SHORT_MONTHS)
 )  # fmt: skip
-_LED_VALUE = re.compile(
+_LED_VALUE = defer_regex(
     rf"(?:{cues.LINK.pattern.removesuffix('$')}|{cues.TO.pattern.removesuffix('$')})(?:(?:{_BEFORE_DAY})\.?\s+){{0,2}}"
     rf"(?:\S*(?:[\d@#$]|[./]\S|[^\x00-\x7f])|(?:{'|'.join(WORD_VALUES)})\b)"
 )
@@ -351,7 +352,7 @@ def _ends_by_frame(new: Statement, old: Statement) -> bool:
         if before is None or now is None:
             continue
         place, earlier = _read_name(new, now), _read_name(old, before)
-        left = now["from"] if now.re is cues.MOVED else None
+        left = now["from"] if now.re.pattern == cues.MOVED.pattern else None
         if (
             place
             and earlier
@@ -559,7 +560,7 @@ def _ends_by_old_value(new: Statement, old: Statement) -> bool:
             and not cues.HOME.match(old.plain, word.start)
         ]
         is_all = len(remaining) <= _FEW and (
-            found.re not in MOVES
+            all(found.re.pattern != move.pattern for move in MOVES)
             or not remaining
             or _is_verb_of(remaining, dropped[0], old)
             or (

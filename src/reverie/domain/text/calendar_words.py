@@ -6,9 +6,10 @@ without accents, as `fold_text` writes them.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
+
+from reverie.domain.lazy_regex import defer_regex
 
 
 def _number_words(*groups: str) -> dict[str, int]:
@@ -117,7 +118,7 @@ _ACCENTS = str.maketrans(
 )
 
 
-_LATIN_WORD = re.compile(r"[a-z]+")
+_LATIN_WORD = defer_regex(r"[a-z]+")
 
 
 @lru_cache(maxsize=8)  # each kind of date is looked for by its words

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text, list_latin_words
 from reverie.domain.text.relative_dates import (
     HAN_DIGITS,
@@ -112,24 +112,24 @@ _LONE = rf"(?<![\w.,:$€£¥/#-])(?P<lone>{_YEAR})(?![\w:/€%-]|[.,]\d)"
 _PLACE = r"(?:(?=\d|[^\x00-\x7f])|\b(?=[a-z]))"
 """Where a date may begin. Asked first, because in the middle of a word eight forms would fail one by one."""
 
-_ABSOLUTE = LazyRegex(
+_ABSOLUTE = defer_regex(
     f"{_PLACE}(?:{'|'.join((_ISO, _NUMERIC, _SHORT, _DAY_MONTH, _MONTH_DAY, _MONTH, _HAN, _LONE))})"
 )
-_LIST = LazyRegex(_and)
-_NTH = LazyRegex(
+_LIST = defer_regex(_and)
+_NTH = defer_regex(
     r"\b(?:on|by|until|is|for|since)\s+the\s+(?P<nth>\d{1,2})(?:st|nd|rd|th)\b(?:\s+of\s+(?P<which>this|next|last)\s+month)?"
     r"(?!\s+(?:of\s+)?[a-z])"
     r"|\bthe\s+(?P<day>\d{1,2})(?:st|nd|rd|th)\s+of\s+(?P<of>this|next|last)\s+month"
 )
-_HAS_DIGIT = re.compile(r"[\d月年]")
-_WORTH_READING = re.compile(rf"{_YEAR}|\d(?:[-/.]|(?:st|nd|rd|th|er)[a-z])|\bthe\s+\d|[月年]")
+_HAS_DIGIT = defer_regex(r"[\d月年]")
+_WORTH_READING = defer_regex(rf"{_YEAR}|\d(?:[-/.]|(?:st|nd|rd|th|er)[a-z])|\bthe\s+\d|[月年]")
 _MONTH_WORDS = frozenset([*MONTHS, *SHORT_MONTHS])
 _AMBIGUOUS = frozenset({"march", "may", "mars", "marco", "mar"})
 """Months that are other words too. Alone they need a preposition or, in English, a capital inside a sentence."""
-_PREPOSITION = re.compile(
+_PREPOSITION = defer_regex(
     r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this|en|em|fin|debut|mi|im|ab|seit|bis)[ -]$"
 )
-_ROMANCE = re.compile(r"\b(?:en|em|fin|début|debut|mi)[ -]$")
+_ROMANCE = defer_regex(r"\b(?:en|em|fin|début|debut|mi)[ -]$")
 _NEAR_MONTHS = {"先": -1, "上": -1, "来": 1, "下": 1}
 
 
@@ -138,9 +138,9 @@ def _find_absolute(text: str, folded: str, today: date) -> Iterator[DateMention]
         _HAS_DIGIT.search(folded) is None or _WORTH_READING.search(folded) is None
     ):
         return
-    for match in _ABSOLUTE.re.finditer(folded):
+    for match in _ABSOLUTE.finditer(folded):
         yield from _read(match, text, today)
-    for match in _NTH.re.finditer(folded):
+    for match in _NTH.finditer(folded):
         step = {"next": 1, "last": -1}.get(match["which"] or match["of"] or "", 0)
         day = int(match["nth"] or match["day"])
         if (built := _build_near_day(step, day, today)) is not None:
@@ -171,7 +171,7 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
 
 def _get_first(match: re.Match[str], one: str, other: str) -> str | None:
     """Return the first day of two numbers before a month; of "5 and 20 June" none, "13 and 14 June" are two days."""
-    is_list = match[one] and _LIST.re.search(match.string, match.end(one), match.start(other))
+    is_list = match[one] and _LIST.search(match.string, match.end(one), match.start(other))
     return match[one] if not is_list or int(match[other]) == int(match[one]) + 1 else None
 
 
@@ -313,12 +313,12 @@ def _find_relative(text: str, folded: str, today: date) -> Iterator[DateMention]
         )
 
 
-_WEEKDAY = LazyRegex(
+_WEEKDAY = defer_regex(
     rf"\b(?P<latin>{build_alternatives(WEEKDAYS)})\b"
     rf"(?!,?\s*(?:the\s+|de[nmr]\s+|el\s+|le\s+)?(?:\d{{1,2}}(?:st|nd|rd|th|er|\.)?\s*{_of}?(?:{_any})|(?:{_any})\s+\d)\b)"
     r"|(?:星期|[周週])(?P<han>[一二三四五六日天])|(?P<kana>[月火水木金土日])曜日?"
 )
-_EVERY = re.compile(
+_EVERY = defer_regex(
     r"(?:\b(?:every|each|jede[nrs]?|cada|los|las|chaque|tous\s+les|toda[s]?|todos|os|as|ogni|tutti\s+i)\s+|[每毎])$"
 )
 _PARTS_OF_WEEKDAYS = (
@@ -331,7 +331,7 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
     """Yield for a weekday the last one and the next one; nothing for "every Friday"."""
     if not any([part in folded for part in _PARTS_OF_WEEKDAYS]):
         return
-    for match in _WEEKDAY.re.finditer(folded):
+    for match in _WEEKDAY.finditer(folded):
         if _EVERY.search(folded[max(0, match.start() - 12) : match.start()]):
             continue
         han = match["han"] or match["kana"]
@@ -344,7 +344,7 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
 
 # -- several dates -------------------------------------------------------------------------------------------
 
-_RANGE = re.compile(
+_RANGE = defer_regex(
     r"\s*(?:to|until|till|through|bis(?:\s+zum)?|al?|hasta(?:\s+el)?|au|ao|ate|[-–~〜]|から|到|至)\s*"
 )
 

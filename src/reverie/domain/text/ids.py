@@ -9,20 +9,21 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 
 NewId = Callable[[], str]
 """Anything that makes a fresh id. Tests pass their own."""
 
-_ID = re.compile(r"[0-9a-f]{12}")
-GIVEN_NAME = re.compile(r"\bcalled (\S+)")
+_ID = defer_regex(r"[0-9a-f]{12}")
+GIVEN_NAME = defer_regex(r"\bcalled (\S+)")
 QUOTED = r"""["“„«](?:[^\s"“”„«»]{1,200}|(?=[^"“”„«»\n]{1,200}\s[A-Z])[^"“”„«»\n]{1,200})["“”»]"""
 """Pattern of a word, or of words with a capital among them, in quotation marks: no sentence that somebody said."""
-_EXACT = re.compile(rf"(`[^`\n]{{1,200}}`|{QUOTED}|(?<=\bcalled )\S+)")
+_EXACT = defer_regex(rf"(`[^`\n]{{1,200}}`|{QUOTED}|(?<=\bcalled )\S+)")
 """Code, what is quoted, and the names that a text gives to things."""
-_QUOTED = re.compile('[`"“„«]')
-_WORD = re.compile(r"\S+")
+_QUOTED = defer_regex('[`"“„«]')
+_WORD = defer_regex(r"\S+")
 _MARKS = "\"'“”‘’«»()[]{}<>*.,;:!?…"
-_CASED = re.compile(
+_CASED = defer_regex(
     r"""
       [a-z]{2}[a-z0-9]*+[A-Z]\w*                # maxRetries, but iPhone and macOS as one likes
     | (?!Profile)[A-Z][a-z]+file                # Makefile
@@ -36,7 +37,7 @@ _CASED = re.compile(
     """,
     re.VERBOSE,
 )
-_HINTS = re.compile(
+_HINTS = defer_regex(
     r"[`/\\_@#%<\[{=$\"“„«]|-(?<!\w-)[A-Za-z]|\w-[A-Z]\b|\w[.]\w|\d|called|file"
     r"|([A-Z])(?:\1|(?<=[a-z0-9].)|(?<=\b[B-HJ-Z])\b|(?<=[KMGT])b|(?<=M)[WV]|(?<=U)S|(?<=I)[Th]|(?<=W)HO|(?<=P)olish|(?<=S)ie)"
 )

@@ -8,14 +8,13 @@ English is weighted less in a query, but not dropped.
 from __future__ import annotations
 
 import pkgutil
-import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
 
 import Stemmer
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 
 DEFAULT = "en"
 
@@ -54,7 +53,7 @@ _LETTERS = {
 }  # fmt: skip
 """Letters of those languages that English does not have."""
 
-_PLAIN_WORD = LazyRegex(r"(?<![^\W\d_])[a-zß-öø-ÿœąćęłńśźż]+(?![^\W\d_])")
+_PLAIN_WORD = defer_regex(r"(?<![^\W\d_])[a-zß-öø-ÿœąćęłńśźż]+(?![^\W\d_])")
 
 WIDESPREAD = frozenset({"en", "de", "es", "fr", "it", "nl", "pl", "pt"})
 """Languages in Latin letters that a text is probably written in."""
@@ -66,17 +65,17 @@ _LESS_LIKELY = 0.4
 """Weight of a word for a language that is not widespread: related languages share most function words."""
 
 _SCRIPTS = (
-    ("ja", LazyRegex("[\u3040-\u30ff]")),
-    ("zh", LazyRegex("[\u4e00-\u9fff]")),
-    ("el", LazyRegex("[\u0370-\u03ff]")),
-    ("hy", LazyRegex("[\u0530-\u058f]")),
-    ("ta", LazyRegex("[\u0b80-\u0bff]")),
-    ("yi", LazyRegex("[\ufb1d-\ufb4f]|[\u05f0-\u05f2]")),
-    ("sr", LazyRegex("[\u0452\u0458-\u045f]")),
-    ("hi", LazyRegex("[\u0900-\u097f]")),
-    ("ru", LazyRegex("[\u0400-\u04ff]")),
-    ("fa", LazyRegex("[\u067e\u0686\u0698\u06af]")),
-    ("ar", LazyRegex("[\u0600-\u06ff]")),
+    ("ja", defer_regex("[\u3040-\u30ff]")),
+    ("zh", defer_regex("[\u4e00-\u9fff]")),
+    ("el", defer_regex("[\u0370-\u03ff]")),
+    ("hy", defer_regex("[\u0530-\u058f]")),
+    ("ta", defer_regex("[\u0b80-\u0bff]")),
+    ("yi", defer_regex("[\ufb1d-\ufb4f]|[\u05f0-\u05f2]")),
+    ("sr", defer_regex("[\u0452\u0458-\u045f]")),
+    ("hi", defer_regex("[\u0900-\u097f]")),
+    ("ru", defer_regex("[\u0400-\u04ff]")),
+    ("fa", defer_regex("[\u067e\u0686\u0698\u06af]")),
+    ("ar", defer_regex("[\u0600-\u06ff]")),
 )
 """Scripts in the order in which they are tried; the first that occurs decides. Kana tells Japanese from Chinese."""
 
@@ -121,7 +120,7 @@ def detect_language(words: Iterable[str], text: str) -> str:
     """
     if not text.isascii():
         for language, script in _SCRIPTS:
-            if script.re.search(text):
+            if script.search(text):
                 return language
     evidence = _gather_evidence(words)
     letters = _find_accents(text)
@@ -138,7 +137,7 @@ def _find_accents(text: str) -> frozenset[str]:
     """Return the letters of `_LETTERS` in words without a capital, which are no names."""
     if text.isascii():
         return frozenset()
-    words = _PLAIN_WORD.re.findall(unicodedata.normalize("NFC", text))
+    words = _PLAIN_WORD.findall(unicodedata.normalize("NFC", text))
     return frozenset("".join(words)).intersection("".join(_LETTERS.values()))
 
 
@@ -172,7 +171,7 @@ def fold_accents(text: str) -> str:
     return unicodedata.normalize("NFC", _LATIN_ACCENT.sub(r"\1", apart))
 
 
-_LATIN_ACCENT = re.compile("([a-z])[\u0300-\u036f]+")
+_LATIN_ACCENT = defer_regex("([a-z])[\u0300-\u036f]+")
 
 
 @cache

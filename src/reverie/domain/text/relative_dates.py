@@ -12,13 +12,12 @@ the first after today.
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.calendar_words import (
     DAYS,
     MONTHS,
@@ -156,32 +155,90 @@ def build_alternatives(words: Iterable[str]) -> str:
 
 
 _number = rf"(?:\d{{1,4}}|{build_alternatives(NUMBERS)})"
-_count_unit = build_alternatives(
-    word for word, unit in UNIT_OF.items() if unit in {"day", "week", "fortnight", "month", "year"}
-)
+_counted = [word for word, unit in UNIT_OF.items() if unit in {"day", "week", "fortnight", "month", "year"}]
+_count_unit = build_alternatives(_counted)
 _day = build_alternatives(DAYS)
 _weekday = build_alternatives(WEEKDAYS)
-_period = build_alternatives(word for word, unit in UNIT_OF.items() if unit not in {"day", "fortnight"})
-_step = build_alternatives(STEPS)
-_after = build_alternatives(word for word in STEPS if STEPS[word] and word not in {"last", "next"})
-_LATIN = LazyRegex(
-    rf"""\b(?:
-        (?:(?P<off_count>{_number})\s+(?P<off_unit>{_count_unit})
+_periods = [word for word, unit in UNIT_OF.items() if unit not in {"day", "fortnight"}]
+_period = build_alternatives(_periods)
+_after = [word for word in STEPS if STEPS[word] and word not in {"last", "next"}]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One form of expressions in Latin letters. A text that has any has a word of each of the sets."""
+
+    pattern: re.Pattern[str]
+    words: tuple[frozenset[str], ...]
+
+
+def _define_form(source: str, *words: frozenset[str]) -> _Form:
+    return _Form(defer_regex(rf"\b(?:{source})\b(?!\s+of\b)", re.VERBOSE), words)
+
+
+def _list_last_words(phrases: Iterable[str]) -> frozenset[str]:
+    parts = ("".join(char if "a" <= char <= "z" else " " for char in phrase) for phrase in phrases)
+    return frozenset(part.split()[-1] for part in parts)
+
+
+_counted_words = _list_last_words(_counted)
+_weekday_words = _list_last_words(WEEKDAYS)
+_near_words = _weekday_words | _list_last_words(_periods)
+
+# One pattern of all forms would take 11 ms to compile; a text has words of few of them.
+_FORMS = (
+    _define_form(
+        rf"""(?:(?P<off_count>{_number})\s+(?P<off_unit>{_count_unit})
             \s+(?P<off>before|after|from|vor|nach|prima\s+di|dopo|avant|apres|despues\s+de|depois\s+de)\s+)?
-        (?P<day>{_day})
-      | (?P<ago_count>{_number})\s+(?P<ago_unit>{_count_unit})\s+(?:ago|earlier|fa|atras)
-      | (?:vor|hace|il\s+y\s+a|ha|faz)\s+(?P<past_count>{_number})\s+(?P<past_unit>{_count_unit})
-      | (?:in|dentro\s+de|en|dans|fra|tra|daqui\s+a|em)\s+(?P<in_count>{_number})\s+(?P<in_unit>{_count_unit})
-            (?:'\s+time)?
-      | (?P<from_count>{_number})\s+(?P<from_unit>{_count_unit})\s+from\s+now
-      | (?P<week_of>{_weekday})\s+(?P<of_week>next|last|this)\s+week
-      | a\s+week\s+from\s+(?P<week_from>{_weekday})
-      | (?P<step>{_step}|coming)\s+(?:(?P<weekday>{_weekday})|(?P<period>{_period}))
-      | (?P<month_step>last|next)\s+(?P<month>{build_alternatives(MONTHS)})
-      | (?:(?P<weekday_after>{_weekday})|(?P<period_after>{_period}))\s+(?P<step_after>{_after})
-      | (?:at\s+|by\s+)?the\s+end\s+of\s+(?:the|this)\s+(?P<end_of>week|month|year)
-    )\b(?!\s+of\b)""",
-    re.VERBOSE,
+        (?P<day>{_day})""",
+        _list_last_words(DAYS),
+    ),
+    _define_form(
+        rf"(?P<ago_count>{_number})\s+(?P<ago_unit>{_count_unit})\s+(?:ago|earlier|fa|atras)",
+        frozenset({"ago", "earlier", "fa", "atras"}),
+        _counted_words,
+    ),
+    _define_form(
+        rf"(?:vor|hace|il\s+y\s+a|ha|faz)\s+(?P<past_count>{_number})\s+(?P<past_unit>{_count_unit})",
+        frozenset({"vor", "hace", "il", "ha", "faz"}),
+        _counted_words,
+    ),
+    _define_form(
+        rf"""(?:in|dentro\s+de|en|dans|fra|tra|daqui\s+a|em)\s+(?P<in_count>{_number})\s+(?P<in_unit>{_count_unit})
+            (?:'\s+time)?""",
+        frozenset({"in", "dentro", "en", "dans", "fra", "tra", "daqui", "em"}),
+        _counted_words,
+    ),
+    _define_form(
+        rf"(?P<from_count>{_number})\s+(?P<from_unit>{_count_unit})\s+from\s+now",
+        frozenset({"now"}),
+        _counted_words,
+    ),
+    _define_form(
+        rf"(?P<week_of>{_weekday})\s+(?P<of_week>next|last|this)\s+week", frozenset({"week"}), _weekday_words
+    ),
+    _define_form(rf"a\s+week\s+from\s+(?P<week_from>{_weekday})", frozenset({"week"}), _weekday_words),
+    _define_form(
+        rf"""(?P<step>{build_alternatives(STEPS)}|coming)\s+
+            (?:(?P<weekday>{_weekday})|(?P<period>{_period}))""",
+        _list_last_words((*STEPS, "coming")),
+        _near_words,
+    ),
+    _define_form(
+        rf"(?P<month_step>last|next)\s+(?P<month>{build_alternatives(MONTHS)})",
+        frozenset({"last", "next"}),
+        _list_last_words(MONTHS),
+    ),
+    _define_form(
+        rf"(?:(?P<weekday_after>{_weekday})|(?P<period_after>{_period}))\s+(?P<step_after>{build_alternatives(_after)})",
+        _list_last_words(_after),
+        _near_words,
+    ),
+    _define_form(
+        r"(?:at\s+|by\s+)?the\s+end\s+of\s+(?:the|this)\s+(?P<end_of>week|month|year)",
+        frozenset({"end"}),
+        frozenset({"week", "month", "year"}),
+    ),
 )
 
 HAN_DIGITS = "一二两兩三四五六七八九十"
@@ -207,7 +264,7 @@ _HAN_UNITS = {
 }  # fmt: skip
 _han_unit = build_alternatives(_HAN_UNITS)
 _han_step = build_alternatives(_HAN_STEPS)
-_HAN = LazyRegex(
+_HAN = defer_regex(
     rf"""(?:
         (?P<han_day>{build_alternatives(_HAN_DAYS)})
       | (?P<han_count>\d{{1,4}}|[{HAN_DIGITS}]{{1,3}})(?P<han_unit>{_han_unit})(?:以|之)?(?P<han_way>[前后後])
@@ -218,12 +275,12 @@ _HAN = LazyRegex(
     )""",
     re.VERBOSE,
 )
-_HAS_HAN = LazyRegex("[\u3040-\u30ff\u4e00-\u9fff]")
-_FRENCH = re.compile(
+_HAS_HAN = defer_regex("[\u3040-\u30ff\u4e00-\u9fff]")
+_FRENCH = defer_regex(
     r"\b(?:je|nous|vous|elle|les|du|chez|avec|pour|fait|soir|matin|quoi|est-ce|dit)\b|\b[jlcdnq]u?['’]"
 )
-_GERMAN = re.compile(r"\b(?:ich|wir|ist|sind|war|der|das|und|nicht|ein|eine|was|wer|wo)\b")
-_MORNING = re.compile(
+_GERMAN = defer_regex(r"\b(?:ich|wir|ist|sind|war|der|das|und|nicht|ein|eine|was|wer|wo)\b")
+_MORNING = defer_regex(
     r"(?:\b(?:heute|gestern|guten|jeden|am|diesen|nachsten|la|las|esta|una|cada|por)|tag|woch)\s+$"
 )
 
@@ -232,19 +289,24 @@ _Meaning = tuple[date, date, str, bool]
 
 @lru_cache(maxsize=8)  # a save asks for its resolved dates and for its date tokens
 def _find_matches(folded: str) -> Sequence[re.Match[str]]:
-    matches = (
-        list(_LATIN.re.finditer(folded)) if not _LATIN_WORDS.isdisjoint(list_latin_words(folded)) else []
-    )
-    if not folded.isascii() and _HAS_HAN.re.search(folded):
-        matches = sorted([*matches, *_HAN.re.finditer(folded)], key=lambda match: match.start())
+    matches = list(_iterate_latin(folded))
+    if not folded.isascii() and _HAS_HAN.search(folded):
+        matches = sorted([*matches, *_HAN.finditer(folded)], key=lambda match: match.start())
     return matches
 
 
-_WORD = re.compile(r"[a-z]+")
-_LATIN_WORDS = frozenset(
-    _WORD.findall(phrase)[-1] for words in (DAYS, WEEKDAYS, UNIT_OF, ("last", "next")) for phrase in words
-)
-"""Every expression in Latin letters has one of these."""
+def _iterate_latin(folded: str) -> Iterator[re.Match[str]]:
+    """Yield the expressions in Latin letters, of two at one place that of the first form, as one pattern would."""
+    words = list_latin_words(folded)
+    patterns = [form.pattern for form in _FORMS if not any(each.isdisjoint(words) for each in form.words)]
+    following = [pattern.search(folded) for pattern in patterns]
+    while matches := [match for match in following if match]:
+        match = min(matches, key=lambda each: each.start())
+        yield match
+        following = [
+            pattern.search(folded, match.end()) if other and other.start() < match.end() else other
+            for pattern, other in zip(patterns, following, strict=True)
+        ]
 
 
 def _is_meant(match: re.Match[str], folded: str) -> bool:
@@ -296,7 +358,7 @@ def _add_months(day: date, months: int) -> date:
     """Return the same day some months later, or the last day of a shorter month."""
     index = day.year * 12 + day.month - 1 + months
     year, month = divmod(index, 12)
-    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+    return date(year, month + 1, min(day.day, _count_days(year, month + 1)))
 
 
 def _resolve_step(part: dict[str, str], today: date) -> _Meaning:
@@ -394,9 +456,14 @@ def _find_monday(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
+def _count_days(year: int, month: int) -> int:
+    """Return the number of days of a month; `calendar`, which knows it too, takes a while to import."""
+    return 31 if month == 12 else (date(year, month + 1, 1) - date(year, month, 1)).days
+
+
 def get_month_bounds(day: date) -> tuple[date, date]:
     """Return the first and the last day of a day's month."""
-    return day.replace(day=1), day.replace(day=monthrange(day.year, day.month)[1])
+    return day.replace(day=1), day.replace(day=_count_days(day.year, day.month))
 
 
 _MEANINGS: dict[str, Callable[[dict[str, str], date], _Meaning | None]] = {

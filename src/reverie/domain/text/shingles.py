@@ -13,18 +13,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from reverie.domain.lazy_regex import defer_regex
+
 RUN = 5
 """Words in a row that make a repetition."""
 
 Phrase = tuple[str, ...]
 """Words in a row, folded."""
 
-_UNSPACED = re.compile(
+_UNSPACED = defer_regex(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]"
 )
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
-_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
+_ESCAPE = defer_regex(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
+_SURROGATES = defer_regex("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
 
 
 class _Fold(dict[int, str]):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_regex import defer_regex
 
 Clock = Callable[[], datetime]
 """Anything that tells the time as an aware datetime. Tests and replays pass their own."""
@@ -16,8 +17,8 @@ Duration = str | float | timedelta
 """A length of time: a timedelta, seconds, or text such as `90s`, `10m`, `2d`."""
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])\s*)+", re.IGNORECASE)
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])", re.IGNORECASE)
+_DURATION = defer_regex(r"(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])\s*)+", re.IGNORECASE)
+_DURATION_PART = defer_regex(r"(\d+(?:\.\d+)?)\s*(ms|[smhdw])", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _LONGEST = timedelta(days=36_500)

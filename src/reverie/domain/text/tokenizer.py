@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 
-from reverie.domain.lazy_regex import LazyRegex
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.languages import (
     DEFAULT,
     detect_language,
@@ -79,28 +79,28 @@ _PICTURE = "[\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f
 """Emoji and other pictures, without the modifiers of skin color."""
 # Atomic groups: a long run is read once, so the time stays linear in the text. They stand in place of groups with
 # possessive quantifiers, of which Python before 3.11.5 misses matches (python/cpython#106052).
-_CHUNK = LazyRegex(rf"[^\W_](?>{_LETTER}*)(?>(?:{_SEPARATOR}(?>{_LETTER}+))*)(?:\+\+|#(?!\w))?|{_PICTURE}")
-_CHUNK_ASCII = re.compile(
+_CHUNK = defer_regex(rf"[^\W_](?>{_LETTER}*)(?>(?:{_SEPARATOR}(?>{_LETTER}+))*)(?:\+\+|#(?!\w))?|{_PICTURE}")
+_CHUNK_ASCII = defer_regex(
     r"[A-Za-z0-9]++(?>(?:(?:://|:\\|__?|[-./\\:@#+~=&?%])[A-Za-z0-9]++)*)(?:\+\+|#(?!\w))?"
 )
-_PART = re.compile(rf"(?>{_LETTER}+)|{_PICTURE}")
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_UNSPACED = LazyRegex(
+_PART = defer_regex(rf"(?>{_LETTER}+)|{_PICTURE}")
+_HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_THOUSANDS = defer_regex(r"(?<=\d),(?=\d{3}(?!\d))")
+_UNSPACED = defer_regex(
     "([\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
     "\u3130-\u318f\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]+)"
 )
-_HAN = LazyRegex("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+_HAN = defer_regex("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
 
 # Latin, CJK, Arabic, Greek, Armenian, Ethiopic
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e", "\u055e", "\u1367")
 _TRAILING = " \t\r\n\"'`)]}*_\u201d\u2019\u00bb!."
-_NUMBER = re.compile(
+_NUMBER = defer_regex(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
     r"|dozen|hundred|thousand|once|twice|couple|few)\b",
     re.IGNORECASE,
 )
-_TIME = re.compile(
+_TIME = defer_regex(
     r"\b(?:yesterday|today|tonight|tomorrow|ago|last|next|since|recently|morning|evening|night"
     r"|(?:day|week|weekend|month|year)s?|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
     r"|january|february|march|april|june|july|august|september|october|november|december"
@@ -278,7 +278,7 @@ def _cut(text: str) -> list[str]:
     text = unicodedata.normalize("NFKC", text)
     if "," in text:
         text = _THOUSANDS.sub("", text)
-    return _CHUNK.re.findall(text)
+    return _CHUNK.findall(text)
 
 
 def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
@@ -291,7 +291,7 @@ def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
         for part in _PART.findall(folded)
         for token in _tokenize_word(part, chunks, in_capitals=in_capitals)
     ]
-    singles = _HAN.re.findall(folded) if not chunk.isascii() and _may_be_unspaced(folded) else []
+    singles = _HAN.findall(folded) if not chunk.isascii() and _may_be_unspaced(folded) else []
     plain = fold(chunk)
     if plain == folded and _PART.fullmatch(plain):
         return tuple(parts), tuple(singles) if len(plain) > 1 else ()
@@ -322,13 +322,13 @@ def _tokenize_word(word: str, chunks: _Chunks, *, in_capitals: bool) -> list[str
         ):
             return []
         return [chunks.stem(word[:LONGEST_TOKEN])]
-    if not (_may_be_unspaced(word) and _UNSPACED.re.search(word)):
+    if not (_may_be_unspaced(word) and _UNSPACED.search(word)):
         return [chunks.stem(word[:LONGEST_TOKEN])]
     tokens: list[str] = []
-    for piece in _UNSPACED.re.split(word):
+    for piece in _UNSPACED.split(word):
         if not piece:
             continue
-        if not _UNSPACED.re.match(piece):
+        if not _UNSPACED.match(piece):
             tokens += _tokenize_word(piece, chunks, in_capitals=in_capitals)
         elif len(piece) == 1:
             tokens.append(piece)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_regex import defer_regex
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
-_NOTHING = re.compile(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
+_CONTROL = defer_regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
+_NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 """White space and characters that nobody sees."""
 
-_ESCAPE_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
+_ESCAPE_SEQUENCE = defer_regex(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 """Colours and movements of the cursor, titles and links, and other sequences (ECMA-48)."""
 
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = defer_regex(r"[\ud800-\udfff]")
 
 
 def estimate_tokens(text: str) -> int:

@@ -9,7 +9,6 @@ answer.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,12 +18,13 @@ from typing import Any
 from reverie.admin.transfer.conversations import ImportedConversation
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import MONTHS
 from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion, read_json
 
 ABSTENTION = "abstention"
 
-_DATE = re.compile(r"([a-z]+)-(\d{1,2})-(\d{4})")
+_DATE = defer_regex(r"([a-z]+)-(\d{1,2})-(\d{4})")
 _BETWEEN_TURNS = timedelta(seconds=10)
 
 

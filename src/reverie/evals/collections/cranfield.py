@@ -14,14 +14,14 @@ A document is its title and its abstract, as they stand in the file (the abstrac
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.evals.collections.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 
-_SECTION = re.compile(r"^\.([ITABW])[ ]?(.*)$")
+_SECTION = defer_regex(r"^\.([ITABW])[ ]?(.*)$")
 
 
 def read(path: Path) -> DocumentCollection:

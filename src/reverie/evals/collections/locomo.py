@@ -16,12 +16,13 @@ from typing import Any
 from reverie.admin.transfer.conversations import load_locomo, parse_locomo_sessions
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion
 
 CATEGORIES = {1: "1 multi-hop", 2: "2 temporal", 3: "3 open-domain", 4: "4 single-hop", 5: "5 adversarial"}
 
-_TURN_ID = re.compile(r"D(\d+):(\d+)", re.IGNORECASE)
-_BETWEEN_IDS = re.compile(r"[\s,;]+")
+_TURN_ID = defer_regex(r"D(\d+):(\d+)", re.IGNORECASE)
+_BETWEEN_IDS = defer_regex(r"[\s,;]+")
 
 
 def read(path: Path) -> Dialogues:

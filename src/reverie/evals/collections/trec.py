@@ -27,6 +27,7 @@ from typing import Any
 
 from reverie.admin.transfer import safe_reading
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.evals.collections.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 
 DOCUMENTS = (
@@ -42,15 +43,15 @@ TOPICS = ("queries.jsonl", "topics.jsonl", "topics.trec", "topics.txt", "topics"
 JUDGEMENTS = ("qrels/test.tsv", "qrels.tsv", "qrels.trec", "qrels.txt", "qrels")
 
 _OLD = "latin-1"
-_DOC = re.compile(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
-_DOCNO = re.compile(r"<DOCNO>\s*(\S+)\s*</DOCNO>", re.IGNORECASE)
-_TITLE = re.compile(r"<(TITLE|HEADLINE|HEAD|TI|HL)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
-_TEXT = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL | re.IGNORECASE)
-_TAG = re.compile(r"<[^>]*>")
-_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
-_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
-_TOPIC_TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
-_DESCRIPTION = re.compile(r"<desc>\s*(?:Description:)?([^<]*)", re.IGNORECASE)
+_DOC = defer_regex(r"<DOC>(.*?)</DOC>", re.DOTALL | re.IGNORECASE)
+_DOCNO = defer_regex(r"<DOCNO>\s*(\S+)\s*</DOCNO>", re.IGNORECASE)
+_TITLE = defer_regex(r"<(TITLE|HEADLINE|HEAD|TI|HL)>(.*?)</\1>", re.DOTALL | re.IGNORECASE)
+_TEXT = defer_regex(r"<TEXT>(.*?)</TEXT>", re.DOTALL | re.IGNORECASE)
+_TAG = defer_regex(r"<[^>]*>")
+_TOPIC = defer_regex(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
+_NUMBER = defer_regex(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_TOPIC_TITLE = defer_regex(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
+_DESCRIPTION = defer_regex(r"<desc>\s*(?:Description:)?([^<]*)", re.IGNORECASE)
 
 
 def read(path: Path) -> DocumentCollection:

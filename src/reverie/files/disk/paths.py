@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.lazy_regex import defer_regex
 
-_URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*://")
+_URL = defer_regex("[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def resolve_path(path: object, *, name: str = "path") -> Path:

@@ -12,7 +12,6 @@ that is killed between the store and the state imports the edit once more, to no
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +23,8 @@ from typing import Any
 
 from reverie.domain.change import Subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import get_logger
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
@@ -37,7 +38,7 @@ from reverie.files.parsing import BrokenFile
 from reverie.files.scan import FolderScan, is_within, scan
 from reverie.stores.writer import StoreWriter
 
-_log = logging.getLogger("reverie")
+_log = get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,10 +92,10 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
     {"record": "record", "episodic": "record", "page": "page", "log": "page", "session": "session"}
 )
 
-_ESCAPED_BYTE = re.compile(r"\\u(dc[89a-f][0-9a-f])")
-_QUOTED = re.compile(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
-_ID = re.compile(r"[0-9a-f]{12}")
-_WORD = re.compile(r"[^\W_]+")
+_ESCAPED_BYTE = defer_regex(r"\\u(dc[89a-f][0-9a-f])")
+_QUOTED = defer_regex(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
+_ID = defer_regex(r"[0-9a-f]{12}")
+_WORD = defer_regex(r"[^\W_]+")
 _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState, ToolCall) for each in fields(kind))
 
 

@@ -7,7 +7,6 @@ may not do to a file is refused with `InvalidInput`; the message says what to do
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, validate_paragraph
 from reverie.domain.record import Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
@@ -42,7 +42,7 @@ FEW = 20
 
 _ALIKE = 0.6
 _MOST_COMPARED = 10_000
-_WORD = re.compile(r"\w+")
+_WORD = defer_regex(r"\w+")
 
 _V = TypeVar("_V", Record, Turn, SessionState)
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets.redactor import Redactor
 from reverie.files.layout import Form
 
-_QUOTED = re.compile(r'"(?>(?:[^"\\\n]|\\.)*)"')
+_QUOTED = defer_regex(r'"(?>(?:[^"\\\n]|\\.)*)"')
 _SHORTEST = 6
 _NAMES = ('"id":', '"session":', '"scope":')
 _LONGEST_NAME = 14

@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import re
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.escaping import NOTICE
 
 _BEGIN = r"\[reverie context ([0-9a-f]{12})\]"
-_BLOCK = re.compile(rf"{_BEGIN}.*?\[end of reverie context \1\]", re.DOTALL)
-_OURS = re.compile(rf"{_BEGIN}|{re.escape(NOTICE)}")
+_BLOCK = defer_regex(rf"{_BEGIN}.*?\[end of reverie context \1\]", re.DOTALL)
+_OURS = defer_regex(rf"{_BEGIN}|{re.escape(NOTICE)}")
 _PLACE = "\x00"
-_ELEMENT_AROUND = re.compile(rf"<([\w:.-]{{1,60}})(?:\s[^<>]*)?>\s*{_PLACE}\s*</\1\s*>")
+_ELEMENT_AROUND = defer_regex(rf"<([\w:.-]{{1,60}})(?:\s[^<>]*)?>\s*{_PLACE}\s*</\1\s*>")
 _TAG = r"<((?:[a-z]+[-_])*hook(?:[-_][a-z]+)*|system[-_]reminder)(?:\s[^<>]*)?>"
-_AT_START = re.compile(rf"\s*{_TAG}.*?</\1\s*>", re.DOTALL)
-_AT_END = re.compile(rf"{_TAG}(?:(?!<\1[\s>]).)*</\1\s*>\s*\Z", re.DOTALL)
+_AT_START = defer_regex(rf"\s*{_TAG}.*?</\1\s*>", re.DOTALL)
+_AT_END = defer_regex(rf"{_TAG}(?:(?!<\1[\s>]).)*</\1\s*>\s*\Z", re.DOTALL)
 
 
 def mark_context(text: str) -> str:

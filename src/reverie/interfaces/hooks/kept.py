@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,8 @@ def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
 
 
 def _to_json(occurrence: Occurrence) -> dict[str, Any]:
+    from dataclasses import asdict  # here: few events wait for a database
+
     tools = occurrence.exchange.tools
     values = asdict(occurrence) | {"at": occurrence.at.isoformat(), "digests": dict(occurrence.digests)}
     values["exchange"]["tools"] = None if tools is None else sorted(tools)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from pathlib import Path
+
+from reverie.domain.lazy_regex import defer_regex
 
 PROJECT = "CLAUDE_PROJECT_DIR"
 """Environment variable with the project's folder, set by Claude Code."""
 
 _LONGEST = 40
-_UNFIT = re.compile(r"[^\w.-]+")
+_UNFIT = defer_regex(r"[^\w.-]+")
 
 
 def derive_project_scope(folder: str, *, within: str = "") -> str:

@@ -7,13 +7,10 @@ standard error. The exit code is always 0, because another one would keep the pr
 
 from __future__ import annotations
 
-import gc
 import json
-import logging
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
@@ -21,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from reverie.domain.errors import InvalidInput, ReverieError
+from reverie.domain.logger import prepare_logging
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
 
 if TYPE_CHECKING:
@@ -156,10 +154,15 @@ def main(arguments: Sequence[str]) -> None:
     options = parse_arguments(arguments[2:]) if name in EVENTS else None
     if options is None:
         return
-    gc.disable()
     _start_timeout(options)
-    logging.getLogger("reverie").addHandler(logging.NullHandler())
+    prepare_logging(_discard_messages)
     _write_and_exit(try_run(name, options, sys.stdin))
+
+
+def _discard_messages() -> None:
+    import logging
+
+    logging.getLogger("reverie").addHandler(logging.NullHandler())
 
 
 def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
@@ -195,6 +198,8 @@ def try_run(name: str, options: HookOptions, stdin: TextIO | None) -> bytes:
         return run(name, options, _read(stdin)).encode("utf-8", "replace")
     except Exception as error:  # noqa: BLE001 - the outermost handler: a failure must never stop the agent
         if options.debug:
+            import traceback
+
             traceback.print_exception(error)
         _report_error(error, options)
     return b""

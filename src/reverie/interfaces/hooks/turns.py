@@ -8,7 +8,6 @@ origin of the tool. Nothing is written to standard output.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
 from reverie.domain.errors import ReverieError, StoreUnavailable
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.hooks.events import HookEvent
 from reverie.interfaces.hooks.injection import MARKS_LENGTH, has_context, mark_context
@@ -42,10 +42,10 @@ turn for the digest of what the agent had read."""
 COMPACTED = "compacted"
 """Metadata key of a session whose agent compacted its window during an answer."""
 
-_NOT_TYPED = re.compile(r"<[a-z]+(?:[-_][a-z]+)+[\s>]")
+_NOT_TYPED = defer_regex(r"<[a-z]+(?:[-_][a-z]+)+[\s>]")
 """Beginning of prompts that were not typed by the user, such as `<task-notification>`."""
 
-_SERVER = re.compile(r"mcp__.+?__")
+_SERVER = defer_regex(r"mcp__.+?__")
 _AT_START: tuple[SectionName, ...] = (
     *("profile", "pages", "standing", "summary", "notes", "recalled", "working"),
 )

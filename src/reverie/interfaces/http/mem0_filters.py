@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 
 ENTITIES = ("user", "agent", "app", "run")
 """Kinds of owners of memories, the widest first."""
 
 _DEEPEST = 20
-_ESCAPED = re.compile(r"%([0-9A-F]{2,6});")
+_ESCAPED = defer_regex(r"%([0-9A-F]{2,6});")
 
 
 def build_scope_name(kind: str, name: str) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from reverie import __version__
+from reverie.domain.lazy_regex import defer_regex
 from reverie.interfaces.http.operations import Operation
 
 _REFERENCE = "#/components/schemas/{model}"
-_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+_PARAMETER = defer_regex(r"\{(\w+)(?::\w+)?\}")
 _PROBLEM = {
     "type": "object",
     "description": "An error (RFC 9457); `detail` says what is wrong and what to do.",

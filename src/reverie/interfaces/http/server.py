@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-import re
 import secrets
 import threading
 import time
@@ -20,6 +18,8 @@ from starlette.responses import Response
 from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.logger import get_logger
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
@@ -44,9 +44,9 @@ WAIT_S = 2.0
 
 _PROBE = "http.probe"
 _T = TypeVar("_T")
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
-_log = logging.getLogger("reverie.http")
+_REQUEST_ID = defer_regex(r"[A-Za-z0-9._-]{1,128}")
+_TRACE = defer_regex(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_log = get_logger("reverie.http")
 
 
 class _Recent(Generic[_T]):

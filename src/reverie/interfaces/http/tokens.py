@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import re
 import secrets
 import threading
 from collections.abc import Iterable
@@ -19,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
 from reverie.domain.text.json_values import to_json_object
@@ -34,7 +34,7 @@ RIGHTS: tuple[Right, ...] = get_args(Right)
 PREFIX = "rvr_"
 LONGEST_LABEL = 100
 
-_FORM = re.compile(r"rvr_([0-9a-z]{8})_([A-Za-z0-9_-]{43})")
+_FORM = defer_regex(r"rvr_([0-9a-z]{8})_([A-Za-z0-9_-]{43})")
 _CURSOR = "http.token."
 _USED = "http.token-used."
 _REQUIRED = "http.token-required"

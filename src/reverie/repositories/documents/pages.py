@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from reverie.domain.change import Change
 from reverie.domain.errors import Conflict, InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import (
     HISTORY,
     LONGEST_PARAGRAPH,
@@ -29,8 +29,8 @@ from reverie.stores.writer import StoreWriter
 SHARED = "shared"
 """The folder of everybody's pages, within a scope."""
 
-_LINE_ENDED = re.compile(r"\s*\n\s*")
-_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
+_LINE_ENDED = defer_regex(r"\s*\n\s*")
+_BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
 
 
 class PageDocuments(DocumentSource):
@@ -159,14 +159,14 @@ def convert_page_to_path(name: str) -> Parts:
 _FILE = "..md"
 _FOLDER = "..d"
 _PLAIN = {
-    _FILE: re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md"),
+    _FILE: defer_regex(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md"),
     # Folders named as what editors leave behind are none that the readable folder looks into.
-    _FOLDER: re.compile(
+    _FOLDER: defer_regex(
         r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?<!\.swp)(?<!\.swx)(?<!\.tmp)(?<!\.bak)(?<!\.orig)(?<!\.part)"
     ),
 }
-_ESCAPE = re.compile(r"_x([0-9a-f]{2,6})_")
-_ESCAPED = re.compile(r"[^A-Za-z0-9_.-]|^\.|_(?=x)")
+_ESCAPE = defer_regex(r"_x([0-9a-f]{2,6})_")
+_ESCAPED = defer_regex(r"[^A-Za-z0-9_.-]|^\.|_(?=x)")
 
 
 def _escape_name(name: str, ending: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 import urllib.parse
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.record import UNTRUSTED, Origin
 from reverie.domain.text.validation import validate_raw_text
@@ -25,7 +25,7 @@ OriginFunction = Callable[[str], Origin]
 LONGEST_PATH = 200
 """Characters of a path below the root."""
 
-_LINE_ENDS = re.compile(r"\r\n?")
+_LINE_ENDS = defer_regex(r"\r\n?")
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _LIKE_SLASHES_AND_DOTS = frozenset("\\∕⁄⧸╱⟋／∖⧵⧹⟍﹨＼․‥…．｡。﹒")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import filterfalse, islice
@@ -10,6 +9,7 @@ from typing import Literal
 
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import ORIGINS, UNTRUSTED, Record
 from reverie.domain.scope import visible_scopes
 from reverie.domain.text.timestamps import Clock
@@ -35,8 +35,8 @@ MOST_LISTED = 200
 
 _ALL = 1_000_000
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
-_ID = re.compile(r"[0-9a-f]{12}")
-_SEGMENT = re.compile(r"[A-Za-z0-9_-]+")
+_ID = defer_regex(r"[0-9a-f]{12}")
+_SEGMENT = defer_regex(r"[A-Za-z0-9_-]+")
 
 
 class ScopedDocuments(DocumentSource):

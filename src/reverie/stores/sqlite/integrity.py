@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn, validate_session, validate_turn
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.domain.record import Record, validate_record
 from reverie.stores.codec import (
@@ -55,8 +55,8 @@ COUNTED = " UNION ALL ".join(
 )
 """SQL for the rows of `measures`, counted again from the tables."""
 
-_OF_AN_INDEX = re.compile(r"(?:missing from|entries in|non-unique entry in) index (\w+)")
-_OF_A_TREE = re.compile(r"[Tt]ree (?:page )?(\d+)")
+_OF_AN_INDEX = defer_regex(r"(?:missing from|entries in|non-unique entry in) index (\w+)")
+_OF_A_TREE = defer_regex(r"[Tt]ree (?:page )?(\d+)")
 _SHOWN = 3  # findings about pages that a problem names
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.passage import Analyse
 from reverie.stores.sqlite.errors import translate_error
-from reverie.stores.sqlite.repair import analyze_again
 
 APPLICATION_ID = 0x52766572
 """`Rver` in ASCII, written into the header of the file."""
@@ -225,6 +224,8 @@ def _migrate(path: Path, steps: Sequence[Migration], patience: float, analyse: A
         backup = _backup(path, version)
         _run(file, steps[version:], first=version + 1)
         if any(step.analysed for step in steps[version:]):
+            from reverie.stores.sqlite.repair import analyze_again  # here: files are seldom migrated
+
             analyze_again(file, analyse)
         if file.execute("PRAGMA foreign_key_check").fetchone():
             raise StoreCorrupt(f"{str(path)!r} does not fit format {len(steps)}: nothing was changed")

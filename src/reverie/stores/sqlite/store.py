@@ -6,7 +6,6 @@ The tables, and why they are as they are, stand in `migrations`.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.filter import Filter
+from reverie.domain.logger import get_logger
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
@@ -46,7 +46,6 @@ from reverie.stores.protocol import Order, StoreProblem
 from reverie.stores.sqlite import room
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.errors import is_undecodable
-from reverie.stores.sqlite.integrity import RESTORE, find_problems
 from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.reading import (
     build_overview,
@@ -55,7 +54,6 @@ from reverie.stores.sqlite.reading import (
     fetch_rows_tolerantly,
     skip_unreadable_passages,
 )
-from reverie.stores.sqlite.repair import find_stale_analyses, repair_file
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 from reverie.stores.sqlite.where import (
     EACH_TAG,
@@ -64,7 +62,7 @@ from reverie.stores.sqlite.where import (
     build_turns_where,
 )
 
-logger = logging.getLogger("reverie")
+logger = get_logger()
 
 T = TypeVar("T", Record, Turn, Page, Paragraph)
 V = TypeVar("V")
@@ -485,6 +483,8 @@ class SQLiteStore(DatabaseStore):
 
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
+        from reverie.stores.sqlite.integrity import RESTORE, find_problems  # here: seldom needed
+
         try:
             with self._connections.reading() as file:
                 return find_problems(file)
@@ -515,11 +515,15 @@ class SQLiteStore(DatabaseStore):
 
     def repair(self) -> None:
         """Repair what `check` calls repairable, from what else the file holds."""
+        from reverie.stores.sqlite.repair import repair_file
+
         with self._connections.writing() as file:
             repair_file(file, self._analyse)
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
+        from reverie.stores.sqlite.repair import find_stale_analyses
+
         with self._connections.reading() as file:
             return list(find_stale_analyses(file, self._analyse))
 

@@ -5,7 +5,6 @@ The error for a source that cannot be imported says what it is and what to do wi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,15 +24,16 @@ from reverie.admin.transfer.formats.foreign import (
 from reverie.admin.transfer.formats.native import codec, manifest
 from reverie.admin.transfer.items import FORMS, Form
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, MEMORY, is_log
 from reverie.files import layout
 
-CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
+CONVERSATIONS = defer_regex(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 """Names of files of conversations in an archive of ChatGPT or Claude."""
 
-TELEGRAM = re.compile(r"(?:.*/)?result\.json")
-SLACK = re.compile(r"(?:.*/)?(?:users|[^/]+/\d{4}-\d\d-\d\d)\.json|\d{4}-\d\d-\d\d\.json")
-WHATSAPP = re.compile(r"(?:.*/)?[^/]+\.txt")
+TELEGRAM = defer_regex(r"(?:.*/)?result\.json")
+SLACK = defer_regex(r"(?:.*/)?(?:users|[^/]+/\d{4}-\d\d-\d\d)\.json|\d{4}-\d\d-\d\d\.json")
+WHATSAPP = defer_regex(r"(?:.*/)?[^/]+\.txt")
 
 _EXPORTS = {"chatgpt", "claude", "telegram", "slack", "whatsapp"}
 

@@ -26,6 +26,7 @@ from reverie.admin.transfer.items import (
 )
 from reverie.admin.transfer.safe_reading import TooLarge
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import (
     HISTORY,
     Page,
@@ -42,13 +43,13 @@ from reverie.domain.text.validation import clean_text
 FORM = "notes"
 
 _LONGEST_TAG = 100
-_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
-_LINE_END = re.compile(r"\r\n?|[\u0085\u2028\u2029]")
-_STAMP = re.compile(r"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)")
-_HOUR = re.compile(r"\[(\d\d):(\d\d)\]")
-_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
-_BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+")
-_CODE = re.compile(r"\s*(```|~~~)")
+_BLANK_LINE = defer_regex(r"\n[^\S\n]*\n")
+_LINE_END = defer_regex(r"\r\n?|[\u0085\u2028\u2029]")
+_STAMP = defer_regex(r"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)")
+_HOUR = defer_regex(r"\[(\d\d):(\d\d)\]")
+_HEADING = defer_regex(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
+_BULLET = defer_regex(r"(?:[-*+]|\d{1,3}[.)])\s+")
+_CODE = defer_regex(r"\s*(```|~~~)")
 
 
 def get_skip_reason(error: Exception) -> Reason:

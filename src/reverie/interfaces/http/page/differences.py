@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
+from reverie.domain.lazy_regex import defer_regex
+
 MOST_WORDS = 4_000
 """Words of two texts together above which they are shown whole."""
 
-_PIECES = re.compile(r"\s+|\w+|[^\w\s]")
+_PIECES = defer_regex(r"\s+|\w+|[^\w\s]")
 _UNTOLD = ("updated_at", "last_seen_at")
 _NOTHING: tuple[Any, ...] = (None, "", [], {})
 

@@ -7,7 +7,6 @@ not a template says so.
 from __future__ import annotations
 
 import hashlib
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from urllib.parse import quote, unquote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.scope import parse_session_scope
 from reverie.domain.text.timestamps import parse_time
@@ -49,7 +49,7 @@ def build_link(path: str, query: Mapping[str, Any] | None = None, **more: Any) -
     return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
 
 
-_SESSION_PATH = re.compile("/(?:sessions|prompts)/(.+)")
+_SESSION_PATH = defer_regex("/(?:sessions|prompts)/(.+)")
 
 
 def find_scope(path: str, scope: str) -> str:

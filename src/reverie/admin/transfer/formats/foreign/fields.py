@@ -7,20 +7,20 @@ content is required.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from reverie.domain.category import validate_category
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import LONGEST_LABEL, MOST_LABELS
 from reverie.domain.text.validation import clean_text
 
 _C = TypeVar("_C", bound=str)
 
-_BETWEEN_WORDS = re.compile(r"[_\-\s]+")
-_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_BETWEEN_WORDS = defer_regex(r"[_\-\s]+")
+_UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)
 """No program remembered anything before: what lies there is some language's way to say nothing."""

@@ -14,12 +14,13 @@ from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuil
 from reverie.admin.transfer.formats.foreign.fields import filter_objects, parse_moment, to_text
 from reverie.admin.transfer.items import ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 
 FORM = "slack"
 USERS = "users.json"
 
 _SPOKEN = {"", "bot_message", "me_message", "thread_broadcast", "file_share", "file_comment"}
-_LINK = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
+_LINK = defer_regex(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
 
 
 def is_message(data: Any) -> bool:

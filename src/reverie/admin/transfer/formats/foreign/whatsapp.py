@@ -17,10 +17,11 @@ from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats.foreign.chat_builder import ConversationBuilder, SourceIds, mark_sender
 from reverie.admin.transfer.items import ImportTerms, Item
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 
 FORM = "whatsapp"
 
-_LINE = re.compile(
+_LINE = defer_regex(
     r"""[\u200e\u200f\ufeff]?\[?
     (\d{1,4})[./-](\d{1,2})[./-](\d{1,4})\.?,?\s
     (\d{1,2})[:.](\d\d)(?:[:.](\d\d))?(?:\s?([ap])\.?\s?m\.?)?
@@ -28,7 +29,7 @@ _LINE = re.compile(
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
 _MARKS = "\u200e\u200f"
-_TITLE = re.compile(r"WhatsApp Chat (?:with|-) ")
+_TITLE = defer_regex(r"WhatsApp Chat (?:with|-) ")
 _ORDERS = ((2, 1, 0), (2, 0, 1))
 """Places of year, month and day: day first, then month first."""
 

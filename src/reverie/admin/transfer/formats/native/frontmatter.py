@@ -8,24 +8,24 @@ kept to the byte.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 
 FENCE = "---"
 
-_PLAIN = re.compile(
+_PLAIN = defer_regex(
     # An id is quoted whether it begins with a digit or not, so that all look the same.
     r"(?![0-9a-f]{12}$)[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*|\d{4}-\d\d-\d\dT[\d:.]+Z"
 )
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "infinity"}
 """Words that YAML takes for something else than text."""
 
-_FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*):(?:[ \t]+(.*?))?[ \t]*")
-_ITEM = re.compile(r"[ \t]*-[ \t]+(.*?)[ \t]*")
-_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+_FIELD = defer_regex(r"([A-Za-z_][A-Za-z0-9_]*):(?:[ \t]+(.*?))?[ \t]*")
+_ITEM = defer_regex(r"[ \t]*-[ \t]+(.*?)[ \t]*")
+_UNPRINTABLE = defer_regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def render_document(fields: Mapping[str, Any], text: str) -> str:

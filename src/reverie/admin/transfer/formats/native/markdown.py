@@ -16,7 +16,6 @@ A line of a turn that looks like such a heading is preceded by a backslash. Empt
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from reverie.admin.transfer.formats.native.manifest import ExportManifest
 from reverie.admin.transfer.items import FoundTurns, FoundValue, ImportTerms, Item, Skipped, build_stable_id
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, get_separator, is_log, validate_page_name
 from reverie.domain.record import HOME_LAYERS, Record
 from reverie.domain.text import timestamps
@@ -40,8 +40,8 @@ from reverie.files.names import build_file_name
 RECORDS, ARCHIVE, SESSIONS, PAGES = "records", "archive", "sessions", "pages"
 
 _EMPTY: tuple[Any, ...] = (None, "", [], {}, False)
-_TURN = re.compile(r"## .*<!-- turn (?P<fields>\{.*\}) -->")
-_LOOKS_LIKE_TURN = re.compile(r"\\*## .*<!-- turn \{.*\} -->")
+_TURN = defer_regex(r"## .*<!-- turn (?P<fields>\{.*\}) -->")
+_LOOKS_LIKE_TURN = defer_regex(r"\\*## .*<!-- turn \{.*\} -->")
 _IN_HEADING = ("role", "at", "session", "content", "scope")
 
 
