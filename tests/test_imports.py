@@ -20,10 +20,10 @@ SLOW = {
     "email",
     "http",
     "locale",
-    "logging",
     "random",
+    "shutil",
+    "tempfile",
 }
-SLOW |= {"shutil", "tempfile", "textwrap", "traceback"}
 """Modules of the standard library that take a millisecond or more, with what they import."""
 
 

@@ -7,6 +7,7 @@ warning, and the reply goes out all the same.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,6 @@ from typing import Any, Protocol
 from reverie.context.pack import Pack
 from reverie.domain.conversation import LONGEST_TURN, ToolCall
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError, quote_value
-from reverie.domain.logger import get_logger
 from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Answering, Model, OnText, resolve_model
@@ -24,7 +24,7 @@ from reverie.stores.telemetry import ask_model
 from reverie.tools import Tool, Toolset
 from reverie.tools.large_results import LargeResultStore, add_working_tools
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 MOST_ROUNDS = 8
 """Maximum rounds of tool calls in one turn before the model has to answer."""

@@ -6,6 +6,7 @@ they add is seen at the next call. Only a copy of the window, and what was shown
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,7 +45,6 @@ from reverie.domain.conversation import (
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter, is_record_allowed, validate_filter
-from reverie.domain.logger import get_logger
 from reverie.domain.record import Origin, Record, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
@@ -59,7 +59,7 @@ from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 _SPARE = 32  # turns read beyond the window, so that a call at its edge is seen with its results
 

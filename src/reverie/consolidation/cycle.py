@@ -7,6 +7,7 @@ how far the journal was considered. A pass that fails leaves its cursor where it
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -38,7 +39,6 @@ from reverie.domain.errors import (
     StoreUnavailable,
     quote_value,
 )
-from reverie.domain.logger import get_logger
 from reverie.domain.record import Kind, Origin, Record
 from reverie.domain.text.timestamps import format_time
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
@@ -49,7 +49,7 @@ from reverie.stores.redacting import redact_request
 from reverie.stores.telemetry import ask_model, trace_workflow
 from reverie.stores.writer import StoreWriter
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 ALL = "dream"
 """Name of all passes of a dream together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,6 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
-from reverie.domain.logger import get_logger
 from reverie.domain.page import MEMORY
 from reverie.domain.record import ROUGH, SUPERSEDED_BY, Record
 from reverie.domain.scope import visible_scopes
@@ -35,7 +35,7 @@ from reverie.domain.text.timestamps import Clock
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 ACTOR = "dream"
 """Actor of all changes by passes in the journal."""

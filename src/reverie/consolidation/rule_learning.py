@@ -5,6 +5,7 @@ Nothing here asks a model, changes what was said, or raises: a failure is a warn
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,6 @@ from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import get_logger
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text import ids
@@ -27,7 +27,7 @@ from reverie.repositories.records import NewRecord, RecordRepository, SaveResult
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 CORRECTION = "correction"
 TOOL_FAILURE = "tool_failure"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -18,7 +19,6 @@ from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.proposals import Verdict, validate_verdict
 from reverie.domain.change import Change, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
-from reverie.domain.logger import get_logger
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within
 from reverie.domain.text.timestamps import format_time, parse_time, to_microseconds
@@ -48,7 +48,7 @@ _MOST_REJECTED = 1_000
 _OPEN: tuple[GroupState, ...] = ("waiting", "later")
 _STATES: dict[Verdict, GroupState] = {"accept": "applied", "reject": "rejected", "later": "later"}
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 import time
@@ -30,7 +31,6 @@ from reverie.context.notes import FRESH
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
-from reverie.domain.logger import get_logger
 from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
@@ -40,7 +40,7 @@ from reverie.stores.protocol import LeasingStore, RenewableStore
 from reverie.stores.redacting import unwrap
 from reverie.stores.writer import StoreWriter
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 LEASE = "lease:dream"
 """Namespace of the one entry that names the process at work, in a store that has no leases of its own."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -26,7 +27,6 @@ from pathlib import Path
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, quote_value
-from reverie.domain.logger import get_logger
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.text.validation import validate_text, validate_values
@@ -39,7 +39,7 @@ from reverie.files.scan import scan
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.writer import StoreWriter
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 FREE_S = 0.0003
 """Maximum duration of a scan of all files that is run at every turn."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from reverie.domain.logger import get_logger
-
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 NAMES = ("soul.md", "directives.md", "style.md")
 """The files of a profile, in the order they stand in a prompt; each may be missing."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
 
 from reverie.domain.errors import StoreError
-from reverie.domain.logger import get_logger
 from reverie.files.disk.state import StateUnavailable
 from reverie.files.hand_edits.importer import HandEditReport
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 POLL_S = 1.0
 """Pause between two examinations of all files."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,6 @@ from typing import Any, Protocol, TypeAlias
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.context.retrieval import query_from_message
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
-from reverie.domain.logger import get_logger
 from reverie.domain.record import Origin
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.key_value import KeyValueStore, parse_minutes
@@ -46,7 +46,7 @@ except ModuleNotFoundError as error:
         raise
     raise MissingExtra("a LangGraph store needs LangGraph: pip install 'reverie[langgraph]'") from error
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 _WHOLE = "$"
 _SWEEP_MINUTES = 5.0

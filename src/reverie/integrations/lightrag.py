@@ -8,6 +8,7 @@ conversations there.
 from __future__ import annotations
 
 import json
+import logging
 import queue
 import threading
 import time
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, MissingExtra
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import get_logger
 from reverie.domain.text.validation import validate_address
 
 try:
@@ -28,7 +28,7 @@ except ImportError:
 if TYPE_CHECKING:
     from reverie.settings import Settings
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 Mode = Literal["local", "global", "hybrid", "naive", "mix"]
 MODES: tuple[Mode, ...] = get_args(Mode)

@@ -8,6 +8,7 @@ they come back.
 from __future__ import annotations
 
 import hashlib
+import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import get_logger
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.domain.word_lists import parse_word_set
@@ -26,7 +26,7 @@ from reverie.integrations.lightrag import LightRAG, LightRAGRejected, LightRAGUn
 if TYPE_CHECKING:
     from reverie.memory import Memory
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 TRIVIAL = parse_word_set("hi hello hey bye thanks ok okay yes no привет пока спасибо да нет") | {"thank you"}
 """Messages after which an exchange is not indexed (golemcore)."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import Role, ToolCall, Turn
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError, StoreError
-from reverie.domain.logger import get_logger
 from reverie.domain.text import validation
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from reverie.memory import Memory
     from reverie.scoped import ScopedMemory
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 _ROLES: Mapping[str, Role] = {
     "user": "user",

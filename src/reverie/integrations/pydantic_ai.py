@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.errors import MissingExtra, ReverieError, StoreError
-from reverie.domain.logger import get_logger
 from reverie.domain.text import validation
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     AnyMemory = Memory | ScopedMemory | AsyncMemory | AsyncScopedMemory
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 _OUTPUT = "final_result"

@@ -7,6 +7,7 @@ of its own. Those of earlier days are added up into one. A process that is kille
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 import time
@@ -20,7 +21,6 @@ from types import MappingProxyType
 from typing import Any
 
 from reverie.domain.errors import StoreUnavailable
-from reverie.domain.logger import get_logger
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.writer import StoreWriter
 
@@ -41,7 +41,7 @@ _CLASSES: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {"search.ms": MILLISECONDS, "save.ms": MILLISECONDS, "prompt.ms": MILLISECONDS, "prompt.tokens": TOKENS}
 )
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ transaction. Concurrent changes of a page are merged. `context.notes` decides wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -20,7 +21,6 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import get_logger
 from reverie.domain.page import (
     HISTORY,
     LONGEST_PAGE,
@@ -46,7 +46,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, add_extra_cursors
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 NOTES_FAILED = "notes.failed"
 """The counter of daily notes that could not be written."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,7 +25,6 @@ from reverie.context.retrieval import query_from_message
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.json_values import to_json_object
@@ -42,7 +42,7 @@ MOST_RECEIPTS = 2_000
 _MOST_PENDING = 8
 _PRUNED_EVERY = 100  # positions of a session
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 FindParagraph = Callable[[str], Paragraph | None]
 

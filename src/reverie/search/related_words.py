@@ -16,6 +16,7 @@ The file of the table, all numbers little-endian:
 
 from __future__ import annotations
 
+import logging
 import mmap
 import struct
 import time
@@ -26,7 +27,6 @@ from pathlib import Path
 
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import get_logger
 from reverie.domain.text.tokenizer import fold
 
 MAGIC = b"RELWORD1"
@@ -47,7 +47,7 @@ _COMMENT = defer_regex(r"(?:^|\s)#.*")
 _NUMBER = struct.Struct("<I")
 _TWO_NUMBERS = struct.Struct("<II")
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 Neighbours = tuple[tuple[str, float], ...]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,12 +11,11 @@ from reverie.domain.change import Subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import CollectionStats, Searchable
 from reverie.domain.record import Record
 
-logger = get_logger()
+logger = logging.getLogger("reverie")
 
 
 class BaseStore(ABC):

@@ -10,6 +10,7 @@ To add a store, write a class with these methods and run `reverie.stores.contrac
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,12 +22,11 @@ from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 Key = TypeVar("Key", int, str | int)
 Thing = TypeVar("Thing")

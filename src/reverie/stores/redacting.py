@@ -10,6 +10,8 @@ names could become one.
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +22,6 @@ from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import prepare_logging
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor, redact_secrets
@@ -290,12 +291,6 @@ _LOGS = ("reverie", "reverie.mcp")
 
 def keep_secrets_from_log() -> None:
     """Have what Reverie logs redacted by the built-in rules. Once is enough."""
-    prepare_logging(_add_filters)
-
-
-def _add_filters() -> None:
-    import logging
-
     for name in _LOGS:  # each by itself: what a logger filters is not that of those below it
         log = logging.getLogger(name)
         if _redact_message not in log.filters:
@@ -304,8 +299,6 @@ def _add_filters() -> None:
 
 def _redact_message(record: logging.LogRecord) -> bool:
     """Redact what is logged: a warning may quote what a person gave, and so may an exception."""
-    import traceback
-
     try:
         message = record.getMessage()
     except (TypeError, ValueError):  # whoever handles it reports the wrong arguments

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,6 @@ from reverie.context import render
 from reverie.domain.entry import LONGEST_DATA
 from reverie.domain.errors import InvalidInput, StoreError, WorkingMemoryFull
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import get_logger
 from reverie.domain.text import escaping, validation
 from reverie.repositories.working_memory import WorkingMemory, sanitize_text
 from reverie.tools import rendering
@@ -27,7 +27,7 @@ from reverie.tools.chunking import split_text
 from reverie.tools.groups.working_memory import build_working_tools
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 MOST_TOKENS = 5_000
 """Estimated tokens up to which a result is left as it is."""

@@ -44,6 +44,7 @@ class Plan:
         files: Whether the readable files are written too.
         dear_every: After how many nights everything is compared.
         undo_every: After how many nights one is taken back and made again.
+        learn: Whether rules learn from conversations too, so that little is left for the model.
     """
 
     nights: int
@@ -53,6 +54,7 @@ class Plan:
     files: bool = False
     dear_every: int = 50
     undo_every: int = 7
+    learn: bool = True
 
 
 class Clock:
@@ -103,6 +105,7 @@ class Simulation:
             new_id=lambda: f"{next(numbers):012x}",
             settings=Settings(
                 files=self.plan.files,
+                learn=self.plan.learn,
                 compaction_tokens=12_000,
                 memory_window=16,
                 index_cache=None if self.index_cache is None else str(self.index_cache),

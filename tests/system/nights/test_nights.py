@@ -41,7 +41,7 @@ def test_who_denies_what_is_true_withdraws_only_facts_of_a_model_and_none_if_he_
     tmp_path: Path, mood: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Simulation, "_mood", lambda self, night: mood if night % 3 == 0 else "good")
-    plan = Plan(nights=9, records=60, seed=5, files=False, dear_every=20, undo_every=20)
+    plan = Plan(nights=9, records=60, seed=5, files=False, dear_every=20, undo_every=20, learn=False)
     simulation = Simulation(plan=plan, folder=tmp_path / "memory")
     simulation.run()
     account = simulation.account

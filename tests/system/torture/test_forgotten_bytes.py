@@ -257,7 +257,8 @@ def untouched(memory: Memory, before: dict[str, tuple[Any, Any]], secrets: tuple
     after, compared = rest(memory), 0
     for name, was in before.items():
         told = repr(was).lower()
-        if name in turns or getattr(was[0], "source", "") in turns or any(word in told for word in words):
+        basis = {getattr(was[0], "source", ""), *getattr(was[0], "references", ())}
+        if name in turns or basis & turns or any(word in told for word in words):
             continue
         assert after[name] == was
         compared += 1

@@ -9,6 +9,7 @@ are not reached.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +52,6 @@ from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within
@@ -70,7 +70,7 @@ from reverie.stores.scanning import iter_rows_forwards, iter_values
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 PENDING = "forgetting.pending"
 """The cursor that says what of a forgetting is still to be done."""

@@ -12,6 +12,7 @@ that is killed between the store and the state imports the edit once more, to no
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +25,6 @@ from typing import Any
 from reverie.domain.change import Subject
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import get_logger
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
@@ -38,7 +38,7 @@ from reverie.files.parsing import BrokenFile
 from reverie.files.scan import FolderScan, is_within, scan
 from reverie.stores.writer import StoreWriter
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

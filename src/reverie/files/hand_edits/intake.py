@@ -7,6 +7,7 @@ run and records what remains for later.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +16,6 @@ from typing import Any
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
@@ -46,7 +46,7 @@ from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
 from reverie.stores.writer import StoreWriter
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 REBUILDER = "rebuild"
 """Actor in the journal of what was rebuilt from the files of a lost database."""

@@ -17,6 +17,7 @@ counted, and tried again with a later change.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,6 @@ from reverie.domain.change import Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.filter import Filter
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
@@ -66,7 +66,7 @@ from reverie.files.pending import PendingChanges
 from reverie.files.written_texts import keep_written, read_base_text
 from reverie.stores.protocol import Store
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 FILES_FAILED = "files.failed"
 """Name of the store's counter of files that could not be written."""

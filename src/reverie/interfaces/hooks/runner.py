@@ -8,6 +8,7 @@ standard error. The exit code is always 0, because another one would keep the pr
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import threading
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from reverie.domain.errors import InvalidInput, ReverieError
-from reverie.domain.logger import prepare_logging
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
 
 if TYPE_CHECKING:
@@ -155,14 +155,8 @@ def main(arguments: Sequence[str]) -> None:
     if options is None:
         return
     _start_timeout(options)
-    prepare_logging(_discard_messages)
-    _write_and_exit(try_run(name, options, sys.stdin))
-
-
-def _discard_messages() -> None:
-    import logging
-
     logging.getLogger("reverie").addHandler(logging.NullHandler())
+    _write_and_exit(try_run(name, options, sys.stdin))
 
 
 def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:

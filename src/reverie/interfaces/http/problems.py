@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
 
 from reverie.domain import errors
-from reverie.domain.logger import get_logger
 
 MEDIA_TYPE = "application/problem+json"
 
-_log = get_logger("reverie.http")
+_log = logging.getLogger("reverie.http")
 
 _STATUS: Mapping[type[errors.ReverieError], int] = {
     errors.InvalidInput: 422,

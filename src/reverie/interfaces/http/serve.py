@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import platform
 import socket
 import sys
@@ -21,7 +22,6 @@ from starlette.types import ASGIApp
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
-from reverie.domain.logger import get_logger
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import (
     administration,
@@ -49,7 +49,7 @@ from reverie.search.request import SearchRequest
 if TYPE_CHECKING:
     from reverie.interfaces.http.page.site import Site
 
-_log = get_logger("reverie.http")
+_log = logging.getLogger("reverie.http")
 
 OPERATIONS = OperationList()
 """All operations of the native API."""

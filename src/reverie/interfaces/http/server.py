@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 import threading
 import time
@@ -19,7 +20,6 @@ from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.logger import get_logger
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
@@ -46,7 +46,7 @@ _PROBE = "http.probe"
 _T = TypeVar("_T")
 _REQUEST_ID = defer_regex(r"[A-Za-z0-9._-]{1,128}")
 _TRACE = defer_regex(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
-_log = get_logger("reverie.http")
+_log = logging.getLogger("reverie.http")
 
 
 class _Recent(Generic[_T]):

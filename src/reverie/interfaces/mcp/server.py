@@ -5,6 +5,7 @@ The low-level server of the `mcp` package implements the protocol. The transport
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -18,7 +19,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from reverie import __version__
 from reverie.domain.errors import InvalidInput, ReverieError, StoreError
-from reverie.domain.logger import get_logger
 from reverie.interfaces.mcp import prompts, resources
 from reverie.interfaces.mcp.handshake import INSTRUCTIONS, NAME
 from reverie.interfaces.mcp.offer import ServedMemory
@@ -28,7 +28,7 @@ from reverie.tools import Tool, ToolResult, Toolset
 from reverie.tools.provider_schemas import to_plain_json
 
 _Request = ServerRequestContext[Any, Any]
-_log = get_logger("reverie.mcp")
+_log = logging.getLogger("reverie.mcp")
 _T = TypeVar("_T")
 
 _ADVICE = "Try again; if it fails again, tell the user to run `reverie doctor`."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import queue
 import sys
@@ -25,7 +26,6 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 
-from reverie.domain.logger import get_logger
 from reverie.interfaces.mcp.handshake import EarlyHandshake
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.server import MemoryServer
@@ -38,7 +38,7 @@ LAST_ANSWERS_S = 10.0
 """Seconds to wait for pending answers after the end of input."""
 
 _PIECE = 1 << 16
-_log = get_logger("reverie.mcp")
+_log = logging.getLogger("reverie.mcp")
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 

@@ -6,6 +6,7 @@ A task reads the new journal entries every half second while there are subscribe
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,7 +28,6 @@ from reverie.admin.stats import ScopeStats
 from reverie.domain.change import JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import ReverieError
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.scope import visible_scopes
@@ -43,7 +43,7 @@ INTERVAL_S = 0.5
 MOST_CLIENTS = 1_024
 """Maximum connections that are notified; the oldest is dropped for another."""
 
-_log = get_logger("reverie.mcp")
+_log = logging.getLogger("reverie.mcp")
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -9,8 +10,6 @@ from typing import Literal, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
-
-from reverie.domain.logger import get_logger
 
 Lane: TypeAlias = Literal["read", "search", "change"]
 
@@ -26,7 +25,7 @@ LAST_CALLS_S = 10.0
 """Seconds to wait for running calls before the memory is closed."""
 
 _T = TypeVar("_T")
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 
 class CallThreads:

@@ -14,6 +14,7 @@ if the disk refuses it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
@@ -25,7 +26,6 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.logger import get_logger
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import (
     SEARCHABLE,
@@ -50,7 +50,7 @@ from reverie.search.index.tantivy_index import (
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 FOLD_AT = 1_000
 """Fold when so many passages are in no commit: searching them costs well under a millisecond."""

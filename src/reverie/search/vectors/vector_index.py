@@ -9,6 +9,7 @@ their own. A missing or damaged file is made again. An embedder that fails is re
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import random
 import threading
@@ -25,7 +26,6 @@ from reverie.domain.category import to_search_words
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import ModelUnavailable, StoreUnavailable
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
 from reverie.domain.record import Record
@@ -39,7 +39,7 @@ from reverie.stores.telemetry import trace_model
 if TYPE_CHECKING:
     from reverie.search.vectors.vector_file import Neighbours, VectorFile
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 FOLDER = Path("index", "vectors")
 """The folder of vectors in a memory's folder: whatever removes the search index removes them too."""

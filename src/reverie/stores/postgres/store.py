@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -16,7 +17,6 @@ from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
@@ -48,7 +48,7 @@ from reverie.stores.postgres.where import (
 from reverie.stores.postgres.words import WordRenewal
 from reverie.stores.protocol import KeptVector, Order, ServerStatus, StoreProblem
 
-logger = get_logger()
+logger = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 

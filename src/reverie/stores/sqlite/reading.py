@@ -6,13 +6,13 @@ warning that names it where many were asked for.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Searchable
 from reverie.domain.record import Record
@@ -25,7 +25,7 @@ from reverie.stores.codec import (
     decode_moment,
 )
 
-logger = get_logger()
+logger = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, Page, Paragraph)
 

@@ -6,6 +6,7 @@ The tables, and why they are as they are, stand in `migrations`.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,6 @@ from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.logger import get_logger
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
@@ -62,7 +62,7 @@ from reverie.stores.sqlite.where import (
     build_turns_where,
 )
 
-logger = get_logger()
+logger = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, Page, Paragraph)
 V = TypeVar("V")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import MissingExtra, ReverieError
-from reverie.domain.logger import get_logger
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, invocation
 from reverie.interfaces.mcp.clients import CLIENTS, format_settings
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from reverie.interfaces.mcp.offer import ServedMemory
     from reverie.memory import Memory
 
-_log = get_logger("reverie.mcp")
+_log = logging.getLogger("reverie.mcp")
 
 BACKGROUND_DELAY_S = 5.0
 """Seconds after the start at which background work begins, so that it delays no client."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ import click
 
 from reverie.consolidation.worker import WorkReport
 from reverie.domain.errors import ReverieError, StoreIncompatible
-from reverie.domain.logger import get_logger
 from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reverie.stores.postgres.address import PostgresAddress
     from reverie.stores.postgres.work import WorkClaim, WorkQueue
 
-_log = get_logger()
+_log = logging.getLogger("reverie")
 
 _LOOK_S = 5.0
 _BEAT_S = 10.0
