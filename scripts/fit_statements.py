@@ -21,8 +21,9 @@ import numpy as np
 from reverie.consolidation.rules.statement_classifier import HEAD, WEIGHTS, hash_feature, list_features
 
 ROOT = Path(__file__).parents[1]
-ROUNDS = 60
+ROUNDS = 600
 STEP = 0.01
+"""Of Adam, in units of a weight."""
 PENALTY = 0.1
 """Weight of the mean square of the weights of a sentence."""
 
@@ -41,7 +42,7 @@ def fit(features: list[list[int]], labels: Any) -> tuple[float, Any]:
     columns = np.concatenate([np.asarray(each) for each in features])
     weights: Any = np.zeros(WEIGHTS + 1, np.float64)  # the last is the constant
     mean, square = np.zeros_like(weights), np.zeros_like(weights)
-    for number in range(1, ROUNDS * 10 + 1):
+    for number in range(1, ROUNDS + 1):
         total = np.bincount(rows, weights[columns], len(features)) + weights[-1]
         error = 1 / (1 + np.exp(-total)) - labels
         slope = np.bincount(columns, error[rows], WEIGHTS + 1)

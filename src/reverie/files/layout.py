@@ -39,6 +39,7 @@ Form = Literal["record", "episodic", "page", "log", "session"]
 MEMORY = "memory"
 SESSIONS = "sessions"
 ARCHIVE = ".archive"
+HOOKS = "hooks"
 EPISODIC = "episodic"
 
 RECOVERED = ".recovered-"

@@ -14,11 +14,12 @@ from reverie.search.vectors.vector_file import (  # noqa: E402
     VectorFile,
     VectorFileDamaged,
     normalize_vector,
+    quantize_vector,
 )
 
 
 def make(key, vector, *, scope=7, digest=1, subject="record"):
-    return NewVector(key, subject, scope, digest, normalize_vector(vector))
+    return NewVector(key, subject, scope, digest, quantize_vector(vector))
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -10,7 +10,7 @@ from reverie.admin.erasure.matching import ErasureItem, get_entry_session
 from reverie.domain.filter import Filter
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
-from reverie.files.layout import parse_path, parse_recovered_path
+from reverie.files.layout import HOOKS, parse_path, parse_recovered_path
 from reverie.files.mirror.scrub import LONGEST_FILE, has_phrase
 from reverie.files.scan import CONFLICT
 from reverie.search.index.tantivy_index import FORMAT, remove_index
@@ -27,7 +27,6 @@ EVER = datetime(1, 1, 2, tzinfo=UTC)
 _DATABASES = ("reverie.db", "files.db")
 _OWN = frozenset(f"{name}{suffix}" for name in _DATABASES for suffix in ("", "-wal", "-shm"))
 _UPGRADE_COPIES = "reverie.db.v*.backup*"
-_KEPT_BY_HOOKS = "hooks"
 _MOVED_ASIDE = ("reverie.db.broken-*", "before-recovery-*")
 
 
@@ -96,7 +95,7 @@ def _explain_match(file: Path, path: str, phrases: PhraseMatcher) -> str:
             return "it is too large to be looked through, and not Reverie's: see to it yourself"
         if not has_phrase(file, phrases):
             return ""
-        if path.startswith(f"{_KEPT_BY_HOOKS}/"):
+        if path.startswith(f"{HOOKS}/"):
             return "a hook kept it, and the next one stores it: remove it, or ask again after that"
         return "the file is not Reverie's: edit or remove it yourself"
     except FileNotFoundError:  # removed meanwhile

@@ -6,17 +6,16 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.secrets.redactor import Redactor
+from reverie.files.layout import HOOKS
 from reverie.interfaces.hooks.events import HookEvent
 from reverie.interfaces.hooks.transcript import TranscriptExchange
-
-FOLDER = "hooks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +49,13 @@ def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> None:
         folder: Folder of the memory on this machine.
         redactor: The rules for secrets.
     """
-    made = folder / FOLDER
-    made.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = made / f"{time.time_ns():020d}-{os.getpid()}.json"
-    draft = file.with_name(f".{file.name}")
-    handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as written:
-        json.dump(_to_json(_redact(occurrence, redactor)), written, ensure_ascii=False)
-        written.flush()
-        os.fsync(written.fileno())
-    draft.rename(file)
+    from reverie.admin.transfer.atomic_writes import create_file  # here: few events wait for a database
+    from reverie.stores.sqlite.migrations import make_folder
+
+    made = folder / HOOKS
+    make_folder(made)
+    with create_file(made / f"{time.time_ns():020d}-{os.getpid()}.json", overwrite=False) as file:
+        file.write(json.dumps(_to_json(_redact(occurrence, redactor)), ensure_ascii=False).encode())
 
 
 def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
@@ -68,7 +64,7 @@ def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
     Raises:
         InvalidInput: a file is none of them.
     """
-    for file in sorted((folder / FOLDER).glob("[0-9]*.json")):
+    for file in sorted((folder / HOOKS).glob("[0-9]*.json")):
         try:
             yield file, _from_json(json.loads(file.read_text("utf-8")))
         except (ValueError, TypeError, KeyError):
@@ -91,8 +87,6 @@ def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
 
 
 def _to_json(occurrence: Occurrence) -> dict[str, Any]:
-    from dataclasses import asdict  # here: few events wait for a database
-
     tools = occurrence.exchange.tools
     values = asdict(occurrence) | {"at": occurrence.at.isoformat(), "digests": dict(occurrence.digests)}
     values["exchange"]["tools"] = None if tools is None else sorted(tools)

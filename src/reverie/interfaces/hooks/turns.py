@@ -167,7 +167,6 @@ def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
 
 
 def _store_start(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
-    del memory
     if occurrence.event.source == "compact":
         _reset_session(session)
     session._flush()
@@ -175,7 +174,6 @@ def _store_start(occurrence: Occurrence, session: Session, memory: Memory | Scop
 
 def _store_prompt(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
     """Store a prompt that is not stored already."""
-    del memory
     prompt, turns = occurrence.event.prompt, session.turns()
     if turns and (turns[-1].role, turns[-1].content) == ("user", session._redact(prompt)):
         session._flush()
@@ -202,7 +200,6 @@ def _store_answer(occurrence: Occurrence, session: Session, memory: Memory | Sco
 
 
 def _store_tool_failure(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
-    del memory
     event = occurrence.event
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
     if all(turn.tool_call_id != call for turn in session.turns()):
@@ -214,7 +211,6 @@ def _store_tool_failure(occurrence: Occurrence, session: Session, memory: Memory
 
 
 def _store_end(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
-    del occurrence
     memory.consolidate_session(session.id)
 
 

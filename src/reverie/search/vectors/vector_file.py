@@ -47,6 +47,18 @@ class VectorFileDamaged(Exception):
     """The file is missing, or not as it was written. Internal: the owner starts a new one."""
 
 
+class QuantizedVector(NamedTuple):
+    """A vector in numbers of one byte.
+
+    Attributes:
+        scale: What its numbers are multiplied with.
+        numbers: Its numbers, each a byte with a sign.
+    """
+
+    scale: float
+    numbers: bytes
+
+
 class NewVector(NamedTuple):
     """A vector to write.
 
@@ -55,14 +67,14 @@ class NewVector(NamedTuple):
         subject: What the passage is.
         scope: Hash of its scope.
         digest: Hash of the embedded text.
-        vector: The vector as floats; None for a passage without text, which nothing is near to.
+        vector: The vector; None for a passage without text, which nothing is near to.
     """
 
     key: int
     subject: Searchable
     scope: int
     digest: int
-    vector: Any
+    vector: QuantizedVector | None
 
 
 class Neighbours:
@@ -125,17 +137,13 @@ def normalize_vector(vector: Any) -> Any:
     return floats / length if length else floats
 
 
-def quantize_vector(vector: Any) -> tuple[float, bytes]:
-    """Return a vector as whole numbers of one byte, and the scale that they are multiplied with."""
-    largest = float(np.abs(vector).max())
+def quantize_vector(vector: Any) -> QuantizedVector:
+    """Return a vector of length 1 in 8-bit numbers; raises `ValueError` if it is not a vector of numbers."""
+    floats = normalize_vector(vector)
+    largest = float(np.abs(floats).max())
     if not largest:
-        return 0.0, bytes(len(vector))
-    return largest / 127, np.rint(vector * (127 / largest)).astype(np.int8).tobytes()
-
-
-def restore_vector(scale: float, numbers: bytes) -> Any:
-    """Return the vector that `quantize_vector` made these numbers of, as near as they say."""
-    return np.frombuffer(numbers, np.int8).astype(np.float32) * np.float32(scale)
+        return QuantizedVector(0.0, bytes(len(floats)))
+    return QuantizedVector(largest / 127, np.rint(floats * (127 / largest)).astype(np.int8).tobytes())
 
 
 class VectorFile:
@@ -390,8 +398,8 @@ class VectorFile:
         row["key"], row["digest"], row["scope"] = new.key, new.digest, new.scope
         row["subject"] = _SUBJECTS[new.subject]
         if new.vector is not None:
-            row["scale"], numbers = quantize_vector(new.vector)
-            row["vector"] = np.frombuffer(numbers, np.int8)
+            row["scale"] = new.vector.scale
+            row["vector"] = np.frombuffer(new.vector.numbers, np.int8)
         row["check"] = _compute_check(row)
         content: bytes = row.tobytes()
         return content

@@ -37,7 +37,7 @@ from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace_model
 
 if TYPE_CHECKING:
-    from reverie.search.vectors.vector_file import Neighbours, VectorFile
+    from reverie.search.vectors.vector_file import Neighbours, QuantizedVector, VectorFile
 
 _log = logging.getLogger("reverie")
 
@@ -443,7 +443,7 @@ class VectorIndex:
         Returns:
             How many it was given, and the keys that are left.
         """
-        from reverie.search.vectors.vector_file import NewVector, normalize_vector
+        from reverie.search.vectors.vector_file import NewVector, quantize_vector
 
         file = self._get_file()
         known = {} if file is None else file.read_digests()
@@ -460,14 +460,14 @@ class VectorIndex:
         if missing:
             made = self._embed([item.text for item in missing], is_query=False)
             for item, vector in zip(missing, made, strict=True):
-                vectors[item.key] = normalize_vector(vector)
+                vectors[item.key] = quantize_vector(vector)
         fresh = [
             NewVector(item.key, item.subject, item.scope, item.digest, vectors.get(item.key))
             for item in wanted
             if item.key not in left
         ]
         done = len(missing), [(key, subject) for key, subject in keys if key in left]
-        lengths = {len(vector) for vector in vectors.values()}
+        lengths = {len(vector.numbers) for vector in vectors.values()}
         if len(lengths) > 1:
             raise ModelUnavailable(f"the embedder {self.embedder.name} returned vectors of several lengths")
         if file is None:
@@ -487,39 +487,38 @@ class VectorIndex:
             current = self._read_items(keys)
             file.remove([key for key, _ in keys if key not in current])
             file.write([new for new in fresh if new.key in current and current[new.key].digest == new.digest])
-        self._share({item.key: (item.digest, vectors[item.key]) for item in missing}, read_at)
+        self._share({item.key: KeptVector(item.digest, *vectors[item.key]) for item in missing}, read_at)
         return done
 
-    def _read_shared(self, items: Sequence[_Item], dimension: int) -> dict[int, Any]:
+    def _read_shared(self, items: Sequence[_Item], dimension: int) -> dict[int, QuantizedVector]:
         """Return the vectors of these texts that another machine has made, by key.
 
         Args:
             items: The texts.
             dimension: Length of a vector; 0 where it is not known yet.
         """
-        from reverie.search.vectors.vector_file import hash_text, restore_vector
+        from reverie.search.vectors.vector_file import QuantizedVector, hash_text
 
-        keys = [item.key for item in items if item.text]
-        if self._shared is None or not keys:
+        digests = {item.key: item.digest for item in items if item.text}
+        if self._shared is None or not digests:
             return {}
-        kept = self._shared.read_vectors(hash_text(self.embedder.fingerprint), keys)
-        digests = {item.key: item.digest for item in items}
-        restored: dict[int, Any] = {}
-        for key, vector in kept.items():
-            dimension = dimension or len(vector.numbers)
-            if vector.digest == digests[key] and len(vector.numbers) == dimension:
-                restored[key] = restore_vector(vector.scale, vector.numbers)
-        return restored
+        vectors: dict[int, QuantizedVector] = {}
+        for key, kept in self._shared.read_vectors(
+            hash_text(self.embedder.fingerprint), list(digests)
+        ).items():
+            dimension = dimension or len(kept.numbers)
+            if kept.digest == digests[key] and len(kept.numbers) == dimension:
+                vectors[key] = QuantizedVector(kept.scale, kept.numbers)
+        return vectors
 
-    def _share(self, made: Mapping[int, tuple[int, Any]], read_at: int) -> None:
-        """Let other machines have the vectors that were made here, given by key with the digest of the text."""
-        from reverie.search.vectors.vector_file import hash_text, quantize_vector
+    def _share(self, made: Mapping[int, KeptVector], read_at: int) -> None:
+        """Let other machines have the vectors that were made here, by key."""
+        from reverie.search.vectors.vector_file import hash_text
 
         if self._shared is None:
             return
-        kept = {key: KeptVector(digest, *quantize_vector(vector)) for key, (digest, vector) in made.items()}
         try:
-            self._shared.keep_vectors(hash_text(self.embedder.fingerprint), kept, read_at=read_at)
+            self._shared.keep_vectors(hash_text(self.embedder.fingerprint), made, read_at=read_at)
             self._is_sharing = True
         except StoreUnavailable as error:  # the role may only read, or the server does
             if self._is_sharing:
