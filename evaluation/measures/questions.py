@@ -4,6 +4,7 @@ A collection is a folder of JSON files, one for each persona: facts that are sav
 short conversations, and questions with the ids of the facts or turns that answer them (`evaluation/README.md`
 describes the format). Each persona gets a memory of its own, with default settings, in a temporary folder.
 Questions are asked as a program asks them: `Memory.search` over records and turns, and `Session.context`.
+What was learned from a turn by rule is a sentence of that turn, and counts as the turn.
 """
 
 from __future__ import annotations
@@ -203,6 +204,9 @@ def ask_questions(persona: Persona, *, embedder: str = NO_EMBEDDER) -> list[Ques
                     tags=event.get("tags", ()),
                 )
                 names[saved.record.id] = event["id"]
+        for record in memory.list(limit=None):
+            if record.id not in names:  # learned from a turn, of which it is a sentence
+                names.update({record.id: names[basis] for basis in record.references if basis in names})
         embed_all(memory)
         now = persona.today
         results = []

@@ -73,6 +73,26 @@ def test_a_persona_is_asked_with_reverie_and_with_fts5(tmp_path: Path) -> None:
     assert by_words["q3"].found == ()
 
 
+def test_what_is_learned_from_a_turn_counts_as_the_turn(tmp_path: Path) -> None:
+    turns = [
+        {"id": "c1.1", "role": "user", "text": "My sister Hanne lives in Aarhus. Write her a card."},
+        {"id": "c1.2", "role": "assistant", "text": "Dear Hanne, many happy returns!"},
+    ]
+    persona = {
+        "language": "en",
+        "today": "2026-03-01T09:00:00+00:00",
+        "facts": [],
+        "conversations": [{"id": "c1", "started_at": "2026-02-01T09:00:00+00:00", "turns": turns}],
+        "questions": [
+            {"id": "q1", "type": "conversation", "text": "where does Hanne live?", "answers": ["c1.1"]}
+        ],
+    }
+    (tmp_path / "ana.json").write_text(json.dumps(persona), "utf-8")
+    (result,) = ask_questions(read_personas(tmp_path)[0])
+    assert result.found.count("c1.1") == 2, "the record, and the turn that says more"
+    assert "c1.1" in (result.in_prompt or ())
+
+
 def build_result(found: tuple[str, ...], answers: set[str], **more: object) -> QuestionResult:
     question = PersonaQuestion(
         id="q",
