@@ -205,8 +205,9 @@ def ask_questions(persona: Persona, *, embedder: str = NO_EMBEDDER) -> list[Ques
                 )
                 names[saved.record.id] = event["id"]
         for record in memory.list(limit=None):
-            if record.id not in names:  # learned from a turn, of which it is a sentence
-                names.update({record.id: names[basis] for basis in record.references if basis in names})
+            turns = [names[each] for each in record.references if each in names]
+            if turns:  # it was learned from a turn, of which it is a sentence
+                names[record.id] = turns[0]
         embed_all(memory)
         now = persona.today
         results = []
