@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.child import wait_until_found
-from benchmarks.engines import BARE, REVERIE, Engine, NotOffered, Reverie
+from benchmarks.engines import BARE, REVERIE, TOP, Engine, NotOffered
 from benchmarks.texts import Text, Texts
+from reverie import Memory
 
 Figures = dict[str, float]
 """One engine's figures at one size, by name; a name ends with its unit."""
@@ -28,6 +29,9 @@ SAVES = 100
 FINDS = 10
 IMPORTS = 9
 SEARCHES = ("search", "scope", "area")
+MOST_TURNS = 10_000
+LARGEST_CONTEXT = 100_000
+"""Most texts for which a second memory is filled, to measure `Session.context()`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +59,15 @@ def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
     """Measure every engine with `size` texts."""
     texts = Texts(plan.seed)
     figures: dict[str, Figures] = {}
-    making = _run_child("generate", REVERIE, plan.folder, size, plan.seed)["load_s"]
+    making = _run_child("generate", REVERIE, plan.folder, size, plan.seed)
     kinds = [kind for kind in plan.engines if kind.largest is None or size <= kind.largest]
     for kind in kinds:
         plan.say(f"{size:,} texts: loading {kind.name}")
         folder = plan.folder / f"{kind.name}-{size}"
         folder.mkdir()
         found = _run_child("build", kind.name, folder, size, plan.seed)
-        found["load_s"] = max(found["load_s"] - making, 0.0)
+        for figure in ("load_s", "load_cpu_s"):
+            found[figure] = max(found[figure] - making[figure], 0.0)
         found["disk_mb"] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
         if kind.name != BARE:
             found |= _run_child("serve", kind.name, folder, size, plan.seed)
@@ -74,13 +79,12 @@ def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
         plan.say(f"{size:,} texts: saving")
         _merge(figures, measure_saves(engines, texts, size))
         _merge(figures, measure_visibility(engines, texts, size, plan))
-        memory = engines.get(REVERIE)
-        if isinstance(memory, Reverie):
-            plan.say(f"{size:,} texts: context")
-            figures[REVERIE] |= measure_context(memory, texts, size, plan)
     finally:
         for engine in engines.values():
             engine.close()
+    if REVERIE in engines and size <= LARGEST_CONTEXT:
+        plan.say(f"{size:,} texts: context")
+        figures[REVERIE] |= measure_context(texts, size, plan)
     return figures
 
 
@@ -207,24 +211,35 @@ def _time_until_found_elsewhere(
 # -- context and imports ---------------------------------------------------------------------------
 
 
-def measure_context(engine: Reverie, texts: Texts, size: int, plan: Plan) -> Figures:
-    """Measure `Session.context()` beside a search, with a tenth as many turns as records."""
-    turns, chats = max(size // 10, 10), max(size // 1000, 1)
-    for chat in range(chats):
-        engine.memory.session(f"chat:{chat}").add_many(
-            {"role": "assistant" if number % 2 else "user", "content": texts.text(2 * size + number).content}
-            for number in range(chat, turns, chats)
-        )
+def measure_context(texts: Texts, size: int, plan: Plan) -> Figures:
+    """Measure `Session.context()` beside a search of the same memory.
+
+    Each session sees all records and as many turns, at most `MOST_TURNS`, of sessions with a thousand turns each.
+    """
+    folder = plan.folder / f"context-{size}"
+    turns = min(size, MOST_TURNS)
+    chats = max(turns // 1000, 1)
     packing: list[float] = []
     searching: list[float] = []
-    for turn in range(WARM_UP + plan.questions * plan.repeat):
-        question = texts.question(turn * size // plan.questions % size)
-        session = engine.memory.session(f"chat:{turn % chats}")
-        packed = _time(lambda s=session, q=question: s.context(q))  # type: ignore[misc]
-        searched = _time(lambda q=question: engine.search(q))  # type: ignore[misc]
-        if turn >= WARM_UP and packed is not None and searched is not None:
-            packing.append(packed)
-            searching.append(searched)
+    with Memory.open(folder, embedder="none") as memory:
+        memory.save_many({"content": text.content, "category": text.category} for text in texts.first(size))
+        for chat in range(chats):
+            memory.session(f"chat:{chat}").add_many(
+                {
+                    "role": "assistant" if number % 2 else "user",
+                    "content": texts.text(2 * size + number).content,
+                }
+                for number in range(chat, turns, chats)
+            )
+    with Memory.open(folder, embedder="none") as memory:
+        for turn in range(WARM_UP + plan.questions * plan.repeat):
+            question = texts.question(turn * size // plan.questions % size)
+            session = memory.session(f"chat:{turn % chats}")
+            packed = _time(lambda s=session, q=question: s.context(q))  # type: ignore[misc]
+            searched = _time(lambda q=question: memory.search(q, limit=TOP))  # type: ignore[misc]
+            if turn >= WARM_UP and packed is not None and searched is not None:
+                packing.append(packed)
+                searching.append(searched)
     return (
         {"turns": turns}
         | _compute_quantiles("context", packing)

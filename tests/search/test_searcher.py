@@ -213,6 +213,21 @@ def test_results_are_the_same_before_and_after_a_commit_of_the_index(
     assert len(waiting) == 20
 
 
+def test_the_list_from_several_sources_has_the_best_of_each(memory: Memory) -> None:
+    chat = memory.session("cli:1")
+    for pier, colour in enumerate(("red", "blue", "green", "white", "black", "grey", "brown", "pink")):
+        memory.save(f"The {colour} ferry to the island leaves from pier {pier}.")
+        chat.add("user", f"The {colour} ferry was late again at pier {pier}, and the island waited.")
+        chat.add("user", f"Is there a {colour} one?")
+    question = "From which pier does the white ferry to the island leave?"
+    each = [hit for source in SOURCES for hit in memory.search(question, sources=source, limit=50)]
+    best = sorted((hit.score for hit in each), reverse=True)
+    for limit in (1, 2, 5, 8, 12, 50):
+        found = memory.search(question, sources=SOURCES, limit=limit)
+        assert [hit.score for hit in found] == best[:limit]
+    assert {hit.type for hit in found} == {"record", "turn"}
+
+
 def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None:
     memory.save("Run `make deploy --fast` twice")
     clock.move(minutes=1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
-from reverie.domain.similarity.comparison import NormalizedText, is_repetition, normalize_cached
+from reverie.domain.similarity.comparison import NormalizedText, compute_keys, is_repetition, normalize_cached
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.search.hits import Hit
 
@@ -67,8 +68,15 @@ def _normalize(hit: Hit) -> NormalizedText | None:
     return words if words.words else None
 
 
+@lru_cache(maxsize=4_096)
+def _compute_keys(text: str) -> frozenset[str]:
+    return frozenset(compute_keys(normalize_cached(text)))
+
+
 def _says_the_same(text: NormalizedText, other: NormalizedText) -> bool:
     """Return whether the kept text says what the other one says, to a few words without names or numbers."""
+    if _compute_keys(text.text).isdisjoint(_compute_keys(other.text)):
+        return False
     if is_repetition(text, other):
         return True
     if len(other.words) < _NEARLY_WHOLE * len(text.words) or not is_repetition(other, text):

@@ -26,7 +26,7 @@ WEAK = 0.1
 """A hit that scores less than this share of the best is left out: on LoCoMo's development half that takes a
 twentieth of the hits away and .003 of the evidence; a quarter would take .026."""
 
-_WIDER = 3  # times more hits asked for than shown, since untrusted and replayed ones are left out
+_MORE = 12  # hits asked for beyond those shown, since untrusted and replayed ones are left out
 _MOST_STANDING = 100  # records looked at, of which the most important go into the prompt
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
 _SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
@@ -80,7 +80,7 @@ def retrieve(
     limit = settings.recall_limit
     if not limit or not query:
         return []
-    widened = limit * _WIDER
+    widened = limit + _MORE
     allowed = Filter(scopes=scopes, alive_at=now)
     hits = recaller.recall(query, allowed=allowed, limit=widened, exclude=exclude)
     if len(hits) >= widened and sum(hit.is_trusted for hit in hits) < limit:

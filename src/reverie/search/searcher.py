@@ -154,6 +154,10 @@ class Searcher:
         with self._store.reading(), self._index.reading():
             if "records" in sources and not only_turns:
                 hits += self.records(question)
+                if len(hits) >= question.limit:  # what scores less than all of them is not in the list
+                    question = replace(
+                        question, min_score=max(question.min_score, min(hit.score for hit in hits))
+                    )
             if "turns" in sources and not only_records:
                 hits += self.sessions(question) if unit == "session" else self.turns(question)
             if "pages" in sources and not (only_turns or only_records):
