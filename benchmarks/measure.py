@@ -79,6 +79,9 @@ def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
         plan.say(f"{size:,} texts: saving")
         _merge(figures, measure_saves(engines, texts, size))
         _merge(figures, measure_visibility(engines, texts, size, plan))
+        if REVERIE in engines:
+            plan.say(f"{size:,} texts: three processes")
+            figures[REVERIE] |= measure_beside_others(engines[REVERIE], texts, size, plan)
     finally:
         for engine in engines.values():
             engine.close()
@@ -206,6 +209,39 @@ def _time_until_found_elsewhere(
         watcher.stdin.close()
         watcher.wait(timeout=60)
     return times
+
+
+def measure_beside_others(engine: Engine, texts: Texts, size: int, plan: Plan) -> Figures:
+    """Measure searches and saves while two other processes save to and search the same folder."""
+    folder = plan.folder / f"{REVERIE}-{size}"
+    searching, saving, others = [], [], []
+    try:
+        for place in (1, 2):
+            seed = str(plan.seed + place)  # other texts than those of this process
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.child",
+                "work",
+                REVERIE,
+                str(folder),
+                str(size),
+                seed,
+            ]
+            other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            others.append(other)
+            assert other.stdout is not None
+            if other.stdout.readline().strip() != "ready":
+                raise RuntimeError(f"another process could not open {folder}")
+        for number in range(min(SAVES, size)):
+            searching.append(_time(lambda n=number: engine.search(texts.question(n))))  # type: ignore[misc]
+            saving.append(_time(lambda n=number: engine.save(texts.text(2 * size + n))))  # type: ignore[misc]
+    finally:
+        for other in others:
+            other.communicate(timeout=60)  # they end with their input
+    return _compute_quantiles("shared_search", [took for took in searching if took is not None]) | (
+        _compute_quantiles("shared_save", [took for took in saving if took is not None])
+    )
 
 
 # -- context and imports ---------------------------------------------------------------------------

@@ -20,6 +20,8 @@ Sizes = dict[int, dict[str, Figures]]
 
 TITLES = {
     "reverie": "Reverie",
+    "reverie_no_files": "without files",
+    "reverie_vectors": "with vectors",
     "fts5": "SQLite FTS5",
     "tantivy": "raw tantivy",
     "tantivy_stop": "tantivy with a stop list",
@@ -38,6 +40,12 @@ COLUMNS = {
     "area_p95_ms": "p95",
     "save_p50_ms": "save p50",
     "save_p95_ms": "p95",
+    "shared_search_p50_ms": "search beside two processes p50",
+    "shared_search_p95_ms": "p95",
+    "shared_save_p50_ms": "save beside two processes p50",
+    "shared_save_p95_ms": "p95",
+    "context_p50_ms": "`context()` p50",
+    "context_p95_ms": "p95",
     "found_ms": "save to found",
     "found_elsewhere_ms": "found by another process",
     "open_ms": "open",
@@ -94,7 +102,7 @@ def list_targets(results: Results) -> list[Target]:
     """Return the targets with the measured figures, at the largest size unless one is named."""
     targets = []
     for size, limit in ((1_000, 3.0), (10_000, 3.0), (100_000, 2.0), (1_000_000, 1.0)):
-        ratio = _ratio(results.sizes.get(size), "search_p50_ms", TANTIVY)
+        ratio = compute_ratio(results.sizes.get(size), "search_p50_ms", TANTIVY)
         targets.append(
             Target(what=f"search p50 beside raw tantivy, {size:,} texts", measured=ratio, limit=limit)
         )
@@ -107,7 +115,7 @@ def list_targets(results: Results) -> list[Target]:
         *targets,
         Target(
             what=f"save p50 beside a bare insert, {largest:,} texts",
-            measured=_ratio(figures, "save_p50_ms", BARE),
+            measured=compute_ratio(figures, "save_p50_ms", BARE),
             limit=2.0,
         ),
         Target(
@@ -124,7 +132,7 @@ def list_targets(results: Results) -> list[Target]:
         ),
         Target(
             what=f"disk beside the bare table, {largest:,} texts",
-            measured=_ratio(figures, "disk_mb", BARE),
+            measured=compute_ratio(figures, "disk_mb", BARE),
             limit=5.0,
         ),
         Target(
@@ -138,7 +146,7 @@ def list_targets(results: Results) -> list[Target]:
     ]
 
 
-def _ratio(figures: dict[str, Figures] | None, name: str, peer: str) -> float | None:
+def compute_ratio(figures: dict[str, Figures] | None, name: str, peer: str) -> float | None:
     """Return Reverie's figure as a multiple of a peer's."""
     mine = (figures or {}).get(REVERIE, {}).get(name)
     theirs = (figures or {}).get(peer, {}).get(name)
@@ -220,24 +228,22 @@ def render_markdown(results: Results) -> Iterator[str]:
         yield from _table(
             ["", *(TITLES[name] for name in names)],
             (
-                [title, *(_number(figures[name].get(column)) for name in names)]
+                [title, *(format_number(figures[name].get(column)) for name in names)]
                 for column, title in _titled_columns()
             ),
         )
-        own = figures.get(REVERIE, {})
-        if "context_p50_ms" in own:
+        if "turns" in (own := figures.get(REVERIE, {})):
             yield ""
             yield (
-                f"`Session.context()` of a memory with {own['turns']:,.0f} turns beside: "
-                f"p50 {_number(own['context_p50_ms'])}, p95 {_number(own['context_p95_ms'])}; "
-                f"a search then: p50 {_number(own['beside_context_p50_ms'])}."
+                f"`context()` is that of a memory whose {size:,} records a session sees, with "
+                f"{own['turns']:,.0f} turns; a search of it took {format_number(own['beside_context_p50_ms'])}."
             )
         yield ""
         yield from _ratios(figures)
     yield ""
     yield (
-        f"`import reverie`: {_number(results.imports['import_ms'])} ms more than the "
-        f"{_number(results.imports['interpreter_ms'])} ms of an interpreter that does nothing."
+        f"`import reverie`: {format_number(results.imports['import_ms'])} ms more than the "
+        f"{format_number(results.imports['interpreter_ms'])} ms of an interpreter that does nothing."
     )
     for name, why in results.absent.items():
         yield ""
@@ -252,14 +258,14 @@ def _titled_columns() -> Iterator[tuple[str, str]]:
 
 
 def _target_row(target: Target) -> list[str]:
-    measured = "-" if target.measured is None else f"{_number(target.measured)} {target.unit}"
-    return [target.what, measured, f"{_number(target.limit)} {target.unit}", target.verdict]
+    measured = "-" if target.measured is None else f"{format_number(target.measured)} {target.unit}"
+    return [target.what, measured, f"{format_number(target.limit)} {target.unit}", target.verdict]
 
 
 def _ratios(figures: dict[str, Figures]) -> Iterator[str]:
     """Describe Reverie's figures relative to each peer."""
     for peer in figures:
-        ratio = _ratio(figures, "search_p50_ms", peer)
+        ratio = compute_ratio(figures, "search_p50_ms", peer)
         if peer == REVERIE or ratio is None:
             continue
         words = f"{1 / ratio:.1f} times as fast as" if ratio < 1 else f"{ratio:.1f} times the time of"
@@ -273,7 +279,7 @@ def _table(heading: list[str], rows: Iterator[list[str]]) -> Iterator[str]:
         yield "| " + " | ".join(row) + " |"
 
 
-def _number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Format with three significant digits."""
     if value is None:
         return "-"
@@ -316,7 +322,7 @@ def draw(sizes: Sizes, file: Path) -> None:
 
 
 def _beside(size: int, sizes: Sizes, name: str) -> str:
-    ratio = _ratio(sizes[size], "search_p50_ms", name)
+    ratio = compute_ratio(sizes[size], "search_p50_ms", name)
     if name == REVERIE or not ratio:
         return ""
     return f" ({1 / ratio:.2g} times Reverie's time at {size:,})"

@@ -46,7 +46,8 @@ def test_a_small_run_measures_everything_and_writes_it_down(tmp_path: Path) -> N
     for document in ((tmp_path / "RESULTS.md").read_text(), done.stdout):
         assert "## 300 texts" in document
         assert "| import reverie |" in document
-        assert "`Session.context()` of a memory with 300 turns" in document
+        assert "300 records a session sees, with 300 turns" in document
+        assert "| search beside two processes p50 |" in document
 
 
 def test_texts_and_questions_are_what_is_promised() -> None:
