@@ -85,7 +85,12 @@ def work(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str,
     """Print `ready`; save a text and ask a question every `PAUSE` seconds until the input ends."""
     engine = kind(folder)
     ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
     print("ready", flush=True)
     number = 0
     while not ended.wait(PAUSE):

@@ -10,11 +10,15 @@ from pathlib import Path
 from threading import Timer
 
 import pytest
+from benchmarks import publish
 from benchmarks.child import wait_until_found
 from benchmarks.engines import Reverie
 from benchmarks.folder import ROWS
 from benchmarks.report import Results, list_targets
 from benchmarks.texts import AREAS, LONGEST, SCOPES, Texts
+from scripts import check_figures
+
+import reverie
 
 ROOT = Path(__file__).parent.parent
 
@@ -158,3 +162,55 @@ def test_the_langgraph_store_is_measured_beside_langgraphs_own() -> None:
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:6]]
     assert [row[0] for row in rows] == ["20 put", "20 get", "20 search", "all 60"]
     assert all(float(row[3]) > 0 for row in rows)
+
+
+def test_figures_are_published_with_their_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme, page = tmp_path / "README.md", tmp_path / "docs" / "speed.md"
+    page.parent.mkdir()
+    readme.write_text(
+        "# R\n<!-- figures: speed -->\nold\n<!-- end -->\nrest\n<!-- figures: other -->\n<!-- end -->\n"
+    )
+    for name, value in (("ROOT", tmp_path), ("README", readme), ("PAGE", page)):
+        monkeypatch.setattr(publish, name, value)
+    monkeypatch.setattr(publish, "draw", lambda sizes, file: None)
+    figures = {
+        "reverie": {"search_p50_ms": 1.0, "save_p50_ms": 3.0, "load_memory_mb": 120.0},
+        "fts5": {"search_p50_ms": 4.0},
+        "bare": {"save_p50_ms": 2.0},
+    }
+    results = Results(
+        sizes={1_000: figures, 20_000: {"reverie": {"search_p50_ms": 2.0}}},
+        imports={"import_ms": 9.0, "interpreter_ms": 10.0},
+        absent={},
+        settings={"questions": 5},
+    )
+    origin = publish.Origin(
+        version="1.2.3", commit="0123abcdef", day="2026-01-31", command="python -m benchmarks"
+    )
+    assert readme in publish.publish_results(results, origin)
+    text = readme.read_text()
+    assert "old" not in text
+    assert text.startswith(
+        "# R\n<!-- figures: speed -->\n| median, relative to | 1,000 texts | 20,000 texts |\n"
+    )
+    assert "| search, SQLite FTS5 | 1/4.0 | - |\n| search, raw tantivy | - | - |\n" in text
+    assert "| save, a bare durable SQLite insert | 1.5 × | - |" in text
+    assert "| memory while loading | 120 MiB | - |" in text
+    assert text.endswith("<!-- end -->\nrest\n<!-- figures: other -->\n<!-- end -->\n")
+    for document in (text, page.read_text()):
+        assert "Reverie 1.2.3 at commit `0123abcdef`" in document
+
+
+def test_published_figures_are_outdated_after_a_milestone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "README.md"
+    file.write_text("Fast.\n")
+    assert "does not say" in check_figures.find_problem(file)
+    file.write_text("`python` on 2026-01-31, Reverie 0.0.9 at commit `0123abcdef`")
+    assert "version 0.0" in check_figures.find_problem(file)
+    minor = ".".join(reverie.__version__.split(".")[:2])
+    file.write_text(f"`python` on 2026-01-31, Reverie {minor}.7 at commit `0123abcdef`")
+    for changed, problem in ((None, False), (0, False), (100, False), (10**6, True)):
+        monkeypatch.setattr(check_figures, "count_changed_lines", lambda commit, n=changed: n)
+        assert ("lines of code changed" in check_figures.find_problem(file)) is problem
