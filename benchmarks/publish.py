@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -94,8 +95,13 @@ def _render_block(results: Results, origin: Origin) -> Iterator[str]:
         cells = ("-" if value is None else f"{format_number(value)} {unit}" for value in values)
         yield f"| {title} | " + " | ".join(cells) + " |"
     yield ""
-    yield f"{origin}, without an embedder. The first rows are ratios within one run; times depend on the machine."
-    yield f"[All figures]({PAGE.relative_to(ROOT)}), beside other engines, with and without files, with vectors."
+    yield textwrap.fill(
+        f"{origin}, without an embedder. The first rows are ratios within one run; times depend on the machine. "
+        f"[All figures]({PAGE.relative_to(ROOT)}), with and without files, and beside other processes.",
+        width=130,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _format_ratio(ratio: float | None) -> str:
