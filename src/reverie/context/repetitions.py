@@ -3,45 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from typing import NamedTuple
 
-from reverie.domain.similarity.comparison import NormalizedText, compute_keys, is_repetition, normalize_cached
-from reverie.domain.similarity.specifics import extract_specifics
 from reverie.search.hits import Hit
 
 _LONGEST_COMPARED = 2_000  # characters
 _NEARLY_WHOLE = 0.8
 """Share of a text's words that another one has to have in one piece."""
+_BEGINNING = 4  # letters of a word that its forms share
+
+
+class _Candidate(NamedTuple):
+    """A hit that is compared with others.
+
+    Attributes:
+        place: Its place among the hits; None for one that the prompt has already.
+        hit: The hit.
+        text: Its text.
+        beginnings: The beginnings of its longer words.
+    """
+
+    place: int | None
+    hit: Hit
+    text: str
+    beginnings: frozenset[str]
 
 
 def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[int, int | None]:
     """Return the places of hits that say the same as a preferred one, with the place of that one.
 
     A record is preferred, then an insight, a paragraph, a turn and a headline; of two of one type the one that says
-    more, then the first. The place is None for what one of `known` says.
+    more, then the first. The place is None for what one of `known` says. Hits that are too long are not compared.
 
     Args:
         hits: The hits, best first.
         known: What the prompt says already.
     """
-    kept: list[tuple[int | None, Hit, NormalizedText]] = [
-        (None, hit, text) for hit in known if (text := _normalize(hit))
-    ]
-    places = sorted(
-        range(len(hits)), key=lambda place: (_get_rank(hits[place]), -len(hits[place].content), place)
-    )
+    candidates = [_build_candidate(place, hit) for place, hit in enumerate(hits)]
+    candidates.sort(key=lambda each: (_get_rank(each.hit), -len(each.hit.content)))
+    kept = [_build_candidate(None, hit) for hit in known]
     repetitions: dict[int, int | None] = {}
-    for place in places:
-        text = _normalize(hits[place])
-        if text is None:
-            continue
-        for other, hit, other_text in kept:
-            if _has_same_speaker(hits[place], hit) and _says_the_same(text, other_text):
-                repetitions[place] = other
+    for new in candidates:
+        for old in kept:
+            if _may_say_the_same(new, old) and _says_the_same(new.text, old.text):
+                assert new.place is not None
+                repetitions[new.place] = old.place
                 break
         else:
-            kept.append((place, hits[place], text))
+            kept.append(new)
     return repetitions
+
+
+def _build_candidate(place: int | None, hit: Hit) -> _Candidate:
+    text = hit.content if hit.paragraph is None else hit.paragraph.text
+    words = text.casefold().split() if len(text) <= _LONGEST_COMPARED else []
+    return _Candidate(
+        place, hit, text, frozenset(word[:_BEGINNING] for word in words if len(word) >= _BEGINNING)
+    )
 
 
 def _get_rank(hit: Hit) -> int:
@@ -52,33 +70,31 @@ def _get_rank(hit: Hit) -> int:
     return 2 if hit.paragraph is not None else 3
 
 
-def _has_same_speaker(hit: Hit, other: Hit) -> bool:
-    """Return whether both are not turns, or turns of one speaker: "I like tea" of two people says two things."""
-    if hit.turn is None or other.turn is None:
-        return True
-    return (hit.turn.role, hit.turn.speaker) == (other.turn.role, other.turn.speaker)
+def _may_say_the_same(new: _Candidate, old: _Candidate) -> bool:
+    """Return whether the two are worth a comparison, which takes a hundred times longer.
+
+    What says the same has at least half of the words of the shorter text, however they are inflected. Turns must be
+    of one speaker, too: "I like tea" of two people says two things.
+    """
+    if max(len(new.text), len(old.text)) > _LONGEST_COMPARED:
+        return False
+    turn, other = new.hit.turn, old.hit.turn
+    if turn and other and (turn.role, turn.speaker) != (other.role, other.speaker):
+        return False
+    fewest = min(len(new.beginnings), len(old.beginnings))
+    return fewest < 2 or 2 * len(new.beginnings & old.beginnings) >= fewest
 
 
-def _normalize(hit: Hit) -> NormalizedText | None:
-    """Return the words of the hit; None for what is too long to be compared or says nothing."""
-    text = hit.content if hit.paragraph is None else hit.paragraph.text
-    if len(text) > _LONGEST_COMPARED:
-        return None
-    words = normalize_cached(text)
-    return words if words.words else None
-
-
-@lru_cache(maxsize=4_096)
-def _compute_keys(text: str) -> frozenset[str]:
-    return frozenset(compute_keys(normalize_cached(text)))
-
-
-def _says_the_same(text: NormalizedText, other: NormalizedText) -> bool:
+def _says_the_same(text: str, other: str) -> bool:
     """Return whether the kept text says what the other one says, to a few words without names or numbers."""
-    if _compute_keys(text.text).isdisjoint(_compute_keys(other.text)):
+    from reverie.domain.similarity.comparison import is_repetition, normalize_cached  # has many patterns
+    from reverie.domain.similarity.specifics import extract_specifics
+
+    one, kept = normalize_cached(text), normalize_cached(other)
+    if not one.words or not kept.words:
         return False
-    if is_repetition(text, other):
+    if is_repetition(one, kept):
         return True
-    if len(other.words) < _NEARLY_WHOLE * len(text.words) or not is_repetition(other, text):
+    if len(kept.words) < _NEARLY_WHOLE * len(one.words) or not is_repetition(kept, one):
         return False
-    return not extract_specifics(text.text).find_missing_from(extract_specifics(other.text))
+    return not extract_specifics(text).find_missing_from(extract_specifics(other))
