@@ -13,12 +13,16 @@ import pickle
 import re
 import sqlite3
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from benchmarks.texts import Text
 
 TOP = 8
+AT_ONCE = 50_000
+"""Texts that are sorted by scope at once, so that loading many does not measure the memory for the texts."""
+
 _STOPPING = "english without stop words"
 _WORD = re.compile(r"\w+")
 
@@ -72,11 +76,13 @@ class Reverie:
         self.memory = Memory.open(folder, settings=Settings(files=self.files, embedder=self.embedder))
 
     def load(self, texts: Iterable[Text]) -> None:
-        groups: dict[str, list[dict[str, str]]] = {}
-        for text in texts:
-            groups.setdefault(text.scope, []).append({"content": text.content, "category": text.category})
-        for scope, records in groups.items():
-            self.memory.scoped(scope).save_many(records)
+        waiting = iter(texts)
+        while some := list(islice(waiting, AT_ONCE)):
+            groups: dict[str, list[dict[str, str]]] = {}
+            for text in some:
+                groups.setdefault(text.scope, []).append({"content": text.content, "category": text.category})
+            for scope, records in groups.items():
+                self.memory.scoped(scope).save_many(records)
 
     def save(self, text: Text) -> None:
         self.memory.scoped(text.scope).save(text.content, category=text.category)

@@ -97,7 +97,7 @@ def shown(found: Sequence[RankedPassage]) -> list[object]:
 
 def test_what_stands_for_a_word_has_a_share_of_its_weight() -> None:
     query = parse_query("car")
-    term = dataclasses.replace(query.terms[0], alternatives=(Alternative("volvo", 0.5, "related"),))
+    term = query.terms[0]._replace(alternatives=(Alternative("volvo", 0.5, "related"),))
     passages = [record(1, "my car"), record(2, "a Volvo"), record(3, "tea"), record(4, "car tax")]
     found = rank(dataclasses.replace(query, terms=(term,)), passages, statistics=counted(passages))
     shares = {entry.key: entry.share for entry in found}

@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
+from typing import NamedTuple
 
 from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.domain import provenance
@@ -87,8 +88,7 @@ _TOOL_FAILED = defer_regex(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Exchange:
+class _Exchange(NamedTuple):
     """The user's turn, the final answer, and the turns between: whether tools were used, and to save."""
 
     asked: tuple[Turn, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import validation
@@ -67,8 +67,7 @@ class TokenBudget:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetItem:
+class BudgetItem(NamedTuple):
     """One candidate for the recalled section.
 
     Attributes:

@@ -7,8 +7,7 @@ them together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
@@ -22,8 +21,7 @@ _LONGEST_API_NAME = 64
 _MESSAGE_OVERHEAD = 4  # tokens that role and separators of a message cost, as OpenAI's cookbook counts them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayWindow:
+class ReplayWindow(NamedTuple):
     """Turns as a chat API takes them.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from reverie.domain.conversation import Turn
@@ -67,8 +66,7 @@ class Passage(NamedTuple):
     expires_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyzedText:
+class AnalyzedText(NamedTuple):
     """Result of the analyzer for one record, turn or paragraph. The store keeps it beside the value.
 
     Attributes:
@@ -91,8 +89,7 @@ Analyse = Callable[[Record | Turn | Paragraph], AnalyzedText]
 """The analyzer, handed to a store when it is opened, so that every path of writing uses it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionStats:
+class CollectionStats(NamedTuple):
     """Size of what some scopes hold for search.
 
     Attributes:
@@ -111,8 +108,7 @@ class CollectionStats:
         return self.tokens / self.passages if self.passages else 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermWeight:
+class TermWeight(NamedTuple):
     """Something that a passage may have, and what it counts for.
 
     Attributes:
@@ -126,8 +122,7 @@ class TermWeight:
     weight: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CandidateQuery:
+class CandidateQuery(NamedTuple):
     """Words, dates and speakers to find, with their weights.
 
     Attributes:

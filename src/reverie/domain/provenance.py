@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
+from typing import NamedTuple
 
 from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.lazy_regex import defer_regex
@@ -174,8 +175,7 @@ def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
     return bool(said) and all(any(each.says(statement) for each in own) for statement in said)
 
 
-@dataclass(frozen=True, slots=True)
-class _Statement:
+class _Statement(NamedTuple):
     """The parts of a sentence that are compared. Equal sentences are compared once."""
 
     words: frozenset[str]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _log = logging.getLogger("reverie")
 
@@ -12,8 +12,7 @@ NAMES = ("soul.md", "directives.md", "style.md")
 """The files of a profile, in the order they stand in a prompt; each may be missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(NamedTuple):
     stamp: tuple[int, int]
     text: str
 

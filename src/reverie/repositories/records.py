@@ -543,7 +543,7 @@ class _Pending:
         """Return the records that this chunk creates and that fit a query best, as they are now."""
         for place in range(len(self._words), len(self._created)):
             record = self._created[place]
-            words = replace(analyze(record), cues="", dates="")
+            words = analyze(record)._replace(cues="", dates="")
             self._words.add(IndexedPassage(place, record, words))
         found = self._words.search_any(query, build_predicate("record", allowed), limit)
         return [self._now[self._created[place].id] for place in found]

@@ -155,7 +155,7 @@ def expand_query(
     return replace(
         query,
         terms=tuple(
-            replace(term, alternatives=_choose(term, alternatives, held)) if alternatives else term
+            term._replace(alternatives=_choose(term, alternatives, held)) if alternatives else term
             for term, alternatives in zip(query.terms, found, strict=True)
         ),
     )

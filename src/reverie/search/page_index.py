@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import FROM_TOOLS, LONGEST_PARAGRAPH, MEMORY, Page, Paragraph
@@ -20,8 +21,7 @@ _ITEM = defer_regex(r"\s*(?:[-*+]|\d+[.)])\s+(?=\S)")
 _HEADING = defer_regex(r"#{1,6}\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     paragraph: Paragraph
     passage: Passage
 

@@ -78,8 +78,7 @@ class Alternative(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryTerm:
+class QueryTerm(NamedTuple):
     """One thing to look for.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats, Searchable
@@ -71,10 +70,10 @@ class ScopeStatistics:
                 self._measures.clear()
             measure = self._store.measure(subject, scopes, category=category)
             if subject == "record" and (headlines := self._headlines.count(scopes, category)):
-                measure = replace(measure, passages=measure.passages - headlines)
+                measure = measure._replace(passages=measure.passages - headlines)
             if pages := self.get_pages(subject, question.allowed):
-                measure = replace(
-                    measure, passages=measure.passages + len(pages), tokens=measure.tokens + pages.tokens
+                measure = measure._replace(
+                    passages=measure.passages + len(pages), tokens=measure.tokens + pages.tokens
                 )
             known = (sequence, measure)
             self._measures[(subject, scopes, category)] = known

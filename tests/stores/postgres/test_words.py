@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from contextlib import closing
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -49,7 +48,7 @@ def analyze_as_before(value: Record | Turn | Paragraph) -> AnalyzedText:
     words = analysis.terms.split()[:-1]
     speaker = analysis.speaker and f"{analysis.speaker} senior"
     terms = "".join(f" {word} " for word in words)
-    return replace(analysis, terms=terms, length=len(words), speaker=speaker)
+    return analysis._replace(terms=terms, length=len(words), speaker=speaker)
 
 
 def fill_as_before(url: str) -> None:

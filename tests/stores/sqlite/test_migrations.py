@@ -170,8 +170,8 @@ def test_a_step_of_another_analyzer_analyses_every_text_again(path: Path) -> Non
 
     def analyse_otherwise(value: Record | Turn | Paragraph) -> AnalyzedText:
         analysis = analyse(value)
-        return replace(
-            analysis, terms=f"{analysis.terms} more ", length=analysis.length + 1, dates=" @today "
+        return analysis._replace(
+            terms=f"{analysis.terms} more ", length=analysis.length + 1, dates=" @today "
         )
 
     prepare(path, analyse=analyse_otherwise, steps=(*MIGRATIONS, Migration(name="other words")))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, WEEKDAYS, fold_text, list_latin_words
@@ -27,8 +26,7 @@ _LONGEST_TEXT = 20_000
 _MOST_FOUND = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DateMention:
+class DateMention(NamedTuple):
     """Days that a text names.
 
     Attributes:

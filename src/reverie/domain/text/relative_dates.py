@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import lru_cache
+from typing import NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.calendar_words import (
@@ -34,8 +34,7 @@ _LONGEST_TEXT = 20_000
 _FARTHEST = 36_500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedDate:
+class ResolvedDate(NamedTuple):
     """Days that words mean.
 
     Attributes:
@@ -164,8 +163,7 @@ _period = build_alternatives(_periods)
 _after = [word for word in STEPS if STEPS[word] and word not in {"last", "next"}]
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(NamedTuple):
     """One form of expressions in Latin letters. A text that has any has a word of each of the sets."""
 
     pattern: re.Pattern[str]

@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import islice
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from reverie.domain.category import is_within_category
 from reverie.domain.conversation import Turn
@@ -22,8 +21,7 @@ from reverie.domain.record import Record
 Value = Record | Turn | Paragraph
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedPassage:
+class IndexedPassage(NamedTuple):
     """One passage as the index takes it in.
 
     Attributes:

@@ -12,8 +12,8 @@ import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.passage import Analyse
@@ -23,8 +23,7 @@ APPLICATION_ID = 0x52766572
 """`Rver` in ASCII, written into the header of the file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(NamedTuple):
     """One step from a version of the file to the next.
 
     Attributes:
