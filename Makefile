@@ -53,7 +53,7 @@ coverage: $(STAMP)  ## Line and branch coverage of the everyday tests.
 torture: $(STAMP)  ## Processes killed, disks full, files edited meanwhile: what is lost? SECONDS=300 for longer.
 	$(BIN)/python -m tests.system.torture --seconds $(or $(SECONDS),60)
 
-bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten, BENCH=--publish for README.
+bench: $(BENCH_STAMP)  ## Speed beside SQLite FTS5, tantivy, bm25s and rank_bm25. BENCH="--sizes 1000" to shorten.
 	$(BIN)/python -m benchmarks $(BENCH)
 
 scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=1000 for a large one; CLUSTER=FOLDER keeps it, to go on later.

@@ -9,8 +9,7 @@ import click
 
 from benchmarks.engines import ENGINES, Engine, is_installed
 from benchmarks.measure import Plan, measure_imports, measure_size
-from benchmarks.publish import find_origin, publish_results
-from benchmarks.report import Results, render_markdown, write_results
+from benchmarks.report import Results, find_origin, render_markdown, write_results
 
 SIZES = (1_000, 10_000, 100_000)
 MILLION = 1_000_000
@@ -51,9 +50,6 @@ def _parse_engines(context: click.Context, option: click.Parameter, text: str | 
     help="Where to write the results.",
 )
 @click.option(
-    "--publish", is_flag=True, help="Write the figures into README.md and docs/explanation/speed.md, too."
-)
-@click.option(
     "--disk",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Folder for the engines' data; a durable save is as fast as its disk.",
@@ -66,11 +62,10 @@ def main(
     engines: list[type[Engine]],
     seed: int,
     out: Path,
-    publish: bool,
     disk: Path | None,
 ) -> None:
     """Measure Reverie beside SQLite FTS5, tantivy, bm25s and rank_bm25, in one run, on the same texts."""
-    origin = find_origin() if publish else None
+    origin = find_origin()
     sizes = tuple(sorted({*sizes, *([MILLION] if million else [])}))
     present = tuple(engine for engine in engines if is_installed(engine))
     absent = {
@@ -95,14 +90,12 @@ def main(
             imports=measure_imports(),
             absent=absent,
             settings={"questions": questions, "repeat": repeat, "seed": seed},
+            origin=origin,
         )
     lines = list(render_markdown(results))
     click.echo("\n".join(lines))
     for file in write_results(results, out):
         click.echo(f"written: {file}")
-    if origin is not None:
-        for file in publish_results(results, origin):
-            click.echo(f"written: {file}")
 
 
 if __name__ == "__main__":

@@ -1,103 +1,96 @@
-"""Publication of a benchmark run: the table of README.md, the page docs/explanation/speed.md and its plot."""
+"""Publication of benchmark runs: `python -m benchmarks.publish results.json ...`.
+
+Writes the figures of speed in README.md, the page docs/explanation/speed.md and its plot. Of several runs, each
+size is taken from the last one that measured it. A run of code that differs from its commit is refused, since
+nobody could repeat it.
+"""
 
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
 import textwrap
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-import reverie
 from benchmarks.engines import BARE, FTS5, REVERIE, TANTIVY
-from benchmarks.report import Results, compute_ratio, draw, format_number, render_markdown
+from benchmarks.report import ROOT, Results, compute_ratio, draw, format_number, read_results, render_markdown
 
-ROOT = Path(__file__).parent.parent
 README, PAGE, PLOT = ROOT / "README.md", ROOT / "docs/explanation/speed.md", ROOT / "docs/images/speed.png"
 
 _BLOCK = re.compile(r"(?<=<!-- figures: speed -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_ROWS = (
+_RATIOS = (
     ("search, SQLite FTS5", "search_p50_ms", FTS5),
     ("search, raw tantivy", "search_p50_ms", TANTIVY),
     ("save, a bare durable SQLite insert", "save_p50_ms", BARE),
     ("disk, the bare table", "disk_mb", BARE),
 )
+_FIGURES = (
+    ("search", "search_p50_ms", "ms"),
+    ("`context()`", "context_p50_ms", "ms"),
+    ("save", "save_p50_ms", "ms"),
+    ("loading, processor time", "load_cpu_s", "s"),
+    ("memory while loading", "load_memory_mb", "MiB"),
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """What was measured, when and how.
-
-    Attributes:
-        version: The version of Reverie.
-        commit: The commit of the code, abbreviated.
-        day: The day of the run, as `2026-01-31`.
-        command: The command that measured.
-    """
-
-    version: str
-    commit: str
-    day: str
-    command: str
-
-    def __str__(self) -> str:
-        return f"`{self.command}` on {self.day}, Reverie {self.version} at commit `{self.commit}`"
+@click.command()
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
+)
+def main(files: tuple[Path, ...]) -> None:
+    """Write the figures of runs, each a `results.json`, into README.md and docs/explanation/speed.md."""
+    runs = [read_results(file) for file in files]
+    for file, run in zip(files, runs, strict=True):
+        if "with changes" in run.origin or "unknown" in run.origin:
+            raise click.UsageError(f"{file}: commit what is measured, and measure again ({run.origin})")
+    for written in publish_results(runs):
+        click.echo(f"written: {written}")
 
 
-def find_origin() -> Origin:
-    """Return the origin of a run that begins now.
-
-    Raises:
-        click.UsageError: the code differs from its commit, so that nobody could repeat the run.
-    """
-    if _ask_git("status", "--porcelain", "--", "src", "benchmarks"):
-        raise click.UsageError("src or benchmarks has changes that are not committed: commit them first")
-    return Origin(
-        version=reverie.__version__,
-        commit=_ask_git("rev-parse", "--short=10", "HEAD"),
-        day=f"{datetime.now(UTC):%Y-%m-%d}",
-        command=shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]]),
+def publish_results(runs: Sequence[Results]) -> list[Path]:
+    """Write the figures of runs into README and documentation; return the files."""
+    sizes = {size: run for run in runs for size in run.sizes}
+    origins = [
+        f"{run.origin} ({', '.join(f'{size:,}' for size in sorted(run.sizes) if sizes[size] is run)} texts)"
+        for run in runs
+    ]
+    merged = replace(
+        runs[0],
+        sizes={size: sizes[size].sizes[size] for size in sorted(sizes)},
+        origin="; ".join(origins),
     )
-
-
-def publish_results(results: Results, origin: Origin) -> list[Path]:
-    """Write the figures of a run into README and documentation; return the files."""
-    page = ["\n".join(render_markdown(results)), "", f"Measured by {origin}.", ""]
-    page += [f"![Time of a search by number of texts](../images/{PLOT.name})", ""]
+    page = [
+        *render_markdown(merged),
+        "",
+        f"![Time of a search by number of texts](../images/{PLOT.name})",
+        "",
+    ]
     PAGE.write_text("\n".join(page), encoding="utf-8")
-    draw(results.sizes, PLOT)
-    block = "\n".join(_render_block(results, origin)) + "\n"
-    README.write_text(
-        _BLOCK.sub(lambda _: block, README.read_text(encoding="utf-8"), count=1), encoding="utf-8"
-    )
+    draw(merged.sizes, PLOT)
+    block = "\n".join(_render_block(merged)) + "\n"
+    text = _BLOCK.sub(lambda _: block, README.read_text(encoding="utf-8"), count=1)
+    README.write_text(text, encoding="utf-8")
     return [PAGE, PLOT, README]
 
 
-def _render_block(results: Results, origin: Origin) -> Iterator[str]:
+def _render_block(results: Results) -> Iterator[str]:
     sizes = sorted(results.sizes)
     yield "| median, relative to | " + " | ".join(f"{size:,} texts" for size in sizes) + " |"
     yield "|---" * (len(sizes) + 1) + "|"
-    for title, figure, peer in _ROWS:
+    for title, figure, peer in _RATIOS:
         ratios = (compute_ratio(results.sizes[size], figure, peer) for size in sizes)
         yield f"| {title} | " + " | ".join(map(_format_ratio, ratios)) + " |"
-    for title, figure, unit in (
-        ("`context()`", "context_p50_ms", "ms"),
-        ("loading, processor time", "load_cpu_s", "s"),
-        ("memory while loading", "load_memory_mb", "MiB"),
-    ):
+    for title, figure, unit in _FIGURES:
         values = (results.sizes[size].get(REVERIE, {}).get(figure) for size in sizes)
         cells = ("-" if value is None else f"{format_number(value)} {unit}" for value in values)
         yield f"| {title} | " + " | ".join(cells) + " |"
     yield ""
     yield textwrap.fill(
-        f"{origin}, without an embedder. The first rows are ratios within one run; times depend on the machine. "
-        f"[All figures]({PAGE.relative_to(ROOT)}), with and without files, and beside other processes.",
+        f"Measured by {results.origin}, without an embedder. The first rows are ratios within one run; times depend "
+        f"on the machine. [All figures]({PAGE.relative_to(ROOT)}), without files, and beside other processes too.",
         width=130,
         break_long_words=False,
         break_on_hyphens=False,
@@ -110,7 +103,5 @@ def _format_ratio(ratio: float | None) -> str:
     return f"{ratio:.1f} ×" if ratio >= 1 else f"1/{1 / ratio:.1f}"
 
 
-def _ask_git(*arguments: str) -> str:
-    return subprocess.run(
-        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+if __name__ == "__main__":
+    main()

@@ -6,16 +6,22 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from benchmarks.engines import BARE, REVERIE, TANTIVY
 from benchmarks.measure import Figures
+from reverie import __version__
 
+ROOT = Path(__file__).parent.parent
 Sizes = dict[int, dict[str, Figures]]
 
 TITLES = {
@@ -66,12 +72,14 @@ class Results:
         imports: Of importing Reverie.
         absent: Engines that took no part, and why.
         settings: What the run was asked for.
+        origin: Which code was measured, when and by which command.
     """
 
     sizes: Sizes
     imports: Figures
     absent: dict[str, str]
     settings: dict[str, Any]
+    origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +177,37 @@ def write_results(results: Results, folder: Path) -> list[Path]:
     return [document, data, *([plot] if plotted else [])]
 
 
+def read_results(file: Path) -> Results:
+    """Return the results of an earlier run from its `results.json`."""
+    values = json.loads(file.read_text(encoding="utf-8"))
+    return Results(
+        sizes={int(size): figures for size, figures in values["sizes"].items()},
+        imports=values["imports"],
+        absent=values["absent"],
+        settings=values["settings"],
+        origin=values["origin"],
+    )
+
+
+def find_origin() -> str:
+    """Return a description of a run that begins now: its command, its day, and the version and commit of the code."""
+
+    def ask_git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else "unknown"
+
+    commit = ask_git("rev-parse", "--short=10", "HEAD")
+    if ask_git("status", "--porcelain", "--", "src", "benchmarks"):
+        commit += " with changes"
+    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    return f"`{command}` on {datetime.now(UTC):%Y-%m-%d}, Reverie {__version__} at commit `{commit}`"
+
+
 def to_json(results: Results) -> dict[str, Any]:
     """Return the results as JSON values."""
     return {
         "machine": describe_machine(),
+        "origin": results.origin,
         "settings": results.settings,
         "sizes": {str(size): figures for size, figures in results.sizes.items()},
         "imports": results.imports,
@@ -207,6 +242,8 @@ def render_markdown(results: Results) -> Iterator[str]:
     yield "# Speed"
     yield ""
     yield ", ".join(f"{name} {value}" for name, value in describe_machine().items()) + "."
+    yield ""
+    yield f"Measured by {results.origin}."
     yield ""
     yield (
         "Times are milliseconds where nothing else is said. All engines hold the same texts and take turns "

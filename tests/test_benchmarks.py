@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 
@@ -100,7 +101,9 @@ def test_targets_are_met_missed_or_not_run() -> None:
         "tantivy": {"search_p50_ms": 0.1},
         "bare": {"save_p50_ms": 1.0, "disk_mb": 2.0},
     }  # fmt: skip
-    results = Results(sizes={100_000: figures}, imports={"import_ms": 99.0}, absent={}, settings={})
+    results = Results(
+        sizes={100_000: figures}, imports={"import_ms": 99.0}, absent={}, settings={}, origin=""
+    )
     found = [(target.measured, target.verdict) for target in list_targets(results)]
     assert found == [
         (None, "not run"),
@@ -179,15 +182,14 @@ def test_figures_are_published_with_their_origin(tmp_path: Path, monkeypatch: py
         "bare": {"save_p50_ms": 2.0},
     }
     results = Results(
-        sizes={1_000: figures, 20_000: {"reverie": {"search_p50_ms": 2.0}}},
+        sizes={1_000: figures},
         imports={"import_ms": 9.0, "interpreter_ms": 10.0},
         absent={},
         settings={"questions": 5},
+        origin="`python -m benchmarks` on 2026-01-31, Reverie 1.2.3 at commit `0123abcdef`",
     )
-    origin = publish.Origin(
-        version="1.2.3", commit="0123abcdef", day="2026-01-31", command="python -m benchmarks"
-    )
-    assert readme in publish.publish_results(results, origin)
+    larger = replace(results, sizes={20_000: {"reverie": {"search_p50_ms": 2.0}}}, origin="another run")
+    assert readme in publish.publish_results([results, larger])
     text = readme.read_text()
     assert "old" not in text
     assert text.startswith(
@@ -198,7 +200,8 @@ def test_figures_are_published_with_their_origin(tmp_path: Path, monkeypatch: py
     assert "| memory while loading | 120 MiB | - |" in text
     assert text.endswith("<!-- end -->\nrest\n<!-- figures: other -->\n<!-- end -->\n")
     for document in (text, page.read_text()):
-        assert "Reverie 1.2.3 at commit `0123abcdef`" in document
+        origin = "Reverie 1.2.3 at commit `0123abcdef` (1,000 texts); another run (20,000 texts)"
+        assert origin in " ".join(document.split())
 
 
 def test_published_figures_are_outdated_after_a_milestone(
