@@ -131,9 +131,9 @@ def _time(action: Callable[[], object]) -> float | None:
 
 def _compute_quantiles(what: str, times: Sequence[float]) -> Figures:
     if len(times) < 2:
-        return {f"{what}_p50_ms": times[0], f"{what}_p95_ms": times[0]}
-    cuts = statistics.quantiles(times, n=20, method="inclusive")
-    return {f"{what}_p50_ms": cuts[9], f"{what}_p95_ms": cuts[18]}
+        return {f"{what}_{name}_ms": times[0] for name in ("p50", "p95", "p99")}
+    cuts = statistics.quantiles(times, n=100, method="inclusive")
+    return {f"{what}_p50_ms": cuts[49], f"{what}_p95_ms": cuts[94], f"{what}_p99_ms": cuts[98]}
 
 
 # -- saving ------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_a_text_with_another_spelling_is_not_the_one_that_was_saved(tmp_path: Pa
 def test_targets_are_met_missed_or_not_run() -> None:
     figures = {
         "reverie": {
-            "search_p50_ms": 1.0, "save_p50_ms": 3.0, "open_ms": 10.0,
+            "search_p50_ms": 1.0, "search_p99_ms": 5.0, "save_p50_ms": 3.0, "open_ms": 10.0,
             "context_p50_ms": 4.0, "beside_context_p50_ms": 2.0, "turns": 10.0,
             "load_cpu_s": 50.0, "disk_mb": 8.0,
         },
@@ -110,6 +110,7 @@ def test_targets_are_met_missed_or_not_run() -> None:
         (None, "not run"),
         (10.0, "missed"),
         (None, "not run"),
+        (5.0, "missed"),
         (3.0, "missed"),
         (0.5, "missed"),
         (None, "not run"),
