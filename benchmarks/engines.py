@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol
 from benchmarks.texts import Text
 
 TOP = 8
-AT_ONCE = 50_000
+AT_ONCE = 10_000
 """Texts that are sorted by scope at once, so that loading many does not measure the memory for the texts."""
 
 _STOPPING = "english without stop words"
