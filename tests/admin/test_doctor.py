@@ -610,6 +610,18 @@ def test_backups_and_indexes_of_other_versions_are_told_of_and_kept(folder: Path
     assert before.exists()
 
 
+def test_events_that_wait_for_a_hook_are_told_of(folder: Path) -> None:
+    waiting = folder / "hooks" / "00000000000000000001-1.json"
+    waiting.parent.mkdir()
+    waiting.write_text("{}")
+    diagnosis = doctor(folder, fix=True)
+    assert [(finding.code, finding.about) for finding in diagnosis.findings] == [
+        ("hooks-waiting", (f"hooks/{waiting.name}",))
+    ]
+    assert diagnosis.sound
+    assert waiting.exists()
+
+
 # -- the files ----------------------------------------------------------------------------------------------
 
 

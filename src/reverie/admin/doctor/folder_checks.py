@@ -22,6 +22,7 @@ from reverie.admin.doctor.findings import (
     to_relative_path,
 )
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
+from reverie.files.layout import HOOKS
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.sqlite.connections import is_read_only
@@ -158,6 +159,8 @@ def _check_leftovers(path: Path) -> Iterator[Finding]:
     what = "room is taken by {} of another version of Reverie"
     others = [file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name)]
     yield from _report("other-index", what, others, path, "search index", "search indexes")
+    what = "{} of a coding agent, kept while the database was locked: the next hook stores them, and no backup has them"
+    yield from _report("hooks-waiting", what, (path / HOOKS).glob("[0-9]*.json"), path, "event", "events")
 
 
 def _report(

@@ -72,7 +72,8 @@ _VERBS = join_words("is was are ist lautet war es est était era é è to at är
 _ADVERBS = join_words("now still just currently jetzt ahora maintenant")
 _SAID = (
     r"(?:[ \t]{0,9}(?:是|为|為|は、?|이|은)[ \t]{0,9}"
-    rf"|(?:'s|[ \t]{{1,9}}(?:{_VERBS}))(?:[ \t]{{1,9}}(?:{_ADVERBS}|set[ \t]to))?[ \t]{{0,4}}[:：]?[ \t]{{1,9}})"
+    rf"|(?:'s|[ \t]{{1,9}}(?:{_VERBS}|used[ \t]to[ \t]be))(?:[ \t]{{1,9}}(?:{_ADVERBS}|set[ \t]to))?"
+    r"[ \t]{0,4}[:：]?[ \t]{1,9})"
 )
 _OF = (
     r"[ \t]{1,9}(?:for|of|to|at|on|in|für|zu[rm]?|pour|de|du|del|para|da|do|voor|från|till|dla|для|от)"
@@ -93,6 +94,13 @@ _CHANGED = defer_regex(
     r"[\"'`“„«]?(?P<new>[^\s\"'`”“»,;]{4,64})"
 )
 """What follows the name of a secret that was changed from one value to another."""
+
+_NOW = defer_regex(
+    r"[\"'`”“»]?[,;.]?[ \t]{1,4}(?:(?:and|but|so)[ \t]{1,4})?(?=(?:it(?:'s|’s|[ \t]is)[ \t])?(?:is[ \t])?now\b)"
+    r"(?:(?:it(?:'s|’s)?|is|now)[ \t]{1,4}){1,4}[\"'`“]?(?P<new>[^\s\"'`”“»,;]{4,64})",
+    re.IGNORECASE,
+)
+"""What follows a password that has another value now: "was …, now it's …"."""
 
 _OTHER_QUALIFIERS = join_words(
     r"""
@@ -205,6 +213,8 @@ def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
         if span is None and word in _PASS:
             span = _find_near(text, begin, stop)
         spans = [span] if span is not None else _find_change(text, begin, stop) if word in _PASS else []
+        if spans and word in _PASS:
+            spans += _find_value_now(text, spans[-1].end)
         for span in spans:
             yield span
             end = span.end
@@ -331,6 +341,15 @@ def _find_change(text: str, begin: int, stop: int) -> list[Span]:
     if not all(is_listed_password("", value) for value in values.values()):
         return []
     return [Span(place, place + len(value), "password") for place, value in values.items()]
+
+
+def _find_value_now(text: str, end: int) -> list[Span]:
+    """Return the password that follows an earlier one, which ends at `end`."""
+    now = _NOW.match(text, end)
+    value = now["new"].rstrip(".!?:)") if now is not None else ""
+    if now is None or not is_listed_password("", value):
+        return []
+    return [Span(now.start("new"), now.start("new") + len(value), "password")]
 
 
 def _classify_joint(joined: str) -> str:
