@@ -107,6 +107,13 @@ def test_what_a_help_says_of_a_subcommand_is_not_cut(name: str) -> None:
     assert "..." not in text.partition("\nCommands:\n")[2]
 
 
+@pytest.mark.parametrize("name", ["hook", "token"])
+def test_a_group_without_a_command_is_one_line_of_error(name: str, call: Call) -> None:
+    result = call(name)
+    assert result.exit_code == 2
+    assert result.stderr == f"reverie: Missing command; see `reverie {name} --help`\n"
+
+
 def test_without_a_command_the_help_is_shown() -> None:
     result = CliRunner().invoke(cli, [], prog_name="reverie", env={"COLUMNS": "80"})
     assert (result.exit_code, result.output) == (0, (GOLDEN / "reverie.txt").read_text(encoding="utf-8"))
@@ -367,6 +374,12 @@ def test_list_is_newest_first_and_pages(call: Call, answer: Answer) -> None:
 def test_an_empty_list_is_no_failure(call: Call, port: str) -> None:
     result = call("list", "--kind", "event")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No records.\n")
+
+
+def test_an_empty_query_is_not_said_to_be_an_empty_memory(call: Call) -> None:
+    call("remember", "Lowwater's staging database listens on port 5433")
+    assert call("recall", "").stderr == "Nothing relevant.\n"
+    assert call("recall", "--turns-only").stderr == "Nothing found.\n"
 
 
 def test_categories_and_tags_are_counted(call: Call, answer: Answer, port: str) -> None:

@@ -152,7 +152,7 @@ def recall(
         (_format_hit_cells(hit, question, explain) for hit in hits),
         {"query": question, "hits": hits},
         blocks=listing.render_hits(hits, question, explain=explain),
-        empty="Nothing relevant." if question else "No records.",
+        empty="Nothing relevant." if question is not None else "Nothing found.",
     )
     if not hits:
         raise click.exceptions.Exit(ExitCode.NOTHING)
