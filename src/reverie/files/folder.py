@@ -30,7 +30,7 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, quote_
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.text.validation import validate_text, validate_values
-from reverie.files.disk.state import FileState, StateUnavailable
+from reverie.files.disk.state import FileState
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter, HandEditReport
 from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import build_page_path, parse_path
@@ -493,8 +493,8 @@ class MemoryFolder:
             yield
         except StoreCorrupt as error:  # users of the store get this error, with advice
             self._trouble = str(error)
-        except (StoreError, StateUnavailable, OSError) as error:
-            if not self._closed and str(error) != self._trouble:
+        except (StoreError, OSError) as error:
+            if not self._closed and str(error) not in (self._trouble, self._mirror.failed.get("")):
                 _log.warning("the files could not be examined: %s", error)
             self._trouble = str(error)
         else:

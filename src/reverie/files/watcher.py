@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 
 from reverie.domain.errors import StoreError
-from reverie.files.disk.state import StateUnavailable
 from reverie.files.hand_edits.importer import HandEditReport
 
 _log = logging.getLogger("reverie")
@@ -75,7 +74,7 @@ class FolderWatcher:
     def _import_changes(self) -> None:
         try:
             report = self._take_in()
-        except (StoreError, StateUnavailable, OSError) as error:
+        except (StoreError, OSError) as error:
             _log.warning("the files could not be examined, which is tried again in a moment: %s", error)
             return
         problems = {(problem.path, problem.why) for problem in report.problems}

@@ -20,6 +20,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder, UnsafePath
+from reverie.files.disk.state import StateUnavailable
 from reverie.files.expected import ExpectedContent, render_expected_content, render_expected_records
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
@@ -61,10 +62,15 @@ _DIFFERENCES = {
 def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]) -> Iterator[Finding]:
     """Report what is wrong with the files of a memory, except their modes; count them in `checked`."""
     folder.flush(_WAIT_S)
-    problems = folder.problems()
+    try:
+        problems, conflicts = folder.problems(), folder.conflicts()
+        differences = _compare_files(store, root, checked)
+    except (StoreCorrupt, StateUnavailable) as error:
+        yield build_finding("files-unread", f"files could not be compared: {error}")
+        return
     for problem in problems:
         yield build_finding("file-problem", problem.what, fix=problem.fix)
-    for conflict in folder.conflicts():
+    for conflict in conflicts:
         about = f" ({', '.join(conflict.fields)})" if conflict.fields else ""
         what = (
             f"{conflict.of or 'a file'!r} was changed by hand and by the program at the same time{about}: "
@@ -72,11 +78,6 @@ def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter
         )
         fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
         yield build_finding("conflict", what, (conflict.of, conflict.path), fix=fix)
-    try:
-        differences = _compare_files(store, root, checked)
-    except StoreCorrupt as error:
-        yield build_finding("files-unread", f"files could not be compared: {error}")
-        return
     reported = " ".join(problem.what for problem in problems)
     for code, (one, several) in _DIFFERENCES.items():
         if paths := [path for path in differences[code] if repr(path) not in reported]:

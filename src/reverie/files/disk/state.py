@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from reverie.domain.change import JournalEntry
+from reverie.domain.errors import StoreUnavailable
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.forks import not_forking, pause_for_forks
 from reverie.stores.sqlite.connections import get_file_identity
@@ -83,12 +84,12 @@ NoteKind = Literal["problem", "conflict"]
 T = TypeVar("T")
 
 
-class StateUnavailable(Exception):
-    """The state cannot be read or written, or is locked for too long. Internal: try again later."""
+class StateUnavailable(StoreUnavailable):
+    """The state cannot be read or written, or is locked for too long."""
 
 
 class StateBusy(StateUnavailable):
-    """Another thread or process holds the lock for too long. Internal: try again later."""
+    """Another thread or process holds the lock for too long."""
 
 
 class FileRecord(NamedTuple):

@@ -38,7 +38,6 @@ from reverie.files.disk.state import (
     LockedFileState,
     MirrorProgress,
     StateBusy,
-    StateUnavailable,
     compute_checksum,
     compute_stamp,
 )
@@ -199,7 +198,7 @@ class MirrorWriter:
         except StoreCorrupt as error:  # users of the store get this error, with advice
             _log.info("files not written: %s", error)
             self.failed[""] = report.failed[""] = str(error)
-        except (StateUnavailable, StoreError) as error:
+        except StoreError as error:
             report.failed[""] = str(error)
             report.complete = False
         else:

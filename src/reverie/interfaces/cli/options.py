@@ -326,7 +326,8 @@ class CommandGroup(click.Group):
     command_class = Command
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, no_args_is_help=False, **kwargs)
+        super().__init__(*args, **kwargs)
+        self.no_args_is_help = False  # a missing command is an error in one line
         self.params.extend(build_common_options())
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
