@@ -235,12 +235,14 @@ def test_the_numbers_of_a_day_stand_beside_the_chart(client: TestClient, memory:
 
 def test_bars_stand_on_each_other_within_the_chart() -> None:
     chart = build_chart(["a", "b"], [[3, 0], [1, 5]])
-    assert chart.lines[-1][1] == 10
+    assert chart.lines[-1][1] == "10"
     first, second, third = chart.bars
     assert second.y + second.height == pytest.approx(first.y)
     assert all(0 <= bar.x <= WIDTH and 0 <= bar.y <= HEIGHT for bar in chart.bars)
     assert third.height == pytest.approx(5 * second.height, rel=0.05)
     assert build_chart([], []).bars == build_chart(["a"], [[0]]).bars == ()
+    for most, number in ((999, "1k"), (12_000, "20k"), (380_000, "400k"), (2_000_000, "2M")):
+        assert build_chart(["a"], [[most]]).lines[-1][1] == number
     assert build_shares([1, 3], 8) == [(0.0, 12.5, 0), (12.5, 37.5, 1)]
 
 

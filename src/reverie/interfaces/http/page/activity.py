@@ -7,7 +7,7 @@ from typing import Any
 
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, ScopeQuery
-from reverie.interfaces.http.page.charts import HEIGHT, WIDTH, build_chart
+from reverie.interfaces.http.page.charts import HEIGHT, LEFT, WIDTH, build_chart
 from reverie.interfaces.http.page.views import Screen, ViewList, perform
 
 VIEWS = ViewList()
@@ -50,7 +50,9 @@ def show_activity(call: Call) -> Screen:
         chart = _build_chart(name, labels, ("median", "p95"), [medians, rest])
         rows = [(day, [value[0], value[1]]) for day, value in zip(labels, values, strict=True)]
         charts.append({**chart, "rows": _drop_empty(rows), "has_total": False})
-    return Screen("activity.html", charts=charts, days=call.query.days, ranges=RANGES, size=(WIDTH, HEIGHT))
+    return Screen(
+        "activity.html", charts=charts, days=call.query.days, ranges=RANGES, size=(WIDTH, HEIGHT, LEFT)
+    )
 
 
 def _get_number(day: dict[str, Any], name: str) -> int:

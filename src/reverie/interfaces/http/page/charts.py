@@ -8,7 +8,10 @@ from dataclasses import dataclass
 WIDTH, HEIGHT = 720, 160
 """Size of a chart in units of its own; it is scaled to the page."""
 
-_LEFT, _TOP, _BOTTOM = 44, 10, 22
+LEFT = 60
+"""Where the grid begins, behind its numbers."""
+
+_TOP, _BOTTOM = 20, 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +35,12 @@ class Chart:
 
     Attributes:
         bars: The rectangles.
-        lines: Heights of the grid, each with its number.
+        lines: Heights of the grid, each with its number, such as 20k.
         labels: Places of texts under the bars, each with its text.
     """
 
     bars: tuple[Bar, ...]
-    lines: tuple[tuple[float, int], ...]
+    lines: tuple[tuple[float, str], ...]
     labels: tuple[tuple[float, str], ...]
 
 
@@ -50,11 +53,11 @@ def build_chart(labels: Sequence[str], series: Sequence[Sequence[float]]) -> Cha
     """
     top = _round_up(max((sum(values) for values in zip(*series, strict=True)), default=0))
     room, floor = HEIGHT - _TOP - _BOTTOM, HEIGHT - _BOTTOM
-    step = (WIDTH - _LEFT) / max(1, len(labels))
+    step = (WIDTH - LEFT) / max(1, len(labels))
     width = round(step * 0.76, 1)
     bars = []
     for place in range(len(labels)):
-        x, y = round(_LEFT + (place + 0.12) * step, 1), float(floor)
+        x, y = round(LEFT + (place + 0.12) * step, 1), float(floor)
         for number, values in enumerate(series):
             height = values[place] / top * room
             if height:
@@ -63,9 +66,9 @@ def build_chart(labels: Sequence[str], series: Sequence[Sequence[float]]) -> Cha
     every = max(1, -(-len(labels) // 8))
     return Chart(
         bars=tuple(bars),
-        lines=tuple((round(floor - room * share, 1), round(top * share)) for share in (0, 0.5, 1)),
+        lines=tuple((round(floor - room * share, 1), _shorten(round(top * share))) for share in (0, 0.5, 1)),
         labels=tuple(
-            (round(_LEFT + (place + 0.5) * step, 1), label)
+            (round(LEFT + (place + 0.5) * step, 1), label)
             for place, label in enumerate(labels)
             if place % every == 0
         ),
@@ -90,3 +93,11 @@ def _round_up(value: float) -> float:
             if value <= factor * size:
                 return factor * size
         size *= 10
+
+
+def _shorten(number: int) -> str:
+    """Return a round number in at most four characters, for which there is room: 500, 20k, 1M."""
+    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            return f"{number // size}{unit}"
+    return str(number)
