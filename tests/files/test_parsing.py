@@ -291,6 +291,10 @@ def test_a_broken_record(text: str | bytes, said: str) -> None:
     assert said in why(RECORD, text)
 
 
+def test_a_message_of_the_json_reader_ends_with_a_word() -> None:
+    assert why(RECORD, '{"content": "line\nend"}').endswith("it is not JSON: invalid control character")
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [

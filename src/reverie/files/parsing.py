@@ -245,7 +245,8 @@ def _parse_object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line:
             raise InvalidInput(
                 f"{place}: it ends in the middle, as if it was saved half: save it again"
             ) from None
-        raise InvalidInput(f"{place}: it is not JSON: {error.msg[0].lower()}{error.msg[1:]}") from None
+        reason = error.msg.removesuffix(" at")
+        raise InvalidInput(f"{place}: it is not JSON: {reason[0].lower()}{reason[1:]}") from None
     except _Repeated as error:
         raise InvalidInput(f"{before}the field {str(error)!r} stands there twice: take one out") from None
     except InvalidInput as error:
