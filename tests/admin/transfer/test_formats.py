@@ -454,6 +454,31 @@ def test_the_current_branch_of_claude_is_read_where_it_is_named(memory: Memory, 
     assert memory.turns("claude:x")[0].at == NOW
 
 
+def test_messages_of_claude_whose_names_are_no_text_are_all_read(memory: Memory, tmp_path: Path) -> None:
+    messages = [
+        {"uuid": name, "parent_message_uuid": ["a"], "sender": "human", "text": text}
+        for name, text in ((["a"], "first"), (None, "second"))
+    ]
+    chat = {"uuid": "x", "current_leaf_message_uuid": ["a"], "chat_messages": messages}
+    memory.admin.import_from(samples.document(tmp_path / "conversations.json", [chat]))
+    assert [turn.content for turn in memory.turns("claude:x")] == ["first", "second"]
+
+
+def test_a_number_that_no_float_holds_stops_no_import(memory: Memory, tmp_path: Path) -> None:
+    huge = 10**400
+    entry = samples.ROCKBOT_TIMEZONE | {"importanceScore": huge}
+    memory.admin.import_from(
+        samples.document(tmp_path / "agent" / "memory" / "a1b2c3d4e5f6.json", entry).parents[1], "rockbot"
+    )
+    assert [record.importance for record in memory.list()] == [1.0]
+    said = {"type": "message", "user": "U1", "ts": huge, "text": "hello"}
+    odd = {"type": "message", "user": "U1", "ts": "1709285000.1", "text": "notice", "subtype": ["x"]}
+    done = memory.admin.import_from(
+        samples.document(tmp_path / "launch" / "2024-03-01.json", [said, odd]), "slack"
+    )
+    assert (done.turns, samples.whys(done)) == (1, {"unsupported": 1})
+
+
 def test_messages_that_cannot_be_are_named(memory: Memory, tmp_path: Path) -> None:
     messages = [
         {"uuid": "a", "sender": "robot", "text": "beep"},

@@ -66,17 +66,15 @@ def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) 
 
 def _find_message_path(messages: list[dict[str, Any]], data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the messages up to the current one if the export names it, else all, in order."""
-    by_name = {message.get("uuid"): message for message in messages}
-    leaf = data.get("current_leaf_message_uuid")
-    if leaf not in by_name or not any(message.get("parent_message_uuid") for message in messages):
+    if not any(message.get("parent_message_uuid") for message in messages):
         return messages
+    by_name = {name: message for message in messages if isinstance(name := message.get("uuid"), str)}
+    leaf = data.get("current_leaf_message_uuid")
     path: list[dict[str, Any]] = []
-    seen: set[Any] = set()
-    while leaf in by_name and leaf not in seen:
-        seen.add(leaf)
-        path.append(by_name[leaf])
-        leaf = by_name[leaf].get("parent_message_uuid")
-    return path[::-1]
+    while isinstance(leaf, str) and (message := by_name.pop(leaf, None)) is not None:
+        path.append(message)
+        leaf = message.get("parent_message_uuid")
+    return path[::-1] or messages
 
 
 class _Message:

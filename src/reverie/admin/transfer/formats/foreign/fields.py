@@ -60,7 +60,7 @@ class ForeignFields:
         value = self.value(*names)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return default
-        return min(max(float(value), 0.0), 1.0)
+        return float(min(max(value, 0), 1))
 
     def count(self, *names: str, default: int) -> int:
         """Return a whole number from 1."""

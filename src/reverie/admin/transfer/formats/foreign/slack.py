@@ -69,7 +69,7 @@ class WorkspaceReader:
     def _add(
         self, chat: ConversationBuilder, ids: SourceIds, message: Mapping[str, Any], terms: ImportTerms
     ) -> None:
-        if not is_message(message) or message.get("subtype", "") not in _SPOKEN:
+        if not is_message(message) or str(message.get("subtype") or "") not in _SPOKEN:
             chat.leave_out("turn", "unsupported", "a notice, such as that somebody joined")
             return
         user = str(message.get("user") or message.get("bot_id") or "")
@@ -115,5 +115,5 @@ def _get_name(user: Mapping[str, Any]) -> str:
 def _parse_seconds(ts: Any) -> float | None:
     try:
         return float(ts)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
