@@ -268,7 +268,16 @@ def damage(file: Path) -> None:
     file.write_bytes(data)
 
 
-@pytest.mark.parametrize("spoil", [a_text, another_program, a_newer_version, damage, emptied, Path.unlink])
+def a_definition_that_is_no_text(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREAT\xed TABLE"))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        a_text, another_program, a_newer_version, damage, emptied, a_definition_that_is_no_text, Path.unlink,
+    ],
+)  # fmt: skip
 def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
     with state.lock() as ledger:

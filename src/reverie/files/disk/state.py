@@ -422,7 +422,7 @@ class FileState:
         while True:
             try:
                 return act(self._open_connection())
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 code = _get_error_code(error)
                 if code in _BUSY:
                     if time.monotonic() > until:
@@ -492,7 +492,7 @@ _SPOILT: dict[str, sqlite3.Connection] = {}
 def _connect(path: str) -> sqlite3.Connection:
     """Connect to the database; make one that only its owner may read if there is none.
 
-    Raises `sqlite3.Error` or `OSError`.
+    Raises `sqlite3.Error`, `OSError`, or `UnicodeDecodeError` where SQLite quotes a damaged definition.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
@@ -520,7 +520,7 @@ def _connect(path: str) -> sqlite3.Connection:
             file.execute(f"PRAGMA {pragma}").close()
         if _read_format_ids(file) != _OURS:
             _make(file)
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         file.close()
         raise
     return file
@@ -546,7 +546,7 @@ def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
 def _is_broken(error: BaseException) -> bool:
     """Whether an error says that the database is damaged or foreign."""
     undecodable = isinstance(error, sqlite3.Error) and is_undecodable(error)
-    return undecodable or _get_error_code(error) in _BROKEN
+    return undecodable or isinstance(error, UnicodeDecodeError) or _get_error_code(error) in _BROKEN
 
 
 def _get_error_code(error: BaseException) -> int:
