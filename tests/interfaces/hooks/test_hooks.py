@@ -633,6 +633,7 @@ def test_the_answer_is_found_at_the_end_of_a_transcript(tmp_path: Path) -> None:
         {"type": "attachment", "attachment": {"x": [1]}},
         "{ broken",
         "7",
+        {"type": ["user"], "message": {"content": "odd"}},
     )
     found = read_last_exchange(path)
     assert found.prompt == "The question"
@@ -711,6 +712,17 @@ def test_a_prompt_that_no_event_told_of_is_taken_from_the_transcript(
 
 
 # -- whose memory ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/srv/\ud800", "/srv/\0"])
+def test_a_path_that_no_system_has_loses_no_message(
+    folder: Path, tell: Callable[..., str], path: str
+) -> None:
+    tell("user-prompt", prompt="The port is 5433", cwd=path, transcript_path=path, per_project=True)
+    tell("stop", last_assistant_message="Noted.", cwd=path, transcript_path=path, per_project=True)
+    with Memory.open(folder) as memory:
+        turns = memory.scoped(derive_project_scope("/srv/ ")).turns(SESSION)
+    assert [turn.content for turn in turns] == ["The port is 5433", "Noted."]
 
 
 def test_each_project_has_a_memory_of_its_own_and_sees_what_is_everybody_s(

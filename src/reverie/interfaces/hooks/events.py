@@ -142,7 +142,9 @@ def _find_other_value(values: Mapping[str, Any], names: tuple[str, ...]) -> str 
 
 
 def _get_text(values: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    return next((value for name in names if isinstance(value := values.get(name), str)), "")
+    return validation.clean_text(
+        next((value for name in names if isinstance(value := values.get(name), str)), "")
+    )
 
 
 def _serialize_arguments(arguments: Any) -> str:

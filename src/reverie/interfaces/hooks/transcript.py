@@ -96,7 +96,7 @@ def _parse_record(line: bytes) -> tuple[str, Any] | None:
     if not isinstance(record, dict) or any(record.get(name) for name in _NOT_SAID):
         return None
     kind, message = record.get("type"), record.get("message")
-    if kind not in {"user", "assistant"} or not isinstance(message, Mapping):
+    if kind not in ("user", "assistant") or not isinstance(message, Mapping):
         return None
     return kind, message.get("content")
 
