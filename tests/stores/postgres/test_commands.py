@@ -178,6 +178,17 @@ def test_commands_take_a_url(url: str, tmp_path: Path) -> None:
         assert refused.exit_code == 2, (command, refused.output)
 
 
+def test_an_erasure_is_done_when_the_command_says_so(url: str, tmp_path: Path) -> None:
+    run(tmp_path, "remember", "Bo Lindqvist lives in Malmo", "--store", url)
+    run(tmp_path, "remember", "Ana lives in Porto", "--store", url)
+    done = run(tmp_path, "forget", "--match", "Lindqvist", "--yes", "--store", url)
+    assert done.exit_code == 0, done.output
+    assert "Note: for a while it is also in the write-ahead log of the server" in done.output
+    assert "doctor" not in done.output
+    watched = run(tmp_path, "watch", "--once", "--store", url)
+    assert (watched.exit_code, "reverie files" in watched.output) == (2, True)
+
+
 def test_files_are_pulled_edited_and_pushed(url: str, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     saved = run(tmp_path, "remember", "Deploys happen on Tuesdays", "--tag", "ops", "--json", "--store", url)

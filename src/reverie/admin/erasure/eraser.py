@@ -126,7 +126,7 @@ class Eraser:
         going, left = self._build_matches(query, self._decide_all(query))
         if not going:
             raise _build_not_found(request, left)
-        return ErasureReport(going=going, left=left, notes=describe_copies(self._folder))
+        return ErasureReport(going=going, left=left, notes=self.describe_copies())
 
     def _build_query(self, request: EraseRequest) -> EraseQuery:
         if request.match is not None:
@@ -308,7 +308,7 @@ class Eraser:
                 break
         if not done:
             raise _build_not_found(request, left)
-        notes = describe_copies(self._folder)
+        notes = self.describe_copies()
         named = {item.id for item in left if item.subject == "file"}
         files = [item for item in self._remove_remains(query, done) if item.id not in named]
         return ErasureReport(
@@ -324,12 +324,18 @@ class Eraser:
         words = self._store.cursor(PENDING)
         return tuple(words.split("\n")) if words else ()
 
+    def describe_copies(self) -> tuple[str, ...]:
+        """Return notes about copies, and about where a database server keeps erased content for a while."""
+        store = unwrap(self._store)
+        remains = store.describe_remains() if isinstance(store, StoreOnServer) else ()
+        kept = (f"for a while it is also in {'; '.join(remains)}",) if remains else ()
+        return (*describe_copies(self._folder), *kept)
+
     def finish(self) -> tuple[str, ...]:
         """Remove erased content from files, index, upgrade copies and the free space of databases.
 
         Returns:
-            Descriptions of what could not be done, which `pending` returns from then on, and of where the
-            server of the store keeps what was erased for a while.
+            Descriptions of what could not be done, which `pending` returns from then on.
         """
         left = []
         if self._folder is not None:
@@ -349,8 +355,7 @@ class Eraser:
         }
         left += [what for what, scrub in scrubs.items() if not scrub()]
         self._set_cursors({PENDING: "\n".join(left) or None})
-        store = unwrap(self._store)
-        return (*left, *store.describe_remains()) if isinstance(store, StoreOnServer) else tuple(left)
+        return tuple(left)
 
     def _scrub_vectors(self) -> bool:
         if self._vectors is not None:

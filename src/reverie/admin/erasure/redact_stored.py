@@ -55,11 +55,13 @@ class RedactionReport(JsonObject):
         done: Whether they have been redacted; False for a search alone.
         pending: What could not be finished because another process was in the way; `reverie doctor --fix`
             does it.
+        notes: Copies that are not reached, as in the report of an erasure.
     """
 
     found: tuple[SecretFinding, ...]
     done: bool
     pending: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def left(self) -> tuple[SecretFinding, ...]:
@@ -137,7 +139,10 @@ class StoredSecretRedactor:
             self._erase(edits[start : start + _CHUNK])
         if to_purge:
             self._erase(build_purge_edits(sorted(to_purge), now))
-        return RedactionReport(found=findings, done=True, pending=self._eraser.finish())
+        pending = self._eraser.finish()
+        return RedactionReport(
+            found=findings, done=True, pending=pending, notes=self._eraser.describe_copies()
+        )
 
     def _erase(self, edits: Sequence[Change]) -> None:
         self._publish(self._store.erase(edits, actor=ACTOR, at=self._clock()))

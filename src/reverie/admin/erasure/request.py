@@ -58,9 +58,9 @@ class ErasureReport:
         going: What is erased, each item with its fate and reason.
         left: What stays although it contains the text, or was derived from it.
         done: Whether it was carried out; otherwise it is a plan.
-        pending: What could not be finished; the next erasure, or `reverie doctor --fix`, finishes it. Of a
-            database server also where it keeps what was erased for a while, such as its write-ahead log.
-        notes: What else a person should know.
+        pending: What could not be finished; the next erasure, or `reverie doctor --fix`, finishes it.
+        notes: What else a person should know: copies that are not reached, and where a database server keeps
+            what was erased for a while, such as its write-ahead log.
     """
 
     going: tuple[ErasureItem, ...]

@@ -143,7 +143,7 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
     In a pipe, one line per item: subject, id, kinds.
 
     With --json: {"found": [{"subject", "id", "kinds", "past", "named"}], "done": true or false, "pending":
-    [text]}.
+    [text], "notes": [text]}.
     """
     with context.memory() as memory:
         preview = memory.admin.redact(dry_run=True)
@@ -169,6 +169,8 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
                 f"Remains, because its name is a secret: {finding.subject} "
                 f"{output.one_line(finding.id)}; forget it."
             )
+        for note in report.notes:
+            output.print_message(f"Note: {note}.")
     context.require_finished(report.pending)
 
 

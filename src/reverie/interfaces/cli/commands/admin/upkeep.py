@@ -130,9 +130,15 @@ def embed(context: CommandContext, /) -> None:
     if context.as_json:
         output.print_json(status)
     elif status.waiting:
-        click.echo(output.escape_text(f"{status.waiting} texts have no vector yet: {status.problem}"))
+        click.echo(
+            output.escape_text(
+                f"{output.count(status.waiting, 'text')} without a vector yet: {status.problem}"
+            )
+        )
     elif not context.quiet:
-        click.echo(output.escape_text(f"All {status.ready} texts have a vector by {status.embedder}"))
+        click.echo(
+            output.escape_text(f"{output.count(status.ready, 'text')} with a vector by {status.embedder}")
+        )
     if status.waiting:
         raise click.exceptions.Exit(ExitCode.NOTHING)
 

@@ -43,7 +43,9 @@ def watch(context: CommandContext, /, once: bool) -> None:
         folder = memory.folder
         if memory._is_read_only:
             raise StoreUnavailable(f"{memory.path} is read-only: edits of files are not imported")
-        if folder is None or memory.path is None:
+        if memory.path is None:
+            raise InvalidInput("this memory is in no folder: for one in a database, use `reverie files`")
+        if folder is None:
             raise InvalidInput("this memory writes no files: set `files` to yes")
         folder.flush()
         _show(extract_imported_edits(memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)))
