@@ -584,6 +584,9 @@ def test_check_and_stats_look_at_the_store(call: Call, answer: Answer, folder: P
     lines = dict(line.split("\t") for line in call("stats").stdout.splitlines())
     assert lines["records"] == "1"
     assert lines["by_category.project-context/db"] == "1"
+    assert lines["index.problem"] == "-"
+    call("remember", "Prefers short answers")
+    assert "by_category.-\t1\n" in call("stats").stdout
 
 
 def test_stats_say_what_takes_the_room(call: Call, answer: Answer, folder: Path, port: str) -> None:

@@ -180,7 +180,7 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
         numbers = {"folder": numbers.pop("path"), **numbers}
     listing.print_listing(
         context,
-        ((name, "-" if value is None else value) for name, value in flatten_values(numbers)),
+        ((name, "-" if value in (None, "") else value) for name, value in flatten_values(numbers)),
         numbers,
     )
 
@@ -199,11 +199,11 @@ def _show_disk(context: CommandContext) -> None:
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
-    """Flatten nested mappings; the names of nested values are `table.name`."""
+    """Flatten nested mappings; the names of nested values are `table.name`, or `table.-` for an empty name."""
     lines: list[tuple[str, object]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
             lines += flatten_values(value, before=f"{before}{name}.")
         else:
-            lines.append((before + name, value))
+            lines.append((f"{before}{name or '-'}", value))
     return lines
