@@ -26,7 +26,7 @@ from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr
 from reverie.interfaces.cli.main import cli
 from reverie.memory import Memory
 from reverie.stores.sqlite.store import SQLiteStore
-from tests.interfaces.conftest import PROGRAM, environment, run_cli
+from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_process
 
 Call = Callable[..., Result]
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -146,6 +146,14 @@ def test_bytes_that_are_no_utf_8_are_refused(store: Path, args: list[str | bytes
     assert "surrogate" in one_line(done)
     assert done.returncode == 2
     assert prints(store) == before
+
+
+def test_standard_input_without_end_is_refused(store: Path) -> None:
+    with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+        done = run_process("remember", "-", "--store", store, stdin=endless.stdout)
+        endless.kill()
+    assert "longer than 33,554,432 bytes" in one_line(done)
+    assert done.returncode == 2
 
 
 def test_standard_input_that_is_no_utf_8_is_refused(store: Path) -> None:

@@ -16,18 +16,23 @@ if TYPE_CHECKING:
 else:  # click before 8.4 has no type parameter
     _ParamType = click.ParamType
 
+_LARGEST = 32 * 1024 * 1024
+"""Bytes of standard input that are read; no text that can be stored is longer."""
+
 
 def read_text(words: tuple[str, ...], *, name: str) -> str:
     """Return the words of a command line as one text, or standard input for a single `-`.
 
     Raises:
-        InvalidInput: standard input is not UTF-8.
+        InvalidInput: standard input is not UTF-8, or longer than anything that can be stored.
     """
     if words != ("-",):
         return " ".join(words)
     if sys.stdin is None:
         raise InvalidInput(f"{name} is '-', but standard input is closed: pass the text itself")
-    data = sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read(_LARGEST + 1)
+    if len(data) > _LARGEST:
+        raise InvalidInput(f"{name} from standard input is longer than {_LARGEST:,} bytes: shorten it")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
