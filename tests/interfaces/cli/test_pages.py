@@ -79,6 +79,8 @@ def test_a_page_is_written_from_a_file_or_a_pipe(call: Call, answer: Answer, tmp
     assert call("page").output == "- - green tea\n"
     assert call("edit", "--replace", "coffee", "x").exit_code == 2
     assert call("edit", "--from", tmp_path / "none.md").exit_code == 2
+    endless = call("edit", "--from", "/dev/zero")
+    assert (endless.exit_code, "over 200,000 characters" in endless.stderr) == (2, True)
     assert call("edit", "--from", "-", "--replace", "a", "b").exit_code == 2
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reverie.domain.errors import InvalidInput, NotFound
-from reverie.domain.page import MEMORY, is_log, validate_page_name
+from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import strip_terminal_codes
 from reverie.files.expected import is_id
@@ -140,11 +140,15 @@ def _load_text(file: str) -> str:
         text = read_text(("-",), name="--from")
         return f"{text}\n" if text else text
     try:
-        return Path(file).expanduser().read_text(encoding="utf-8-sig")
+        with Path(file).expanduser().open(encoding="utf-8-sig") as opened:
+            text = opened.read(LONGEST_PAGE + 1)
     except UnicodeDecodeError:
         raise InvalidInput(f"{file}: not UTF-8 text: convert it first") from None
     except OSError as error:
         raise InvalidInput(f"{file}: cannot be read ({error.strerror})") from None
+    if len(text) > LONGEST_PAGE:
+        raise InvalidInput(f"{file}: over {LONGEST_PAGE:,} characters, more than a page may have: shorten it")
+    return text
 
 
 class _BulletCommand(Command):
