@@ -34,6 +34,9 @@ WORDS = "pepper lunar ivory noodle umbrella window velvet walnut glide orbit mag
         ("das Kennwort vom Router: ott3r561", "ott3r561"),
         ("la clave del wifi es Glacier65!", "Glacier65!"),
         ("mdp : ott3r252", "ott3r252"),
+        ("The wifi code at our summer house is Strand-2231-Blau", "Strand-2231-Blau"),
+        ("Der WLAN-Schlüssel lautet Tulpe4455", "Tulpe4455"),
+        ("le code du wifi est soleil2244", "soleil2244"),
     ],
 )
 def test_a_secret_in_a_sentence_is_redacted(text: str, secret: str) -> None:
@@ -50,6 +53,8 @@ def test_a_secret_in_a_sentence_is_redacted(text: str, secret: str) -> None:
         "pin the version to 2024",
         "the alarm is set to 7:30",
         "the error code for the door sensor is 4021",
+        "the wifi code is on the fridge",
+        "the wifi key exchange is WPA2 since 2019",
         "the lock box is 12 inches wide and 2024 is its model",
         "my postal code is 10115",
         "the house has 12 rooms and the door is green",
