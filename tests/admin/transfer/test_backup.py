@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -23,6 +24,7 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie.admin.transfer.atomic_writes import build_unwritable_error
 from reverie.admin.transfer.backup import RecoveryReport, make, recover
 from reverie.domain.change import Change
 from reverie.search.analyzer import analyze
@@ -637,3 +639,12 @@ def test_a_backup_removes_what_killed_ones_have_left_and_nothing_else(tmp_path: 
     assert not draft.exists()
     assert not scratch.exists()
     assert all(other.exists() for other in (*others, working))
+
+
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [(errno.ENOSPC, "make room"), (errno.EROFS, "make it writable"), (errno.EACCES, "make it")],
+)
+def test_the_advice_about_a_file_that_cannot_be_written_fits_the_reason(code: int, advice: str) -> None:
+    error = build_unwritable_error(Path("ana.zip"), OSError(code, os.strerror(code)))
+    assert f"{os.strerror(code)}): {advice}" in str(error)

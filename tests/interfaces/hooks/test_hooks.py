@@ -251,6 +251,21 @@ def test_what_a_locked_database_does_not_take_is_kept_and_stored_by_the_next_hoo
         assert [turn.content for turn in own] == ["Done."]
 
 
+def test_a_prompt_that_cannot_even_be_kept_gets_its_context(
+    folder: Path, hook: Callable[..., tuple[str, str]]
+) -> None:
+    with Memory.open(folder) as memory:
+        memory.save("Redis listens on port 6380")
+    (folder / "hooks").write_text("a file in the way")
+    locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
+    locking.execute("BEGIN IMMEDIATE")
+    event = {"session_id": ID, "prompt": "On which port does Redis listen?"}
+    output, error = hook("user-prompt", "--store", str(folder), event=event)
+    locking.close()
+    assert "6380" in output
+    assert error.startswith("reverie: this prompt is not stored: ")
+
+
 def test_a_kept_event_that_cannot_be_read_is_named_and_stops_nothing(
     folder: Path, hook: Callable[..., tuple[str, str]]
 ) -> None:

@@ -144,8 +144,10 @@ def _build_taken_error(path: Path) -> InvalidInput:
 
 def build_unwritable_error(path: Path, error: OSError) -> StoreUnavailable:
     """Return the error for a file that cannot be written."""
+    needs_room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    advice = "make room" if needs_room else "make it writable"
     return StoreUnavailable(
-        f"{str(path)!r} cannot be written ({error.strerror or error}): make room, or choose another place"
+        f"{str(path)!r} cannot be written ({error.strerror or error}): {advice}, or choose another place"
     )
 
 

@@ -86,7 +86,8 @@ def open_scope(memory: Memory, scope: str) -> Memory | ScopedMemory:
 def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
     """Handle an event; return the text for the agent, empty for none.
 
-    What cannot be stored because the database is locked is kept in a file, and stored by the next hook.
+    What cannot be stored because the database is locked is kept in a file, and stored by the next hook. Where that
+    cannot be written either, it is lost, and the agent gets its context all the same.
 
     Args:
         name: One of `EVENTS`.
@@ -145,9 +146,13 @@ def _store(occurrence: Occurrence, target: HookTarget) -> bool:
     except StoreUnavailable as error:
         for session in sessions:
             session._discard_cache()  # closing the memory would wait once more
-        keep(occurrence, target.folder, target.memory.settings.redactor)
         noun = _NOUNS.get(occurrence.name, "event")
-        target.report(f"this {noun} is not stored yet, the next hook does it: {error}")
+        try:
+            keep(occurrence, target.folder, target.memory.settings.redactor)
+        except (ReverieError, OSError):  # a full disk, or a folder that may only be read
+            target.report(f"this {noun} is not stored: {error}")
+        else:
+            target.report(f"this {noun} is not stored yet, the next hook does it: {error}")
         return False
     return True
 
