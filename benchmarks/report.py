@@ -206,7 +206,10 @@ def find_origin() -> str:
     commit = ask_git("rev-parse", "--short=10", "HEAD")
     if ask_git("status", "--porcelain", "--", "src", "benchmarks"):
         commit += " with changes"
-    command = shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]])
+    options = sys.argv[1:]
+    if "--out" in options:  # says nothing about the figures
+        del options[options.index("--out") :][:2]
+    command = shlex.join(["python", "-m", "benchmarks", *options])
     return f"`{command}` on {datetime.now(UTC):%Y-%m-%d}, Reverie {__version__} at commit `{commit}`"
 
 
