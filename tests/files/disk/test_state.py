@@ -272,10 +272,17 @@ def a_definition_that_is_no_text(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"CREATE TABLE", b"CREAT\xed TABLE"))
 
 
+def values_of_another_type(file: Path) -> None:
+    with sqlite3.connect(file) as other:
+        other.execute("UPDATE progress SET sequence = 'x'")
+    other.close()
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
-        a_text, another_program, a_newer_version, damage, emptied, a_definition_that_is_no_text, Path.unlink,
+        a_text, another_program, a_newer_version, damage, emptied, a_definition_that_is_no_text,
+        values_of_another_type, Path.unlink,
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Path, spoil: object) -> None:
@@ -288,7 +295,7 @@ def test_a_file_that_cannot_be_used_is_begun_anew(state: FileState, tmp_path: Pa
         (tmp_path / "files.db").unlink()
     spoil(tmp_path / "files.db")
     again = FileState(tmp_path)
-    assert (again.known(), again.progress()) == ({}, NO_PROGRESS)
+    assert (again.progress(), again.known()) == (NO_PROGRESS, {})
     with again.lock() as ledger:
         ledger.put([B])
     assert again.known() == {B.path: B}

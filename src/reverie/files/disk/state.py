@@ -186,7 +186,7 @@ class FileStateReader:
     def read_progress(self) -> MirrorProgress:
         """Return the last journal entry that the files show."""
         row = self._file.execute("SELECT sequence, stamp FROM progress").fetchone()
-        return MirrorProgress._make(row) if row else NO_PROGRESS
+        return MirrorProgress(int(row[0]), row[1]) if row else NO_PROGRESS
 
 
 class LockedFileState(FileStateReader):
@@ -422,7 +422,7 @@ class FileState:
         while True:
             try:
                 return act(self._open_connection())
-            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            except (sqlite3.Error, OSError, ValueError, TypeError) as error:
                 code = _get_error_code(error)
                 if code in _BUSY:
                     if time.monotonic() > until:
@@ -544,9 +544,9 @@ def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _is_broken(error: BaseException) -> bool:
-    """Whether an error says that the database is damaged or foreign."""
+    """Whether an error says that the database is damaged or foreign, or that a value in it is none of its type."""
     undecodable = isinstance(error, sqlite3.Error) and is_undecodable(error)
-    return undecodable or isinstance(error, UnicodeDecodeError) or _get_error_code(error) in _BROKEN
+    return undecodable or isinstance(error, ValueError | TypeError) or _get_error_code(error) in _BROKEN
 
 
 def _get_error_code(error: BaseException) -> int:
