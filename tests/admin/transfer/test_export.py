@@ -129,6 +129,22 @@ def test_nothing_is_written_over(full: Memory, form: ExportForm, tmp_path: Path)
     full.close()
 
 
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_no_device_pipe_or_link_is_replaced(full: Memory, tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "out"
+    if kind == "pipe":
+        os.mkfifo(target)
+    else:
+        target.symlink_to("/dev/null")
+    for write in (full.admin.export, full.admin.backup):
+        with pytest.raises(InvalidInput, match="is a device, a pipe or a link"):
+            write(target, overwrite=True)
+    mode = target.lstat().st_mode
+    assert stat.S_ISFIFO(mode) if kind == "pipe" else stat.S_ISLNK(mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "out"]
+    full.close()
+
+
 def test_an_empty_folder_is_filled(full: Memory, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     assert full.admin.export(tmp_path / "out", "markdown").records == 3

@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -40,7 +41,7 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
         overwrite: Whether to replace a file of that name.
 
     Raises:
-        InvalidInput: the name is taken.
+        InvalidInput: the name is taken, with `overwrite` by something else than a file.
         StoreUnavailable: it cannot be written.
     """
     with _choose_draft(path, overwrite=overwrite) as draft:
@@ -133,8 +134,12 @@ def _refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) ->
             if empty_folder and not any(path.iterdir()):
                 return
         raise _build_taken_error(path)
-    if not overwrite and os.path.lexists(path):
+    if not os.path.lexists(path):
+        return
+    if not overwrite:
         raise _build_taken_error(path)
+    if not stat.S_ISREG(path.lstat().st_mode):  # a rename would put a file in the place of a device or a link
+        raise InvalidInput(f"{str(path)!r} is a device, a pipe or a link, and no file: choose another name")
 
 
 def _build_taken_error(path: Path) -> InvalidInput:
