@@ -567,6 +567,15 @@ def test_what_a_hook_kept_for_the_next_one_is_named(tmp_path: Path) -> None:
         assert (left.id, left.because.partition(",")[0]) == ("hooks/1-2.json", "a hook kept it")
 
 
+def test_a_backup_within_the_folder_is_named(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "m") as memory:
+        secret = memory.save(SECRET).record
+        memory.admin.backup(tmp_path / "m" / "monday.zip")
+        (left,) = memory.admin.forget(secret.id).left
+        assert (left.id, left.fate) == ("monday.zip", "kept")
+        assert "such as a backup: see to it yourself" in left.because
+
+
 def test_copies_that_upgrades_left_go_and_files_of_others_are_named(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m") as memory:
         secret = memory.save(SECRET).record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,6 +94,8 @@ def _explain_match(file: Path, path: str, phrases: PhraseMatcher) -> str:
             return ""
         if file.stat().st_size > LONGEST_FILE:
             return "it is too large to be looked through, and not Reverie's: see to it yourself"
+        if zipfile.is_zipfile(file):
+            return "it is an archive, which is not looked through, such as a backup: see to it yourself"
         if not has_phrase(file, phrases):
             return ""
         if path.startswith(f"{HOOKS}/"):
