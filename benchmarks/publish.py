@@ -42,8 +42,15 @@ _FIGURES = (
 )
 def main(files: tuple[Path, ...]) -> None:
     """Write the figures of runs, each a `results.json`, into README.md and docs/explanation/speed.md."""
-    runs = [read_results(file) for file in files]
-    for file, run in zip(files, runs, strict=True):
+    runs = []
+    for file in files:
+        try:
+            run = read_results(file)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise click.UsageError(
+                f"{file}: not the results of a run ({type(error).__name__}: {error})"
+            ) from None
+        runs.append(run)
         if "with changes" in run.origin or "unknown" in run.origin:
             raise click.UsageError(f"{file}: commit what is measured, and measure again ({run.origin})")
     for written in publish_results(runs):

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 
+import click
 import pytest
 from benchmarks import publish
 from benchmarks.child import wait_until_found
@@ -203,6 +204,14 @@ def test_figures_are_published_with_their_origin(tmp_path: Path, monkeypatch: py
     for document in (text, page.read_text()):
         origin = "Reverie 1.2.3 at commit `0123abcdef` (1,000 texts); another run (20,000 texts)"
         assert origin in " ".join(document.split())
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"sizes": {}}', '{"sizes": []}'])
+def test_a_file_without_results_is_not_published(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "results.json"
+    file.write_text(text)
+    with pytest.raises(click.UsageError, match="not the results of a run"):
+        publish.main([str(file)], standalone_mode=False)
 
 
 def test_published_figures_are_outdated_after_a_milestone(
