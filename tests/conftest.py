@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -40,6 +41,26 @@ def pytest_collection_finish() -> None:
 def _no_embedder_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep memories from using an embedder that happens to be installed: tests that want one name it."""
     monkeypatch.setattr("reverie.llm.embedding.AUTOMATIC_EMBEDDER", "none")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Stand in for the folders where the memory and the files of the person who runs the tests lie."""
+    folder = tmp_path_factory.mktemp("data-of-nobody")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(folder))
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def _default_memory_untouched(_data_of_nobody: Path) -> Iterator[None]:
+    """Fail a test that writes to the default memory: it forgot to name one."""
+    yield
+    written = [path.name for path in _data_of_nobody.iterdir()]
+    for name in written:
+        shutil.rmtree(_data_of_nobody / name)
+    assert written == [], "written to the default memory, or beside it"
 
 
 @pytest.fixture

@@ -125,9 +125,12 @@ def test_wrong_input_is_refused_in_one_line_and_changes_nothing(call: Call, stor
     assert prints(store) == before
 
 
-def test_a_text_that_begins_with_a_dash_is_named(call: Call) -> None:
+def test_a_text_that_begins_with_a_dash_is_named(call: Call, folder: Path) -> None:
     assert "put `--` before" in call("remember", "-5 degrees in Oslo").stderr
-    assert call("remember", "--", "-5 degrees in Oslo").exit_code == 0
+    result = CliRunner().invoke(cli, ["remember", "--store", str(folder), "--", "-5 degrees in Oslo"])
+    assert result.exit_code == 0, result.stderr
+    with Memory.open(folder, create=False) as memory:
+        assert [record.content for record in memory.list()] == ["-5 degrees in Oslo"]
 
 
 def test_what_was_typed_is_not_repeated(call: Call, store: Path) -> None:

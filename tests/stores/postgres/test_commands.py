@@ -36,7 +36,11 @@ def run(tmp_path: Path, *args: str, input: str | None = None) -> Result:
         list(args),
         prog_name="reverie",
         input=input,
-        env={"HOME": str(tmp_path), "REVERIE_INDEX_CACHE": str(tmp_path / "c")},
+        env={
+            "HOME": str(tmp_path),
+            "XDG_STATE_HOME": str(tmp_path / "c"),
+            "REVERIE_INDEX_CACHE": str(tmp_path / "c"),
+        },
     )
 
 
