@@ -238,7 +238,7 @@ class MemoryReader:
         request = SearchRequest(text=query, allowed=allowed, limit=limit, min_score=min_score, mode=mode)
         if allowed.sessions:
             names = tuple(self._resolve_session(each) for each in allowed.sessions)
-            request = replace(request, allowed=replace(allowed, sessions=names))
+            request = request._replace(allowed=replace(allowed, sessions=names))
         return request, where
 
     # -- conversations -----------------------------------------------------------------------------------

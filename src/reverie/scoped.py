@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, Unpack, overload
 
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from reverie.tools import Toolset
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryParts:
+class MemoryParts(NamedTuple):
     """Parts that all scopes of one memory share.
 
     Attributes:
@@ -67,7 +66,7 @@ class MemoryParts:
 
     def acting(self, actor: str) -> MemoryParts:
         """Return the same parts with another author of changes."""
-        return replace(self, writer=self.writer.acting(actor), records=self.records.acting(actor))
+        return self._replace(writer=self.writer.acting(actor), records=self.records.acting(actor))
 
 
 class ScopedMemory(MemoryReader):

@@ -373,7 +373,7 @@ class Session:
             now = self._clock()
             hits: list[Hit] = []
             recent: list[Record] = []
-            standing = replace(self._standing(), summary=state.summary)
+            standing = self._standing()._replace(summary=state.summary)
             if settings.is_injecting:
                 scopes = visible_scopes(state.scope)
                 records = self._retrieve_standing(scopes, now)
@@ -386,9 +386,9 @@ class Session:
                 if is_first:
                     recent = retrieve_recent(self._recaller, settings, scopes, hits, standing=ids, now=now)
                 notes = drop_replayed(standing.notes, replayed_ids)
-                standing = replace(standing, records=records, notes=notes)
+                standing = standing._replace(records=records, notes=notes)
             else:
-                standing, related = replace(standing, pages=(), notes=()), ""
+                standing, related = standing._replace(pages=(), notes=()), ""
             return PackInput(
                 query=query,
                 candidates=hits,
@@ -527,7 +527,7 @@ class Session:
 
     def _redact_pack(self, pack: Pack) -> Pack:
         """Return the pack without secrets, which profile files and texts stored without redaction may contain."""
-        sections = tuple(replace(each, text=self._redact(each.text)) for each in pack.sections)
+        sections = tuple(each._replace(text=self._redact(each.text)) for each in pack.sections)
         return pack if sections == pack.sections else replace(pack, sections=sections)
 
     def _refresh(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
 from reverie.domain.lazy_regex import defer_regex
@@ -28,8 +28,7 @@ NOT_SETTINGS = frozenset({"REVERIE_STORE", "REVERIE_HOOK_SCOPE", "REVERIE_RAG_AP
 _Kind = Literal["int", "number", "minutes", "days", "flag", "text", "patterns"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
+class _Form(NamedTuple):
     """Valid values of a setting, and its other names."""
 
     kind: _Kind
@@ -51,8 +50,7 @@ def _define_setting(
     return field(default=default, metadata={"form": form})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilePaths:
+class ProfilePaths(NamedTuple):
     """Paths of the files of a profile.
 
     Attributes:

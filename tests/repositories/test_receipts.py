@@ -12,7 +12,7 @@ from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.context.receipts import SLOTS, decode_receipt, encode_receipt
 from reverie.domain.scope import visible_scopes
 from reverie.repositories import receipts as stored_receipts
-from reverie.repositories.receipts import ReceiptReader
+from reverie.repositories.receipt_reader import ReceiptReader
 from reverie.scoped import ScopedMemory
 from tests.factories import MovableClock
 

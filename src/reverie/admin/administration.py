@@ -18,11 +18,11 @@ from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
-from reverie.repositories.receipts import ExplainedPack, ReceiptReader
+from reverie.repositories.receipt_reader import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
-from reverie.stores.protocol import StoreProblem
+from reverie.stores.health import StoreProblem
 from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.repositories.pages import NOTES_FAILED
-from reverie.search.index.candidates import CandidateIndex, IndexStatus
-from reverie.stores.protocol import ServerStatus, Store, StoreOnServer
+from reverie.search.index.candidates import CandidateIndex
+from reverie.search.index.status import IndexStatus
+from reverie.stores.health import ServerStatus
+from reverie.stores.protocol import Store, StoreOnServer
 from reverie.stores.redacting import unwrap
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from reverie.context import notes, render
 from reverie.context.budget import (
@@ -40,7 +40,7 @@ from reverie.domain.filter import is_valid_at
 from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.search.hits import Explanation, Hit
 
 SectionName = Literal["profile", "pages", "standing", "summary", "notes", "recalled", "working", "related"]
@@ -67,8 +67,7 @@ _NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
 _LONGEST_EXCERPT = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaticContext:
+class StaticContext(NamedTuple):
     """The texts that seldom change, read by the caller.
 
     Attributes:
@@ -86,8 +85,7 @@ class StaticContext:
     notes: tuple[Paragraph, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackSection:
+class PackSection(NamedTuple):
     """One part of the pack's text.
 
     Attributes:
@@ -101,8 +99,7 @@ class PackSection:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CandidateDecision:
+class CandidateDecision(NamedTuple):
     """Decision on one candidate.
 
     Attributes:
@@ -122,8 +119,7 @@ class CandidateDecision:
     shown_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackDiagnostics:
+class PackDiagnostics(NamedTuple):
     """The pack in numbers.
 
     Attributes:
@@ -323,7 +319,7 @@ class Pack:
             to_json_object(choice, "verdict", "tokens", "recent", "shown_at") | choice.hit.to_dict()
             for choice in self.choices
         ]
-        values = {"candidates": candidates, "diagnostics": to_json_object(self.diagnostics)}
+        values = {"candidates": candidates, "diagnostics": to_json_value(self.diagnostics._asdict())}
         return {name: getattr(self, name) for name in names} | values
 
     def _list_remarks(self) -> list[str]:
@@ -342,8 +338,7 @@ class Pack:
         return remarks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackInput:
+class PackInput(NamedTuple):
     """Everything that a pack is made of, gathered before `build`.
 
     Attributes:
@@ -368,9 +363,9 @@ class PackInput:
     now_at: int
     now: datetime
     budget: TokenBudget
-    standing: StaticContext = field(default_factory=StaticContext)
+    standing: StaticContext = StaticContext()
     entries: Sequence[Entry] = ()
-    shown: ShownLedger = field(default_factory=ShownLedger)
+    shown: ShownLedger = ShownLedger()
     recent: Sequence[Record] = ()
     related: str = ""
     related_tokens: int = 0
@@ -597,13 +592,13 @@ def _collapse_repetitions(
     order = {place: (place, 0) for place in range(len(choices))}
     for repeated, kept in repetitions.items():
         place = places[repeated]
-        collapsed[place] = replace(collapsed[place], verdict="says the same")
+        collapsed[place] = collapsed[place]._replace(verdict="says the same")
         if kept is None:
             continue
         preferred = places[kept]
         score = max(collapsed[place].hit.score, collapsed[preferred].hit.score)
-        collapsed[preferred] = replace(
-            collapsed[preferred], hit=replace(collapsed[preferred].hit, score=score)
+        collapsed[preferred] = collapsed[preferred]._replace(
+            hit=replace(collapsed[preferred].hit, score=score)
         )
         order[preferred] = min(order[preferred], (place, -1))
     return [collapsed[place] for place in sorted(order, key=order.__getitem__)]
@@ -623,7 +618,7 @@ def _choose(
     verdicts, used = choose(items, budget, room=room)
     settled = iter(verdicts)
     return [
-        replace(choice, verdict=next(settled)) if choice.verdict == "selected" else choice
+        choice._replace(verdict=next(settled)) if choice.verdict == "selected" else choice
         for choice in choices
     ], used
 

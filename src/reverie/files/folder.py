@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, quote_value
@@ -36,8 +37,10 @@ from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import build_page_path, parse_path
 from reverie.files.mirror.writer import MirrorReport, MirrorWriter
 from reverie.files.scan import scan
-from reverie.stores.protocol import StoreProblem
 from reverie.stores.writer import StoreWriter
+
+if TYPE_CHECKING:
+    from reverie.stores.health import StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -292,6 +295,8 @@ class MemoryFolder:
 
     def problems(self) -> list[StoreProblem]:
         """Return the files that could not be written or imported, of those that were tried so far."""
+        from reverie.stores.health import StoreProblem  # here: seldom needed
+
         found = [
             StoreProblem(
                 what=f"{path!r} could not be written: {why}" if path else f"no file could be written: {why}",

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Literal, assert_never, cast
+from typing import Any, Literal, NamedTuple, assert_never, cast
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
@@ -49,8 +49,7 @@ _json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 _RECOVERED = defer_regex(r"(?P<path>.+)\.recovered-\d+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLocation:
+class FileLocation(NamedTuple):
     """A parsed path. The content of the file may contradict it.
 
     Attributes:

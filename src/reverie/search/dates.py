@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
+from typing import NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
@@ -91,8 +91,7 @@ def _iterate_months(start: date, end: date) -> Iterator[date]:
         yield date(number // 12, number % 12 + 1, 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryDates:
+class QueryDates(NamedTuple):
     """Dates of a question, with the place from which it is asked.
 
     Attributes:
@@ -150,7 +149,7 @@ def find_query_dates(text: str, *, today: date | None = None, zone: tzinfo = UTC
     days = find_dates(text, today or date(2000, 1, 1), relative=today is not None)
     found = QueryDates(days=tuple(days[:_MOST_DATES]), today=today, zone=zone)
     if today is not None and not days and _NEXT.search(fold_text(text)):
-        return replace(found, wants_next=True)
+        return found._replace(wants_next=True)
     return found
 
 

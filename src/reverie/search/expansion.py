@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 from typing import Protocol
@@ -152,8 +151,7 @@ def expand_query(
         else:
             found.append(terms_related.get(term.token, []))
     held = count(sorted({each.token for alternatives in found for each in alternatives}))
-    return replace(
-        query,
+    return query._replace(
         terms=tuple(
             term._replace(alternatives=_choose(term, alternatives, held)) if alternatives else term
             for term, alternatives in zip(query.terms, found, strict=True)

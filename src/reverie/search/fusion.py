@@ -6,7 +6,6 @@ Pure functions over values: what the ranker gave each candidate, and the cosine 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import exp
 from typing import NamedTuple, Protocol
 
@@ -28,8 +27,7 @@ class QueryCosines(Protocol):
         """Return the cosines of those of the keys that have a vector."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FusionSettings:
+class FusionSettings(NamedTuple):
     """Coefficients of the logistic regression that tells how likely a candidate answers a question.
 
     A cosine is taken as its distance from the mean over everything in the scopes, in standard deviations, which holds

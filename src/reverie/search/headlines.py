@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
+from typing import NamedTuple
 
 from reverie.domain.category import is_within_category
 from reverie.domain.change import JournalEntry
@@ -31,8 +32,7 @@ _WEAK = 0.1  # of the best score: less is not shown in a prompt, so nothing is s
 _SENTENCE_END = defer_regex(r"[.!?;。！？]+(?=\s|$)|\n+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Cluster(NamedTuple):
     """A current headline with its parts.
 
     Attributes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 from reverie.domain.conversation import Turn
 from reverie.domain.passage import Searchable
@@ -45,8 +46,7 @@ _SPARE_BESIDE_WIDER = 24
 """Number of these if a search sees several scopes, whose records may change places."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitBuilder:
+class HitBuilder(NamedTuple):
     """Builds the hits of a request from scored passages. Safe to use from several threads.
 
     Attributes:

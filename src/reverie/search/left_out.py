@@ -65,8 +65,7 @@ def find_left_out(
         most: How many to return at most, and as many archived ones.
     """
     patient = searcher.with_floor(0.0)
-    everything = replace(
-        request,
+    everything = request._replace(
         allowed=Filter(scopes=request.allowed.scopes, archived=None),
         limit=min(len(hits) + most + _MORE, MOST_HITS),
         min_score=0.0,

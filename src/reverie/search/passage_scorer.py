@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,13 +43,12 @@ class ScoredPassage(NamedTuple):
     score: scoring.Score
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassageScorer:
+class PassageScorer(NamedTuple):
     """Scores the passages that may answer a question. Safe to use from several threads.
 
     Attributes:
         store: Where the passages are.
-        index: What finds candidates by words.
+        candidates: What finds candidates by words.
         statistics: What counts passages and words.
         clock: What tells the time.
         settings: The constants of ranking.
@@ -60,7 +58,7 @@ class PassageScorer:
     """
 
     store: Store
-    index: CandidateIndex
+    candidates: CandidateIndex
     statistics: ScopeStatistics
     clock: Clock
     settings: RankingSettings
@@ -85,7 +83,7 @@ class PassageScorer:
             frequencies=counts.get(query.tokens),
             common=get_shares(query.tokens, query.language),
         )
-        keys = self.index.search_any(subject, candidates_query, allowed, pool, category=category)
+        keys = self.candidates.search_any(subject, candidates_query, allowed, pool, category=category)
         is_full = len(keys) >= pool
         near = None
         if self.vectors is not None and category is None:
@@ -101,7 +99,7 @@ class PassageScorer:
         # change places by what else is known of them.
         most = 2 * pool if subject == "turn" else None
         # The fusion has its own weight for rules.
-        settings = self.settings if near is None else replace(self.settings, rule=0.0)
+        settings = self.settings if near is None else self.settings._replace(rule=0.0)
         ranked = rank(query, passages, statistics=terms, settings=settings, limit=most)
         floor = self.floor
         if floor is None:
@@ -178,7 +176,7 @@ class PassageScorer:
         if not missing:
             return []
         wanted = CandidateQuery(words=[(word, 1.0) for word in missing], dates=[])
-        keys = self.index.search_any(
+        keys = self.candidates.search_any(
             "record", wanted, question.allowed, _MOST_FOLLOWERS, category=question.isolated_category
         )
         compared, known = (

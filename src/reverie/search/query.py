@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -101,8 +100,7 @@ class QueryTerm(NamedTuple):
     alternatives: tuple[Alternative, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedQuery:
+class ParsedQuery(NamedTuple):
     """A question, ready to be matched. With neither ``terms`` nor ``dates`` nothing is found."""
 
     text: str

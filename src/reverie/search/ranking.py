@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from reverie.domain.passage import Passage
@@ -45,8 +45,7 @@ _OTHER_WORDS = ("clip", "related")
 _SPREAD = 1 << 32  # thread * _SPREAD + position is one whole number: a turn's place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingSettings:
+class RankingSettings(NamedTuple):
     """Every constant of the ranker: one set for every kind of text.
 
     The defaults are round numbers on the flat top of what was measured together: recall@10 of turns on LoCoMo's
@@ -131,8 +130,7 @@ class RankingSettings:
 DEFAULTS = RankingSettings()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermStatistics:
+class TermStatistics(NamedTuple):
     """Counts over everything that the caller's scope can see.
 
     Attributes:
@@ -145,8 +143,8 @@ class TermStatistics:
 
     passages: int
     mean_length: float
-    frequencies: Mapping[str, int] = field(default_factory=dict)
-    common: Mapping[str, float] = field(default_factory=dict)
+    frequencies: Mapping[str, int] = MappingProxyType({})
+    common: Mapping[str, float] = MappingProxyType({})
 
 
 class RankedPassage(NamedTuple):

@@ -22,8 +22,8 @@ import struct
 import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.lazy_regex import defer_regex
@@ -52,8 +52,7 @@ _log = logging.getLogger("reverie")
 Neighbours = tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPairs:
+class OwnPairs(NamedTuple):
     """The pairs of a `synonyms.txt`, and the lines of it that could not be read."""
 
     by_term: dict[str, tuple[str, ...]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
@@ -27,8 +27,7 @@ LONGEST_QUERY = 10_000
 MOST_HITS = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRequest:
+class SearchRequest(NamedTuple):
     """Parsed query with its restrictions.
 
     Attributes:
@@ -48,7 +47,7 @@ class SearchRequest:
     allowed: Filter
     limit: int = 10
     min_score: float = 0.0
-    exclude: frozenset[str] = field(default_factory=frozenset)
+    exclude: frozenset[str] = frozenset()
     mode: SearchMode = "words"
     repeats: bool = False
     isolated_category: str | None = None

@@ -101,7 +101,7 @@ class Searcher:
         self._statistics = ScopeStatistics(store, index, self._pages, self._headlines)
         self._scorer = PassageScorer(
             store=store,
-            index=index,
+            candidates=index,
             statistics=self._statistics,
             clock=clock,
             settings=settings,
@@ -114,7 +114,7 @@ class Searcher:
     def with_floor(self, floor: float) -> Searcher:
         """Return a searcher over the same store for which the best hit is none below another relevance."""
         other = copy(self)
-        other._scorer = replace(self._scorer, floor=floor)
+        other._scorer = self._scorer._replace(floor=floor)
         return other
 
     # -- the ways to search ----------------------------------------------------------------------------
@@ -155,8 +155,8 @@ class Searcher:
             if "records" in sources and not only_turns:
                 hits += self.records(question)
                 if len(hits) >= question.limit:  # what scores less than all of them is not in the list
-                    question = replace(
-                        question, min_score=max(question.min_score, min(hit.score for hit in hits))
+                    question = question._replace(
+                        min_score=max(question.min_score, min(hit.score for hit in hits))
                     )
             if "turns" in sources and not only_records:
                 hits += self.sessions(question) if unit == "session" else self.turns(question)
@@ -204,7 +204,7 @@ class Searcher:
     ) -> list[Hit]:
         """Return hits of one kind, at most one of those for which `distinct` gives the same."""
         validate_request(question)
-        question = replace(question, allowed=restrict_to_alive(question.allowed, self._clock()))
+        question = question._replace(allowed=restrict_to_alive(question.allowed, self._clock()))
         if question.text is None:
             return self._list_newest(subject, question)
         if question.mode != "words":
@@ -285,7 +285,7 @@ class Searcher:
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
         is_current = subject == "record" and not query.dates and not updates.asks_for_past(query.text)
         folds = subject == "record" and not question.repeats and not self._headlines.is_empty()
-        wanted = replace(question, limit=question.limit + _MORE_THAN_WANTED) if folds else question
+        wanted = question._replace(limit=question.limit + _MORE_THAN_WANTED) if folds else question
         while True:
             scored, full = self._scorer.score(subject, query, question, counts, pool)
             if is_current:

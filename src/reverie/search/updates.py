@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, lru_cache
 from math import log
@@ -80,8 +79,7 @@ class Matched(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuccessionSettings:
+class SuccessionSettings(NamedTuple):
     """Coefficients of the logistic regression that tells whether a record replaces an older one of its category.
 
     `scripts/fit_succession.py` fits them to `evaluation/training`, by words and with vectors together. The sum is

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from reverie.domain.category import is_within_category
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries, get_subject
@@ -29,7 +29,10 @@ from reverie.stores.base import BaseStore
 from reverie.stores.codec import analyze_searched
 from reverie.stores.conflicts import build_conflict
 from reverie.stores.forks import renew_lock_after_fork
-from reverie.stores.protocol import Order, StoreProblem, refuse_nested_change
+from reverie.stores.protocol import Order, refuse_nested_change
+
+if TYPE_CHECKING:
+    from reverie.stores.health import StoreProblem
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)

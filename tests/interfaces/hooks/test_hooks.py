@@ -72,7 +72,7 @@ def tell(folder: Path) -> Callable[..., str]:
     """One event, in this process; what the agent reads."""
 
     def told(name: str, **fields: Any) -> str:
-        how = {key: fields.pop(key) for key in list(fields) if key in HookOptions.__dataclass_fields__}
+        how = {key: fields.pop(key) for key in list(fields) if key in HookOptions._fields}
         event = {"session_id": ID, "cwd": str(folder.parent), "hook_event_name": EVENTS[name], **fields}
         written = runner.run(name, HookOptions(store=str(folder), **how), json.dumps(event).encode())
         if not written:

@@ -34,7 +34,8 @@ from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
 from reverie.search.index.verify import compare_index, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex
-from reverie.stores.protocol import Store, StoreProblem
+from reverie.stores.health import StoreProblem
+from reverie.stores.protocol import Store
 from reverie.stores.sqlite.integrity import RESTORE
 
 

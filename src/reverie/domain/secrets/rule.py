@@ -9,7 +9,6 @@ import pkgutil
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from reverie.domain.lazy_regex import compile_pattern
@@ -47,8 +46,7 @@ def is_not_placeholder(secret: SecretMatch) -> bool:
     return not checksums.is_placeholder(secret.text)
 
 
-@dataclass(frozen=True, slots=True)
-class SecretRule:
+class SecretRule(NamedTuple):
     """One way to find one kind of secret.
 
     Attributes:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import validation
@@ -47,8 +46,7 @@ _TEXTS = "session", "prompt", "answer"
 """Fields without whose text an event would be stored wrongly, or not at all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookEvent:
+class HookEvent(NamedTuple):
     """One event of an agent.
 
     Attributes:

@@ -6,10 +6,10 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.secrets.redactor import Redactor
@@ -18,8 +18,7 @@ from reverie.interfaces.hooks.events import HookEvent
 from reverie.interfaces.hooks.transcript import TranscriptExchange
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """An event with all that is needed to store it later.
 
     Attributes:
@@ -37,8 +36,8 @@ class Occurrence:
     session: str
     at: datetime
     event: HookEvent
-    exchange: TranscriptExchange = field(default_factory=TranscriptExchange)
-    digests: Mapping[str, str] = field(default_factory=dict)
+    exchange: TranscriptExchange = TranscriptExchange()
+    digests: Mapping[str, str] = MappingProxyType({})
 
 
 def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> None:
@@ -73,24 +72,26 @@ def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
 
 def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
     event, exchange, redact = occurrence.event, occurrence.exchange, redactor.text
-    return replace(
-        occurrence,
-        event=replace(
-            event,
+    return occurrence._replace(
+        event=event._replace(
             prompt=redact(event.prompt),
             answer=redact(event.answer),
             error=redact(event.error),
             arguments=redactor.json_text(event.arguments),
         ),
-        exchange=replace(exchange, prompt=redact(exchange.prompt), answer=redact(exchange.answer)),
+        exchange=exchange._replace(prompt=redact(exchange.prompt), answer=redact(exchange.answer)),
     )
 
 
 def _to_json(occurrence: Occurrence) -> dict[str, Any]:
     tools = occurrence.exchange.tools
-    values = asdict(occurrence) | {"at": occurrence.at.isoformat(), "digests": dict(occurrence.digests)}
-    values["exchange"]["tools"] = None if tools is None else sorted(tools)
-    return values
+    exchange = occurrence.exchange._asdict() | {"tools": None if tools is None else sorted(tools)}
+    return occurrence._asdict() | {
+        "at": occurrence.at.isoformat(),
+        "event": occurrence.event._asdict(),
+        "exchange": exchange,
+        "digests": dict(occurrence.digests),
+    }
 
 
 def _from_json(values: dict[str, Any]) -> Occurrence:

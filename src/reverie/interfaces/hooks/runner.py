@@ -13,10 +13,10 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
 
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
@@ -38,8 +38,7 @@ PATIENCE_S = 1.0
 _FORMATS = ("json", "text")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookOptions:
+class HookOptions(NamedTuple):
     """Options of a hook.
 
     Attributes:
@@ -161,7 +160,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
     """Parse the arguments after the event's name without click; None if that needs the full command line."""
-    options_by_name = {field.name.replace("_", "-"): field for field in fields(HookOptions)}
+    options_by_name = {option.replace("_", "-"): option for option in HookOptions._fields}
     values: dict[str, str | bool | int | float] = {}
     rest = list(arguments)
     while rest:
@@ -169,17 +168,18 @@ def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
         option = options_by_name.get("quiet" if name == "-q" else name)
         if option is None:
             return None
-        if option.type == "bool":
+        kind = type(HookOptions._field_defaults[option])
+        if kind is bool:
             if equals:
                 return None
-            values[option.name] = True
+            values[option] = True
             continue
         if not equals:
             if not rest:
                 return None
             value = rest.pop(0)
         try:
-            values[option.name] = {"int": int, "float": float}.get(str(option.type), str)(value)
+            values[option] = kind(value) if kind in (int, float) else value
         except ValueError:
             return None
     options = HookOptions(**values)  # type: ignore[arg-type]

@@ -10,8 +10,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from reverie.interfaces.hooks.events import truncate_text
 from reverie.interfaces.hooks.injection import remove_context
@@ -27,8 +26,7 @@ _NOT_SAID = ("isSidechain", "isMeta", "isApiErrorMessage")
 _EVERY_S = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranscriptExchange:
+class TranscriptExchange(NamedTuple):
     """The last exchange of a transcript.
 
     Attributes:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reverie.consolidation.rule_learning import TOOL_FAILURE
 from reverie.context.pack import Pack, SectionName
@@ -55,8 +54,7 @@ _ATTEMPTS = 100
 _PAUSE_S = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookTarget:
+class HookTarget(NamedTuple):
     """The memory, conversation and options for an event.
 
     Attributes:
@@ -105,7 +103,7 @@ def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
         exchange = read_last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
         if not (event.answer or exchange.answer):
             return ""
-        occurrence = replace(occurrence, exchange=exchange)
+        occurrence = occurrence._replace(exchange=exchange)
     _store(occurrence, target)
     return ""
 
@@ -122,7 +120,7 @@ def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
     session, prompt = target.session, occurrence.event.prompt
     pack = session.context(prompt, hard_tokens=_compute_token_budget(target))
     digests, turns = _hash_sections(pack), session.turns()
-    _store(replace(occurrence, digests=digests), target)
+    _store(occurrence._replace(digests=digests), target)
     if target.everything:
         return _render_sections(pack, _AT_START, target)
     names = set(_PER_PROMPT)

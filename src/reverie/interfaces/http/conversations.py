@@ -14,7 +14,7 @@ from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import answer_value, decode_cursor, encode_cursor
 from reverie.interfaces.http.operations import Answer, Call, OperationList
 from reverie.interfaces.http.problems import Problem
-from reverie.repositories.receipts import ReceiptReader
+from reverie.repositories.receipt_reader import ReceiptReader
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 
 OPERATIONS = OperationList()

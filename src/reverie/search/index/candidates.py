@@ -4,39 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from math import log
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, CandidateQuery, Searchable, TermWeight
 from reverie.search.index.inverted_index import BRIEFEST, OFTEN, compute_emphasis
 
+if TYPE_CHECKING:
+    from reverie.search.index.status import IndexStatus
+
 _FINENESS = 32  # the weight of what is rare is rounded to parts of this
 _LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexStatus:
-    """State of the index.
-
-    Attributes:
-        state: `current`; `rebuilding` while a lost index is made again (searches are correct meanwhile);
-            `in memory` when the disk refuses it.
-        committed: Passages in the commit on disk, or in the tables of the database.
-        waiting: Passages changed since, held in memory.
-        segments: Of how many pieces the commit consists.
-        sequence: The journal row that searches are up to date with.
-        problem: What went wrong, if anything did.
-    """
-
-    state: Literal["current", "rebuilding", "in memory"]
-    committed: int
-    waiting: int
-    segments: int
-    sequence: int
-    problem: str = ""
 
 
 class CandidateIndex(Protocol):

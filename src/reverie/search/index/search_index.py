@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
@@ -37,7 +37,7 @@ from reverie.domain.passage import (
     TermWeight,
 )
 from reverie.domain.record import Record
-from reverie.search.index.candidates import IndexStatus, compute_rarities
+from reverie.search.index.candidates import compute_rarities
 from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, Value, build_predicate
 from reverie.search.index.tantivy_index import (
     IndexBatch,
@@ -49,6 +49,9 @@ from reverie.search.index.tantivy_index import (
 )
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from reverie.search.index.status import IndexStatus
 
 _log = logging.getLogger("reverie")
 
@@ -243,6 +246,8 @@ class SearchIndex:
 
     def status(self) -> IndexStatus:
         """Return the state of the index."""
+        from reverie.search.index.status import IndexStatus  # here: seldom needed
+
         with self._lock:
             committed = self._catch_up()
             return IndexStatus(

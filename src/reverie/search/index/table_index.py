@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter
 from reverie.domain.passage import SEARCHABLE, CandidateQuery, Searchable, TermWeight
-from reverie.search.index.candidates import IndexStatus, compute_rarities
+from reverie.search.index.candidates import compute_rarities
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 
 if TYPE_CHECKING:
+    from reverie.search.index.status import IndexStatus
     from reverie.stores.postgres.postings import PostingTables
 
 _MOST_COUNTS = 20_000  # words that are remembered
@@ -132,6 +133,8 @@ class TableIndex:
 
     def status(self) -> IndexStatus:
         """Return the state of the index, which is always that of the store."""
+        from reverie.search.index.status import IndexStatus  # here: seldom needed
+
         with self._store.reading():
             return IndexStatus(
                 state="current",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reverie.stores.codec import UnreadableRow, decode_value
+from reverie.stores.health import StoreProblem
 from reverie.stores.postgres.connections import PostgresConnections
-from reverie.stores.protocol import StoreProblem
 
 _BATCH = 1000
 _RESTORE = "bring back a backup of the database, or copy the memory from one with `reverie copy`"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from reverie.stores.health import ServerStatus
 from reverie.stores.postgres.connections import PostgresConnections
-from reverie.stores.protocol import ServerStatus
 
 _STATUS = """
     SELECT current_setting('server_version'),

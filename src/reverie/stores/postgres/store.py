@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -46,7 +46,10 @@ from reverie.stores.postgres.where import (
     format_limit,
 )
 from reverie.stores.postgres.words import WordRenewal
-from reverie.stores.protocol import KeptVector, Order, ServerStatus, StoreProblem
+from reverie.stores.protocol import KeptVector, Order
+
+if TYPE_CHECKING:
+    from reverie.stores.health import ServerStatus, StoreProblem
 
 logger = logging.getLogger("reverie")
 

@@ -27,7 +27,7 @@ from reverie.stores.codec import (
     from_document,
     to_short_document,
 )
-from reverie.stores.protocol import StoreProblem
+from reverie.stores.health import StoreProblem
 from reverie.stores.sqlite.reading import fetch_rows_tolerantly, iter_rows_tolerantly
 from reverie.stores.sqlite.where import SEARCHED
 

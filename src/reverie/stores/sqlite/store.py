@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Subject
 from reverie.domain.conversation import SessionOverview, Turn
@@ -42,7 +42,7 @@ from reverie.stores.codec import (
 )
 from reverie.stores.conditions import Conditions, build_placeholders
 from reverie.stores.forks import not_forking
-from reverie.stores.protocol import Order, StoreProblem
+from reverie.stores.protocol import Order
 from reverie.stores.sqlite import room
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.errors import is_undecodable
@@ -61,6 +61,9 @@ from reverie.stores.sqlite.where import (
     build_records_where,
     build_turns_where,
 )
+
+if TYPE_CHECKING:
+    from reverie.stores.health import StoreProblem
 
 logger = logging.getLogger("reverie")
 
@@ -483,7 +486,8 @@ class SQLiteStore(DatabaseStore):
 
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
-        from reverie.stores.sqlite.integrity import RESTORE, find_problems  # here: seldom needed
+        from reverie.stores.health import StoreProblem  # here: both are seldom needed
+        from reverie.stores.sqlite.integrity import RESTORE, find_problems
 
         try:
             with self._connections.reading() as file:

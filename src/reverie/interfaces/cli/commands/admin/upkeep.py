@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from reverie.admin.stats import Stats
     from reverie.memory import Memory
     from reverie.snapshot import Snapshot
+    from reverie.stores.health import StoreProblem
     from reverie.stores.postgres.address import PostgresAddress
-    from reverie.stores.protocol import StoreProblem
 
 
 @command(json=True)
