@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import ids
@@ -26,15 +26,14 @@ def build_shown_cursor(session: str) -> str:
     return f"shown:{session}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownLedger:
+class ShownLedger(NamedTuple):
     """Contents that a session's prompts have shown, by id: the turn's position and a fingerprint.
 
     A value: `add_shown` and `since` give new ledgers. The position is that of the user's turn being
     answered, so everything that one answer takes (a retry, a loop of tools) sees the same records.
     """
 
-    marks: Mapping[str, tuple[int, str]] = field(default_factory=lambda: _EMPTY)
+    marks: Mapping[str, tuple[int, str]] = _EMPTY
 
     def find_seen_position(self, hit: Hit, *, replayed_from: int, now_at: int) -> int | None:
         """Return the position at which the hit was shown, if it need not be shown again; None if it must.

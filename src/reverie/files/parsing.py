@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any, Final, NoReturn, TypeVar, get_type_hints
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar, get_type_hints
 
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_session, validate_session_id
@@ -77,8 +77,7 @@ class BrokenFile:
         return f"{self.path}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedSession:
+class ParsedSession(NamedTuple):
     """Parsed file of a session.
 
     Attributes:

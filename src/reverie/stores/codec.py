@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from json.encoder import encode_basestring
@@ -196,27 +195,21 @@ class Column(NamedTuple):
     field: str = ""
 
 
-@dataclass(frozen=True)
 class RowCodec(Generic[T]):
     """Conversion between values of one type and their rows.
 
     Attributes:
         kind: The type.
         columns: The columns.
+        names: Names of the columns.
     """
 
-    kind: type[T]
-    columns: tuple[Column, ...]
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
-        return tuple(column.name for column in self.columns)
-
-    @cached_property
-    def _steps(self) -> tuple[tuple[Any, ...], ...]:
-        """Field, encoder, decoder and types of each column: a loop over these is quicker than one over `columns`."""
-        return tuple((each.field or each.name, *each.form[:3]) for each in self.columns)
+    def __init__(self, kind: type[T], columns: tuple[Column, ...]) -> None:
+        self.kind = kind
+        self.columns = columns
+        self.names = tuple(column.name for column in columns)
+        # Field, encoder, decoder and types of each column: a loop over these is quicker than one over `columns`.
+        self._steps = [(each.field or each.name, *each.form[:3]) for each in columns]
 
     def encode(self, value: T) -> Row:
         """Return a value as its columns."""
@@ -238,7 +231,6 @@ class RowCodec(Generic[T]):
         return self.kind(**fields)
 
 
-@dataclass(frozen=True)
 class TableCodec(RowCodec[T]):
     """A table of things with a history. Its first column is the id; those with JSON come last.
 
@@ -248,9 +240,19 @@ class TableCodec(RowCodec[T]):
         analysed: Whether the columns of the analysis stand beside them.
     """
 
-    subject: Subject
-    name: str
-    analysed: bool = True
+    def __init__(
+        self,
+        kind: type[T],
+        columns: tuple[Column, ...],
+        subject: Subject,
+        name: str,
+        *,
+        analysed: bool = True,
+    ) -> None:
+        super().__init__(kind, columns)
+        self.subject = subject
+        self.name = name
+        self.analysed = analysed
 
     @cached_property
     def source(self) -> str:

@@ -635,3 +635,16 @@ def test_the_newest_records_are_listed_without_sorting_all(tmp_path: Path, wante
             where.values,
         ).fetchall()
     assert [step[3] for step in steps] == ["SCAN it USING INDEX records_created"]
+
+
+def test_headlines_are_listed_without_reading_the_other_records(path: Path) -> None:
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        with store.reading(), store._connections.reading() as file:
+            statements: list[str] = []
+            file.set_trace_callback(statements.append)
+            assert list(store.find(Filter(headlines=True), order="created")) == []
+            file.set_trace_callback(None)
+        (statement,) = (each for each in statements if each.startswith("SELECT key"))
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            steps = other.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall()
+    assert "USING INDEX records_headlines" in steps[0][3]

@@ -158,8 +158,9 @@ def _gather_evidence(words: Iterable[str]) -> dict[str, float]:
     evidence: dict[str, float] = {}
     table = _list_languages_by_word()
     for word in dict.fromkeys(words):
-        for language, share in table.get(word, ()):
-            evidence[language] = evidence.get(language, 0.0) + share
+        if codes := table.get(word):
+            for language, share in _weigh_languages(codes):
+                evidence[language] = evidence.get(language, 0.0) + share
     return evidence
 
 
@@ -175,14 +176,20 @@ _LATIN_ACCENT = defer_regex("([a-z])[\u0300-\u036f]+")
 
 
 @cache
-def _list_languages_by_word() -> dict[str, tuple[tuple[str, float], ...]]:
-    """Return for each function word its languages in Latin letters that have a stemmer, and how likely each is."""
-    known = Stemmer.algorithms()
-    table: dict[str, tuple[tuple[str, float], ...]] = {}
+def _list_languages_by_word() -> dict[str, str]:
+    """Return for each function word the codes of its languages in Latin letters that have a stemmer."""
+    unknown = {code for code, name in STEMMERS.items() if name not in Stemmer.algorithms()}
+    table: dict[str, str] = {}
     for line in (pkgutil.get_data(__package__, FUNCTION_WORDS_FILE) or b"").decode("ascii").splitlines():
         codes, _, words = line.partition(": ")
-        languages = tuple(code for code in codes.split() if STEMMERS[code] in known)
-        if languages:
-            shares = [(1.0 if each in WIDESPREAD else _LESS_LIKELY) / len(languages) for each in languages]
-            table.update(dict.fromkeys(words.split(), tuple(zip(languages, shares, strict=True))))
+        if not unknown.issuperset(codes.split()):
+            table.update(dict.fromkeys(words.split(), codes))
     return table
+
+
+@cache
+def _weigh_languages(codes: str) -> tuple[tuple[str, float], ...]:
+    """Return the languages of a function word that have a stemmer, and how likely each is."""
+    known = Stemmer.algorithms()
+    languages = tuple(code for code in codes.split() if STEMMERS[code] in known)
+    return tuple((each, (1.0 if each in WIDESPREAD else _LESS_LIKELY) / len(languages)) for each in languages)

@@ -8,8 +8,9 @@ counts. A file whose record is archived was put back. Files are therefore import
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
@@ -43,8 +44,7 @@ from reverie.files.parsing import Fields
 from reverie.files.written_texts import read_base_text
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordFile:
+class _RecordFile(NamedTuple):
     """The file of one record: its fields, and the id of its record; None for a new one."""
 
     file: ChangedFile
@@ -52,8 +52,7 @@ class _RecordFile:
     id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _EpisodicFile:
+class _EpisodicFile(NamedTuple):
     """An episodic file: the fields of its lines."""
 
     file: ChangedFile

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
@@ -63,8 +63,7 @@ _ATTEMPTS = 20
 _CHUNK = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandEdit:
+class HandEdit(NamedTuple):
     """A change that a person made in a file, as it was committed.
 
     Attributes:
@@ -84,8 +83,7 @@ class HandEdit:
         return f"{self.what} {self.subject} {self.id}: {self.path}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedFile:
+class ChangedFile(NamedTuple):
     """A file whose content is neither what was written nor what the store says.
 
     Attributes:
@@ -165,7 +163,7 @@ class HandEditRun:
                 elif self.pending.may_have_written(file.path, file.data):
                     self.mark_due([file.path])  # written by a process that could not record it
                 else:
-                    changed.append(replace(file, base=read_base_text(self.store, self.ledger, file.path)))
+                    changed.append(file._replace(base=read_base_text(self.store, self.ledger, file.path)))
             yield from changed
 
     def read_recovered_files(self, paths: Iterable[str]) -> Iterator[ChangedFile]:
@@ -174,7 +172,7 @@ class HandEditRun:
             path = parse_recovered_path(at)
             assert path is not None
             if (file := self._read(path, at)) is not None:
-                yield replace(file, base=self.ledger.read_text(at))
+                yield file._replace(base=self.ledger.read_text(at))
 
     def _read(self, path: str, at: str) -> ChangedFile | None:
         place = parse_path(path)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, pairwise
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from reverie.domain import category
 from reverie.domain.change import Change, Value
@@ -47,8 +47,7 @@ _WORD = defer_regex(r"\w+")
 _V = TypeVar("_V", Record, Turn, SessionState)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeConflict:
+class MergeConflict(NamedTuple):
     """A thing that the program changed in another way than the person.
 
     Attributes:
@@ -60,8 +59,7 @@ class MergeConflict:
     fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeDecision:
+class MergeDecision(NamedTuple):
     """Result of a merge.
 
     Attributes:
