@@ -44,9 +44,9 @@ def _no_embedder_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Stand in for the folders where the memory and the files of the person who runs the tests lie."""
-    folder = tmp_path_factory.mktemp("data-of-nobody")
+def _user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Use temporary folders in place of the data and state folders of the user who runs the tests."""
+    folder = tmp_path_factory.mktemp("user-folders")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(folder))
         patch.setenv("XDG_STATE_HOME", str(folder))
@@ -54,13 +54,13 @@ def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def _default_memory_untouched(_data_of_nobody: Path) -> Iterator[None]:
-    """Fail a test that writes to the default memory: it forgot to name one."""
+def _default_memory_untouched(_user_folders: Path) -> Iterator[None]:
+    """Fail a test that writes to the default memory."""
     yield
-    written = [path.name for path in _data_of_nobody.iterdir()]
+    written = [path.name for path in _user_folders.iterdir()]
     for name in written:
-        shutil.rmtree(_data_of_nobody / name)
-    assert written == [], "written to the default memory, or beside it"
+        shutil.rmtree(_user_folders / name)
+    assert written == [], "the test must name its memory (`--store`) or set `XDG_STATE_HOME`"
 
 
 @pytest.fixture
