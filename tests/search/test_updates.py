@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -382,3 +383,17 @@ def test_what_ended_many_hits_is_read_at_once() -> None:
     shown = put_successors_first(hits, later, get_records, lambda record: True)
     assert {hit.id for hit in shown[:10]} == {make(number).id for number in range(20, 30)}
     assert calls == [10, 10]
+
+
+def test_a_question_about_the_past_finds_what_was_ended_first_and_its_prompt_shows_it(tmp_path: Path) -> None:
+    with remember(tmp_path, ["I live in Graz", "I live in Linz now", "I live in Wels now"]) as memory:
+        now, before = "where do I live?", "where did I live before?"
+        assert memory.search(now)[0].content == "I live in Wels now"
+        assert memory.search(before)[0].content == "I live in Graz"
+        assert memory.search(before)[-1].content == "I live in Wels now"
+        session = memory.session("chat:1")
+        assert "Graz" not in session.context(now).text
+        shown = session.context(before).text
+        assert "I live in Wels now (holds from " in shown
+        assert re.search(r"I live in Graz \(held until \d{4}-\d\d-\d\d\)", shown)
+        assert re.search(r"I live in Linz now \(held from \S+ until \S+\)", shown)

@@ -42,6 +42,7 @@ from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
 from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.search.hits import Explanation, Hit
+from reverie.search.updates import asks_for_past
 
 SectionName = Literal["profile", "pages", "standing", "summary", "notes", "recalled", "working", "related"]
 Verdict = Literal[
@@ -386,11 +387,9 @@ def build(given: PackInput) -> Pack:
     found = [(hit, False) for hit in given.candidates] + [(_to_hit(record), True) for record in given.recent]
     judged = _judge(
         found,
+        given,
         standing_ids=standing_ids,
         pages=next((section.text for section in stable if section.name == "pages"), ""),
-        replay=given.replay,
-        shown=given.shown,
-        now_at=given.now_at,
         now=now,
     )
     judged = _collapse_repetitions(
@@ -510,25 +509,27 @@ def _build_notes_section(
 
 def _judge(
     found: Sequence[tuple[Hit, bool]],
+    given: PackInput,
     *,
     standing_ids: frozenset[str],
     pages: str,
-    replay: Sequence[Turn],
-    shown: ShownLedger,
-    now_at: int,
     now: datetime,
 ) -> list[CandidateDecision]:
-    """Return every candidate with what speaks against it, before its cost is looked at."""
-    replayed = {turn.id for turn in replay}
-    replayed_from = replay[0].position if replay else now_at
+    """Return every candidate with what speaks against it, before its cost is looked at.
+
+    What held until an earlier moment is shown if the question is about the past.
+    """
+    replayed = {turn.id for turn in given.replay}
+    replayed_from = given.replay[0].position if given.replay else given.now_at
     words_of_pages = _fold_words(pages)
-    words_of_turns = " ; ".join(_fold_words(turn.content) for turn in replay)
+    words_of_turns = " ; ".join(_fold_words(turn.content) for turn in given.replay)
+    past = asks_for_past(given.query)
     ids: set[str] = set()
     least = WEAK * max((hit.score for hit, _ in found), default=0.0)
     used = 0
     choices = []
     for hit, recent in found:
-        shown_at = shown.find_seen_position(hit, replayed_from=replayed_from, now_at=now_at)
+        shown_at = given.shown.find_seen_position(hit, replayed_from=replayed_from, now_at=given.now_at)
         line = render.render_hit(hit, now)
         tokens = validation.estimate_item_cost(line)
         verdict: Verdict = "selected"
@@ -536,7 +537,9 @@ def _judge(
             verdict = "twice"
         elif not hit.is_trusted:
             verdict = "untrusted"
-        elif hit.record is not None and not is_valid_at(hit.record, now):
+        elif hit.record is not None and not (
+            is_valid_at(hit.record, now) or (past and _has_ended(hit.record, now))
+        ):
             verdict = "does not hold now"
         elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
             verdict = "in every prompt"
@@ -565,6 +568,10 @@ def _judge(
             )
         )
     return choices
+
+
+def _has_ended(record: Record, now: datetime) -> bool:
+    return record.valid_to is not None and record.valid_to <= now
 
 
 def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:

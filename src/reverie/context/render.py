@@ -98,7 +98,7 @@ def render_record(record: Record, *, matched: Collection[str] = (), now: datetim
     label = [record.category or "", f"{record.updated_at:%Y-%m-%d}" if is_old else ""]
     category = f" ({', '.join(filter(None, label))})" if any(label) else ""
     quoted = quote_text(record.content, id=record.id, matched=matched, most_matched=LONGEST_PASSAGE)
-    return f"- [{record.id}]{category}: {quoted}{_render_validity(record)}"
+    return f"- [{record.id}]{category}: {quoted}{_render_validity(record, now)}"
 
 
 def render_turn(turn: Turn, *, matched: Collection[str] = ()) -> str:
@@ -183,10 +183,11 @@ def _render_bracketed(text: str) -> str:
     return render_label(text).replace("):", ") :")
 
 
-def _render_validity(record: Record) -> str:
-    """Return when it holds, and what the relative dates in it mean."""
+def _render_validity(record: Record, now: datetime | None) -> str:
+    """Return when it holds or held, and what the relative dates in it mean."""
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
     meant = record.metadata.get(DATES, "")
     dated = f" ({render_label(meant)})" if meant else ""
-    return f"{dated} (holds{since}{until})" if since or until else dated
+    holds = "held" if now is not None and record.valid_to is not None and record.valid_to <= now else "holds"
+    return f"{dated} ({holds}{since}{until})" if since or until else dated

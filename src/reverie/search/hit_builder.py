@@ -62,18 +62,25 @@ class HitBuilder(NamedTuple):
     clock: Clock
 
     def build(
-        self, subject: Searchable, scored: Sequence[ScoredPassage], question: SearchRequest, *, current: bool
+        self,
+        subject: Searchable,
+        scored: Sequence[ScoredPassage],
+        question: SearchRequest,
+        *,
+        current: bool,
+        past: bool,
     ) -> list[Hit]:
         """Return the first `limit` hits with their values, without repeats and values that may not be seen.
 
         Of what several scopes say in the same words, the one that is named first in the filter is taken. What ended
-        a hit stands before it if the question is about what is `current`.
+        a hit stands before it if the question is about what is `current`, and after it if it is about the `past`.
         """
         found: list[tuple[float, ScoredPassage, FoundValue]] = []
         ranks: dict[str, int] = {}
         places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
         step = question.limit + (_SPARE if len(places) < 2 else _SPARE_BESIDE_WIDER)
         now = None if question.allowed.valid_at is not None else self.clock()
+        share_of_ended = 1.0 if past else updates.NOT_HOLDING
         ended = False
         for start in range(0, len(scored), step):
             batch = [
@@ -84,8 +91,8 @@ class HitBuilder(NamedTuple):
                     continue
                 score = entry.score.total
                 if updates.is_not_holding(value, now):
-                    score *= updates.NOT_HOLDING
-                    ended = current
+                    score *= share_of_ended
+                    ended = current or past
                 if score < question.min_score:
                     continue
                 text = _get_identity(value)
@@ -101,13 +108,19 @@ class HitBuilder(NamedTuple):
             return [_build_hit(*one, now) for one in found[: question.limit]]
         hits = [_build_hit(*one, now) for one in found]
         if ended and now is not None:
-            hits = updates.put_successors_first(
-                hits, now, partial(read_or_none, self.store.records), partial(is_allowed, question)
-            )
+            hits = self._order_ended(hits, question, now, past=past)
         if len(places) > 1:
             hits = limit_wider_scopes(hits, places)
             hits.sort(key=lambda hit: (-hit.score, rank_scope(get_value(hit), places)))
         return hits[: question.limit]
+
+    def _order_ended(
+        self, hits: Sequence[Hit], question: SearchRequest, now: datetime, *, past: bool
+    ) -> list[Hit]:
+        if past:
+            return updates.put_ended_first(hits)
+        get_records = partial(read_or_none, self.store.records)
+        return updates.put_successors_first(hits, now, get_records, partial(is_allowed, question))
 
     def add_related(self, hits: list[Hit], query: ParsedQuery, question: SearchRequest) -> list[Hit]:
         """Return the hits with other records that belong to them, at a fixed share of the best score.

@@ -283,7 +283,8 @@ class Searcher:
             related=self._related,
         )
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
-        is_current = subject == "record" and not query.dates and not updates.asks_for_past(query.text)
+        past = subject == "record" and updates.asks_for_past(query.text)
+        is_current = subject == "record" and not query.dates and not past
         folds = subject == "record" and not question.repeats and not self._headlines.is_empty()
         wanted = question._replace(limit=question.limit + _MORE_THAN_WANTED) if folds else question
         while True:
@@ -293,7 +294,7 @@ class Searcher:
             firsts: dict[int | None, ScoredPassage] = {}
             for entry in scored:
                 firsts.setdefault(distinct(entry.passage), entry)
-            hits = self._builder.build(subject, list(firsts.values()), wanted, current=is_current)
+            hits = self._builder.build(subject, list(firsts.values()), wanted, current=is_current, past=past)
             if subject == "record" and query.is_sentence:
                 hits = self._builder.add_related(hits, query, wanted)
             if folds:

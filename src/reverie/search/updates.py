@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cache, lru_cache
 from math import log
@@ -323,6 +324,16 @@ def put_successors_first(
             why = known.explanation if known else own
             found[record.id] = Hit(score=score, explanation=why, record=record)
     return sorted(found.values(), key=lambda hit: -hit.score)
+
+
+def put_ended_first(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits, best first, with each record that was ended before the record that ended it."""
+    scores = {hit.id: hit.score for hit in hits}
+    for hit in hits:
+        ended_by = hit.record.metadata.get(SUPERSEDED_BY, "") if hit.record else ""
+        if scores.get(ended_by, 0.0) > scores[hit.id]:
+            scores[hit.id], scores[ended_by] = scores[ended_by], scores[hit.id]
+    return sorted((replace(hit, score=scores[hit.id]) for hit in hits), key=lambda hit: -hit.score)
 
 
 def _read_successors(
