@@ -1,8 +1,8 @@
 """Classifier of sentences: whether somebody states something of their own that will still matter weeks later.
 
-A logistic regression over words, their order and the form of a sentence. `scripts/fit_statements.py` fits it to the
-labelled sentences of `evaluation/training/statements`. Each feature is hashed to one of the weights in `statements.bin`
-(Weinberger et al. 2009, "Feature hashing for large scale multitask learning").
+A logistic regression over words, their order, related words and the form of a sentence. `scripts/fit_statements.py` fits
+it to the labelled sentences of `evaluation/training/statements`. Each feature is hashed to one of the weights in
+`statements.bin` (Weinberger et al. 2009, "Feature hashing for large scale multitask learning").
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from math import exp
 
 from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.text.languages import is_function_word
+from reverie.search.related_words import RelatedWords
 
 FILE = "statements.bin"
 WEIGHTS = 1 << 16
@@ -29,6 +30,10 @@ _TOKEN = re.compile(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]")
 _LONGEST_RUN = 2
 _LONGEST_FORM = 4
 _LETTERS = 4
+
+_RELATED = RelatedWords.open()
+_MOST_RELATED = 10
+_LEAST_SIMILARITY = 0.4
 
 
 def rate_statement(sentence: str) -> float:
@@ -43,9 +48,10 @@ def rate_statement(sentence: str) -> float:
 
 
 def list_features(sentence: str) -> Iterator[str]:
-    """Yield what the classifier sees of a sentence: runs of words, of the forms of words, and parts of words.
+    """Yield what the classifier sees of a sentence: runs of words, of the forms of words, parts and meanings of words.
 
     The form of a function word or mark is the word itself, that of another word its capital, that of a number `#`.
+    The meaning of a word is the words related to it: what holds of nurses holds of midwives, and of "infirmière" too.
     """
     tokens = _TOKEN.findall(sentence)
     words = ["#" if token[0].isdigit() else fold_text(token) for token in tokens]
@@ -64,6 +70,11 @@ def list_features(sentence: str) -> Iterator[str]:
         bounded_word = f"<{word}>"
         for start in range(len(bounded_word) - _LETTERS + 1):
             yield f"l {bounded_word[start : start + _LETTERS]}"
+        if word[0].isalpha() and not is_function_word(word):
+            yield f"m {word}"
+            for related, similarity in _RELATED.get(word)[:_MOST_RELATED]:
+                if similarity >= _LEAST_SIMILARITY:
+                    yield f"m {related}"
     yield f"length {min(8, len(words) // 3)}"
 
 
