@@ -1,7 +1,7 @@
 """Classifier of sentences: whether somebody states something of their own that will still matter weeks later.
 
-A logistic regression over words, their order, related words and the form of a sentence. `scripts/fit_statements.py` fits
-it to the labelled sentences of `evaluation/training/statements`. Each feature is hashed to one of the weights in
+A logistic regression over words, their order, related words and the form of a sentence. `scripts/fit_statements.py`
+fits it to the labelled sentences of `evaluation/training/statements`. Each feature is hashed to one of the weights in
 `statements.bin` (Weinberger et al. 2009, "Feature hashing for large scale multitask learning").
 """
 
