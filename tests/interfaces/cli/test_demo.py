@@ -40,9 +40,12 @@ def test_the_demo_answers_its_questions_from_what_was_said(call: Call, folder: P
     assert "feet instead of metres" in failure
     assert "the command first" in style.splitlines()[1]
     for one in (port, failure, style):
-        best = one.splitlines()[1].split(maxsplit=1)[1]
+        best, second = (one.splitlines()[line].split(maxsplit=1)[1] for line in (1, 3))
         assert "matched" in one.splitlines()[2]
-        assert best in one.partition("The prompt gets")[2]
+        prompt = one.partition("The prompt gets")[2]
+        assert best in prompt or second in prompt, (
+            "the best may rest on a tool's result, which no prompt shows"
+        )
     assert nothing.splitlines()[1].strip() == "Nothing relevant."
     with Memory.open(folder) as memory:
         assert sum(each.turns for each in memory.sessions()) == 64
