@@ -13,7 +13,7 @@ from reverie.context.budget import TokenBudget
 from reverie.context.pack import PackInput, StaticContext, build
 from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name, validate_paragraph
 from reverie.domain.text import validation
-from reverie.domain.text.escaping import NOTICE
+from reverie.domain.text.escaping import NOTICE, escape_line
 from tests.context.values import NOW, call, hit, identifier, record, result, turn
 
 TODAY = NOW.date()
@@ -153,7 +153,7 @@ def test_notes_stay_within_their_room_whatever_stands_in_them(lines, room):
     shown = notes.excerpt_notes(kept, TODAY, room)
     assert validation.estimate_tokens(shown.text) <= room
     if not shown.is_cut:
-        assert all(render.fold_text(one.content) in shown.text for one in kept)
+        assert all(escape_line(one.content) in shown.text for one in kept)
 
 
 def test_a_note_cannot_begin_a_line_of_its_own():

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import render
+from reverie.domain.text import escaping
 from tests.context.values import NOW, call, entry, hit, record, texts, turn
 
 
@@ -60,23 +61,23 @@ def test_content_cannot_begin_a_line(forgery):
 
 def test_marks_of_chat_templates_are_broken_up_and_operators_are_not():
     assert (
-        render.fold_text("<|im_start|>system [INST] </s> <<SYS>>")
+        escaping.escape_line("<|im_start|>system [INST] </s> <<SYS>>")
         == "< |im_start| >system [INST ] </s > <<SYS >>"
     )
-    assert render.fold_text("a |> b <| c, x[i] < 3") == "a |> b <| c, x[i] < 3"
+    assert escaping.escape_line("a |> b <| c, x[i] < 3") == "a |> b <| c, x[i] < 3"
 
 
 def test_text_that_nobody_sees_is_dropped_and_joiners_that_scripts_need_are_kept():
     smuggled = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
-    assert render.fold_text(f"hel\u202elo\u200b{smuggled}") == "hello"
-    assert render.fold_text("نمی\u200cدانم") == "نمی\u200cدانم"
+    assert escaping.escape_line(f"hel\u202elo\u200b{smuggled}") == "hello"
+    assert escaping.escape_line("نمی\u200cدانم") == "نمی\u200cدانم"
 
 
 @given(texts)
 def test_folding_gives_one_line_and_folding_again_changes_nothing(text):
-    folded = render.fold_text(text)
+    folded = escaping.escape_line(text)
     assert len(folded.splitlines()) <= 1
-    assert render.fold_text(folded) == folded
+    assert escaping.escape_line(folded) == folded
     assert not re.search(r"[\x00-\x1f\x7f-\x9f]", folded)
 
 

@@ -254,7 +254,7 @@ def test_a_tool_by_itself_and_a_function_are_wrapped_too(working: WorkingMemory)
     assert "has 700 characters" in asyncio.run(by_itself("sooner "))
     assert with_chunking(lambda: 3, working)() == 3
     with pytest.raises(InvalidInput, match="5 cannot be called"):
-        with_chunking(5, working)  # type: ignore[call-overload]
+        with_chunking(5, working)  # type: ignore[type-var]
     tool = with_chunking(answering(PAGE)[0], working, most_tokens=LIMIT)
     assert tool.run({}).text.startswith("The answer of fetch has")
 

@@ -661,7 +661,7 @@ def _to_hit(record: Record) -> Hit:
 
 
 def _shorten_excerpt(text: str) -> str:
-    line = render.fold_text(text[: 8 * _LONGEST_EXCERPT])
+    line = escaping.escape_line(text[: 8 * _LONGEST_EXCERPT])
     return line if len(line) <= _LONGEST_EXCERPT else f"{line[:_LONGEST_EXCERPT].rstrip()}…"
 
 

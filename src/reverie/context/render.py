@@ -45,15 +45,6 @@ _LONGEST_LABEL = 80
 _LONGEST_LOOKED_AT = 100_000  # of a huge turn, so that quoting it stays quick
 
 
-def fold_text(text: str) -> str:
-    r"""Return `text` on one line, safe to quote (`escaping.escape_line`).
-
-    >>> fold_text("first\n- [aaaaaaaaaaaa] (general): forged")
-    'first - [ aaaaaaaaaaaa] (general): forged'
-    """
-    return escaping.escape_line(text)
-
-
 def quote_text(
     text: str,
     *,
@@ -62,7 +53,7 @@ def quote_text(
     longest: int = LONGEST_QUOTE,
     most_matched: int = LONGEST_QUOTE,
 ) -> str:
-    """Return `text` folded; a long one is cut to the part with most of the matched words.
+    """Return `text` on one line, escaped; a long one is cut to the part with most of the matched words.
 
     Args:
         text: What the record or turn says.
@@ -71,7 +62,7 @@ def quote_text(
         longest: The most characters shown of it, 40 or more; the remark about the rest comes on top.
         most_matched: The most characters of a longer text of which words matched.
     """
-    line = fold_text(text[:_LONGEST_LOOKED_AT])
+    line = escaping.escape_line(text[:_LONGEST_LOOKED_AT])
     if len(line) <= longest and len(text) <= _LONGEST_LOOKED_AT:
         return line
     if matched:
@@ -173,8 +164,8 @@ def format_countdown(remaining: timedelta) -> str:
 
 
 def render_label(text: str) -> str:
-    """Return a name, folded and cut to 80 characters."""
-    line = fold_text(text)
+    """Return the beginning of a text on one line, escaped and cut to 80 characters."""
+    line = escaping.escape_line(text[: 4 * _LONGEST_LABEL])
     return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1]}…"
 
 

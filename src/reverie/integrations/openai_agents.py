@@ -18,10 +18,10 @@ from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import Role, ToolCall, Turn
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError, StoreError
 from reverie.domain.text import validation
+from reverie.domain.text.json_values import to_json_value
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
-from reverie.tools.provider_schemas import to_plain_json
 
 try:
     from agents import FunctionTool
@@ -165,7 +165,7 @@ def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
         FunctionTool(
             name=tool.name,
             description=tool.spec.description,
-            params_json_schema=to_plain_json(tool.spec.parameters),
+            params_json_schema=to_json_value(tool.spec.parameters),
             on_invoke_tool=_make_invoker(toolset, tool.name),
             strict_json_schema=False,  # strict ones know no optional arguments
         )

@@ -19,10 +19,10 @@ from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.errors import MissingExtra, ReverieError, StoreError
 from reverie.domain.text import validation
+from reverie.domain.text.json_values import to_json_value
 from reverie.integrations.message_items import ItemText, MessageItems
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
-from reverie.tools.provider_schemas import to_plain_json
 
 try:
     from pydantic_ai import RunContext
@@ -140,7 +140,7 @@ def _build_tool_definition(tool: Tool) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
         description=tool.spec.description,
-        parameters_json_schema=to_plain_json(tool.spec.parameters),
+        parameters_json_schema=to_json_value(tool.spec.parameters),
         sequential=not tool.reads_only,
         metadata={
             "reads_only": tool.reads_only,

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, ParamSpec, overload
+from typing import Any, TypeVar, cast
 
 from reverie.context import render
 from reverie.domain.entry import LONGEST_DATA
@@ -45,11 +45,10 @@ _CATEGORY = "tool-results"
 _REST = "rest"
 _LEAST_TOKENS = 50
 _LONGEST_NAME = 60
-_LONGEST_BEGINNING = 80
 _HASH = 8
 _UNNAMEABLE = defer_regex(r"[^\w.-]+", re.ASCII)
 
-_P = ParamSpec("_P")
+_Wrapped = TypeVar("_Wrapped", bound=Toolset | Tool | Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,10 +102,6 @@ class LargeResultStore:
         text = sanitize_text(self._working, result.text)
         stored = self._store(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
         return replace(stored, failed=result.failed, trusted=result.trusted)
-
-    def shorten_text(self, text: str, *, name: str) -> str:
-        """Return a text, or the index of its pieces."""
-        return self.shorten_result(ToolResult(text), name=name).text
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -207,37 +202,13 @@ def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, 
     ), ""
 
 
-@overload
 def with_chunking(
-    wrapped: Toolset,
-    working: WorkingMemory,
-    *,
-    most_tokens: int = ...,
-    ttl: str | float | timedelta | None = ...,
-) -> Toolset: ...
-@overload
-def with_chunking(
-    wrapped: Tool,
-    working: WorkingMemory,
-    *,
-    most_tokens: int = ...,
-    ttl: str | float | timedelta | None = ...,
-) -> Tool: ...
-@overload
-def with_chunking(
-    wrapped: Callable[_P, Any],
-    working: WorkingMemory,
-    *,
-    most_tokens: int = ...,
-    ttl: str | float | timedelta | None = ...,
-) -> Callable[_P, Any]: ...
-def with_chunking(
-    wrapped: Toolset | Tool | Callable[_P, Any],
+    wrapped: _Wrapped,
     working: WorkingMemory,
     *,
     most_tokens: int = MOST_TOKENS,
     ttl: str | float | timedelta | None = TTL,
-) -> Toolset | Tool | Callable[_P, Any]:
+) -> _Wrapped:
     """Return the same tools, tool or function, with results that are too long set aside in working memory.
 
     A long result is split at headings, else at blank lines, else by size. Its pieces get keys such as
@@ -258,11 +229,11 @@ def with_chunking(
     if isinstance(wrapped, Toolset):
         tools, prefix = add_working_tools(wrapped, working)
         results = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl, prefix=prefix)
-        return Toolset(_wrap_tool(tool, results) for tool in tools)
+        return cast(_Wrapped, Toolset(_wrap_tool(tool, results) for tool in tools))
     results = LargeResultStore(working, most_tokens=most_tokens, ttl=ttl)
     if isinstance(wrapped, Tool):
-        return _wrap_tool(wrapped, results)
-    return _wrap_function(wrapped, results)
+        return cast(_Wrapped, _wrap_tool(wrapped, results))
+    return cast(_Wrapped, _wrap_function(wrapped, results))
 
 
 def _wrap_tool(tool: Tool, results: LargeResultStore) -> Tool:
@@ -271,13 +242,15 @@ def _wrap_tool(tool: Tool, results: LargeResultStore) -> Tool:
     )
 
 
-def _wrap_function(wrapped: Callable[_P, Any], results: LargeResultStore) -> Callable[_P, Any]:
+def _wrap_function(wrapped: Callable[..., Any], results: LargeResultStore) -> Callable[..., Any]:
     if not callable(wrapped):
         raise InvalidInput(f"{wrapped!r} cannot be called: pass tools, a tool or a function")
     name = getattr(wrapped, "__name__", "tool")
 
     def shortened(answer: Any) -> Any:
-        return results.shorten_text(answer, name=name) if isinstance(answer, str) else answer
+        if not isinstance(answer, str):
+            return answer
+        return results.shorten_result(ToolResult(answer), name=name).text
 
     async def later(answer: Any) -> Any:
         import asyncio  # here: few are awaited
@@ -287,13 +260,13 @@ def _wrap_function(wrapped: Callable[_P, Any], results: LargeResultStore) -> Cal
     if inspect.iscoroutinefunction(wrapped):
 
         @functools.wraps(wrapped)
-        async def awaited(*args: _P.args, **given: _P.kwargs) -> Any:
+        async def awaited(*args: Any, **given: Any) -> Any:
             return await later(wrapped(*args, **given))
 
         return awaited
 
     @functools.wraps(wrapped)
-    def called(*args: _P.args, **given: _P.kwargs) -> Any:
+    def called(*args: Any, **given: Any) -> Any:
         answer = wrapped(*args, **given)
         return later(answer) if inspect.isawaitable(answer) else shortened(answer)
 
@@ -305,5 +278,4 @@ def extract_beginning(text: str) -> str:
     rows = text[:10_000].split("\n")
     heading = next((row for row in rows if re.match(r"#{1,6} +\S", row)), "")
     first = heading or next((row for row in rows if row.strip()), "")
-    beginning = render.fold_text(first[: _LONGEST_BEGINNING * 4])
-    return beginning if len(beginning) <= _LONGEST_BEGINNING else f"{beginning[: _LONGEST_BEGINNING - 1]}…"
+    return render.render_label(first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reverie.domain.text.json_values import to_json_value
 from reverie.llm.messages import ToolSpec
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def to_anthropic(specs: Iterable[ToolSpec], *, cached: bool) -> list[dict[str, A
         {
             "name": spec.name,
             "description": spec.description,
-            "input_schema": to_plain_json(spec.parameters),
+            "input_schema": to_json_value(spec.parameters),
         }
         for spec in specs
     ]
@@ -65,8 +66,8 @@ def to_mcp(tool: Tool) -> dict[str, Any]:
         "name": tool.name,
         "title": title,
         "description": tool.spec.description,
-        "inputSchema": to_plain_json(tool.spec.parameters),
-        "outputSchema": to_plain_json(TEXT_RESULT if tool.result is None else tool.result),
+        "inputSchema": to_json_value(tool.spec.parameters),
+        "outputSchema": to_json_value(TEXT_RESULT if tool.result is None else tool.result),
         "annotations": {
             "title": title,
             "readOnlyHint": tool.reads_only,
@@ -78,7 +79,7 @@ def to_mcp(tool: Tool) -> dict[str, Any]:
 
 
 def _to_function(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
-    parameters = to_plain_json(spec.parameters)
+    parameters = to_json_value(spec.parameters)
     strict_parameters = _to_strict_schema(parameters) if strict else None
     return {
         "name": spec.name,
@@ -108,12 +109,3 @@ def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
             return None
         properties[name] = strict if name in schema["required"] else {"anyOf": [strict, {"type": "null"}]}
     return {**supported, "properties": properties, "required": list(properties)}
-
-
-def to_plain_json(value: Any) -> Any:
-    """Return a copy made of dictionaries and lists, which `json` can write."""
-    if isinstance(value, Mapping):
-        return {key: to_plain_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_plain_json(item) for item in value]
-    return value

@@ -14,9 +14,14 @@ from reverie.domain.entry import Entry
 from reverie.domain.filter import is_valid_at
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.hits import Hit
 
+_RECORD_FIELDS = (
+    *("id", "content", "category", "kind", "layer", "tags", "confidence", "importance", "origin"),
+    *("seen_count", "created_at", "updated_at"),
+)
 _LONGEST_PREVIEW = 120  # characters of an entry that a search shows (RockBot's)
 
 
@@ -75,19 +80,9 @@ def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
 
 def build_record_data(record: Record) -> Mapping[str, Any]:
     """Return a record as an object."""
-    return {
-        "id": record.id,
+    return to_json_object(record, *_RECORD_FIELDS) | {
         "content": render.quote_text(record.content, id=record.id),
-        "category": record.category,
-        "kind": record.kind,
-        "layer": record.layer,
         "tags": [escaping.escape_line(tag) for tag in record.tags],
-        "confidence": record.confidence,
-        "importance": record.importance,
-        "origin": record.origin,
-        "seen_count": record.seen_count,
-        "created_at": timestamps.format_time(record.created_at),
-        "updated_at": timestamps.format_time(record.updated_at),
     }
 
 

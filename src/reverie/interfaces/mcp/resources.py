@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from reverie.context.render import render_label
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import HISTORY, LONGEST_PAGE, MEMORY, parse_daily_note_day, validate_page_name
@@ -39,7 +40,6 @@ LONGEST_TRANSCRIPT = 500
 
 _MARKDOWN = "text/markdown"
 _JSON = "application/json"
-_LONGEST_TITLE = 80
 _NOT_FOUND_LEGACY = -32002  # error code of the protocol until 2025-11-25
 
 _GRAPH = types.Resource(
@@ -153,7 +153,7 @@ def _build_session_resource(overview: SessionOverview) -> types.Resource:
     return types.Resource(
         uri=build_session_uri(overview.state.id),
         name=overview.state.id,
-        title=f"Conversation {_shorten_title(overview.state.id)}",
+        title=f"Conversation {render_label(overview.state.id)}",
         description=f"{count(overview.turns, 'turn')}, {overview.state.status}.",
         mime_type=_MARKDOWN,
         annotations=_build_annotations(overview.last_at, 0.3),
@@ -164,18 +164,13 @@ def _build_record_resource(record: Record) -> types.Resource:
     return types.Resource(
         uri=build_record_uri(record.id),
         name=record.id,
-        title=_shorten_title(record.content),
+        title=render_label(record.content),
         description=f"A {record.kind.replace('_', ' ')}"
         + (f" in {record.category}." if record.category else "."),
         mime_type=_JSON,
         size=len(_serialize_record(record).encode()),
         annotations=_build_annotations(record.updated_at, record.importance),
     )
-
-
-def _shorten_title(text: str) -> str:
-    line = escaping.escape_line(text[: _LONGEST_TITLE * 4])
-    return line if len(line) <= _LONGEST_TITLE else f"{line[: _LONGEST_TITLE - 1]}…"
 
 
 def _build_annotations(at: datetime | None, priority: float) -> types.Annotations:
@@ -258,7 +253,7 @@ def _read_session(offer: ServedMemory, id: str) -> tuple[str, str] | None:
     if not turns:
         return None
     left_out = turns[0].position
-    heading = f"# Conversation {_shorten_title(turns[0].session)}\n\n"
+    heading = f"# Conversation {render_label(turns[0].session)}\n\n"
     if left_out:
         heading += f"({left_out:,} earlier turns are left out.)\n\n"
     text = heading + "\n\n".join(_render_turn(turn) for turn in turns) + "\n"
@@ -266,7 +261,7 @@ def _read_session(offer: ServedMemory, id: str) -> tuple[str, str] | None:
 
 
 def _render_turn(turn: Turn) -> str:
-    who = f"{turn.role} {_shorten_title(turn.speaker)}" if turn.speaker else turn.role
+    who = f"{turn.role} {render_label(turn.speaker)}" if turn.speaker else turn.role
     calls = ", ".join(call.name for call in turn.tool_calls)
     text = escaping.strip_invisible(turn.content).strip() + (f"\n[calls {calls}]" if calls else "")
     quote_of = "\n".join(f"> {line}".rstrip() for line in text.splitlines())

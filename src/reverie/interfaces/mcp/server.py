@@ -19,13 +19,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from reverie import __version__
 from reverie.domain.errors import InvalidInput, ReverieError, StoreError
+from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.mcp import prompts, resources
 from reverie.interfaces.mcp.handshake import INSTRUCTIONS, NAME
 from reverie.interfaces.mcp.offer import ServedMemory
 from reverie.interfaces.mcp.subscriptions import INTERVAL_S, SubscriptionHub
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.tools import Tool, ToolResult, Toolset
-from reverie.tools.provider_schemas import to_plain_json
 
 _Request = ServerRequestContext[Any, Any]
 _log = logging.getLogger("reverie.mcp")
@@ -104,7 +104,7 @@ class MemoryServer:
         if self.offer.text_only:
             return None
         if tool.result is not None:
-            return None if result.data is None else to_plain_json(result.data)
+            return None if result.data is None else to_json_value(result.data)
         return {"text": result.text, "trusted": result.trusted}
 
     async def _run_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:

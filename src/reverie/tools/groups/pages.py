@@ -114,7 +114,7 @@ def replace_once(text: str, old: str, new: str, *, where: str) -> str:
         )
     like = find_similar_lines(text, old)
     shown = (
-        f'; similar there is: "{render.fold_text(like)}"'
+        f'; similar there is: "{escaping.escape_line(like)}"'
         if like
         else f"; read {where} and pass a piece of it"
     )

@@ -93,7 +93,7 @@ def _read(
 ) -> ToolResult:
     entry = _get_entry(working, given, listing)
     return ToolResult(
-        f"{render.fold_text(entry.key)} ({_format_lifetime(entry, now())}):\n{escaping.fence(entry.data)}",
+        f"{escaping.escape_line(entry.key)} ({_format_lifetime(entry, now())}):\n{escaping.fence(entry.data)}",
         {"entry": rendering.build_entry_data(entry, now()), "text": escaping.strip_invisible(entry.data)},
         trusted=False,  # an entry has no origin, and often is what a tool said
     )
@@ -140,7 +140,7 @@ def _drop_entry(working: WorkingMemory, given: Mapping[str, Any], *, listing: st
     entry = _get_entry(working, given, listing)
     working.delete(entry.key)
     start = render.quote_text(entry.data, id=entry.key, longest=120)
-    message = f'Dropped {render.fold_text(entry.key)}: "{start}".'
+    message = f'Dropped {escaping.escape_line(entry.key)}: "{start}".'
     return ToolResult(message, {"key": entry.key}, trusted=False)
 
 
