@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, 
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.conversation import SessionState
-from reverie.domain.entry import AGENT, build_scope_namespace, build_session_namespace
+from reverie.domain.entry import build_scope_namespace, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.page import HISTORY, MEMORY
 from reverie.domain.record import PROMOTED_FROM, UNTRUSTED, Kind, Layer, Origin, Record
@@ -107,7 +107,7 @@ class ScopedMemory(MemoryReader):
         self._activity = parts.activity
         self.scratchpad = WorkingMemory(
             self._store,
-            build_scope_namespace(scope) if scope else AGENT,
+            build_scope_namespace(scope),
             settings=self.settings,
             clock=self._clock,
         )

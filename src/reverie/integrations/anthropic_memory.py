@@ -27,7 +27,6 @@ except ImportError:
 if TYPE_CHECKING:
     from anthropic.types.beta import BetaCacheControlEphemeralParam
 
-    from reverie.memory import Memory
     from reverie.session import Session
 
 ROOT = "/memories"
@@ -51,10 +50,9 @@ _INVALID = "The path {} does not exist. Please provide a valid path."
 class _Commands:
     """Commands of the tool. They raise a `ToolError` for what Claude can act on."""
 
-    def __init__(self, memory: Memory | ScopedMemory, session: Session | None) -> None:
-        scoped = memory if isinstance(memory, ScopedMemory) else memory.scoped("")
+    def __init__(self, memory: ScopedMemory, session: Session | None) -> None:
         origin_of = None if session is None else session.determine_origin
-        self._files: Documents = scoped.documents(actor="agent", determine_origin=origin_of)
+        self._files: Documents = memory.documents(actor="agent", determine_origin=origin_of)
 
     def view(self, command: Any) -> str:
         """Return a file with line numbers, or the contents of a folder, two levels deep."""
@@ -212,7 +210,7 @@ class ReverieMemoryTool(_Commands, BetaAbstractMemoryTool):
 
     def __init__(
         self,
-        memory: Memory | ScopedMemory,
+        memory: ScopedMemory,
         *,
         session: Session | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,
@@ -244,7 +242,7 @@ class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
 
     def __init__(
         self,
-        memory: Memory | ScopedMemory,
+        memory: ScopedMemory,
         *,
         session: Session | None = None,
         cache_control: BetaCacheControlEphemeralParam | None = None,

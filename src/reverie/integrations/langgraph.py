@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, tee
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.context.retrieval import query_from_message
@@ -23,6 +23,7 @@ from reverie.domain.text.validation import validate_count
 from reverie.repositories.key_value import KeyValueStore, parse_minutes
 from reverie.repositories.key_value_codec import Item as StoredItem
 from reverie.repositories.key_value_codec import Namespace, Place, PutItem
+from reverie.scoped import ScopedMemory
 
 try:
     from langgraph.store.base import (
@@ -52,13 +53,6 @@ _WHOLE = "$"
 _SWEEP_MINUTES = 5.0
 
 
-class KeyValueProvider(Protocol):
-    """Protocol of a memory, or a scope of one, as the store needs it."""
-
-    def key_value(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
-        """Return the key-value store with this name."""
-
-
 class ReverieStore(BaseStore):
     """LangGraph's store over a memory: `builder.compile(store=ReverieStore(memory))`. Safe for threads.
 
@@ -71,7 +65,7 @@ class ReverieStore(BaseStore):
 
     def __init__(
         self,
-        memory: KeyValueProvider | AsyncMemory | AsyncScopedMemory,
+        memory: ScopedMemory | AsyncMemory | AsyncScopedMemory,
         *,
         name: str = "langgraph",
         fields: Sequence[str] = (_WHOLE,),
@@ -97,9 +91,7 @@ class ReverieStore(BaseStore):
             raise InvalidInput(f"fields is {fields!r}: pass a list, such as [{fields!r}]")
         self.ttl_config = ttl
         self._fields = list(fields)
-        plain: KeyValueProvider = (
-            memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
-        )
+        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
         self._shelf = plain.key_value(name, origin=origin)
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _BatchQueue] = (
             weakref.WeakKeyDictionary()
@@ -494,4 +486,4 @@ def _is_satisfied(value: object, name: str, operand: object) -> bool:
     return comparable and _ORDERS[name](value, operand)
 
 
-__all__ = ["KeyValueProvider", "ReverieStore"]
+__all__ = ["ReverieStore"]

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from agents.items import TResponseInputItem
     from agents.tool_context import ToolContext
 
-    from reverie.memory import Memory
     from reverie.scoped import ScopedMemory
 
 _log = logging.getLogger("reverie")
@@ -62,7 +61,7 @@ class ReverieSession:
     def __init__(
         self,
         session_id: str,
-        memory: Memory | ScopedMemory | AsyncMemory | AsyncScopedMemory,
+        memory: ScopedMemory | AsyncMemory | AsyncScopedMemory,
         *,
         session_settings: SessionSettings | Mapping[str, Any] | None = None,
         soft_tokens: int | None = None,

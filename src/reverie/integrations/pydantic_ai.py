@@ -50,10 +50,9 @@ except ImportError:
 if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
 
-    from reverie.memory import Memory
     from reverie.scoped import ScopedMemory
 
-    AnyMemory = Memory | ScopedMemory | AsyncMemory | AsyncScopedMemory
+    AnyMemory = ScopedMemory | AsyncMemory | AsyncScopedMemory
 
 _log = logging.getLogger("reverie")
 

@@ -238,7 +238,7 @@ class CommandContext:
 def open_scope_of(memory: Memory, id: str) -> ScopedMemory:
     """Return the memory of a record's scope; that of the empty scope for an unknown record."""
     record = memory.scoped(EVERY_SCOPE).get(id)
-    return memory if record is None else memory.scoped(record.scope)
+    return memory.scoped("" if record is None else record.scope)
 
 
 def open_session(memory: Memory | Snapshot, id: str) -> Session:

@@ -88,7 +88,7 @@ def run(name: str, options: HookOptions, data: bytes) -> str:
 
 
 def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
-    from reverie.interfaces.hooks.turns import HookTarget, answer_event, open_scope
+    from reverie.interfaces.hooks.turns import HookTarget, answer_event
     from reverie.llm.embedding import NO_EMBEDDER, is_loaded_here
     from reverie.memory import Memory
     from reverie.settings import Settings
@@ -109,7 +109,7 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
         target = HookTarget(
             memory=memory,
             scope=scope,
-            session=open_scope(memory, scope).session(f"{options.agent}:{event.session}"),
+            session=memory.scoped(scope).session(f"{options.agent}:{event.session}"),
             folder=memory.path if memory.path is not None else _make_folder(memory),
             max_chars=options.max_chars,
             everything=options.all,

@@ -76,11 +76,6 @@ class HookTarget(NamedTuple):
     report: Callable[[str], None]
 
 
-def open_scope(memory: Memory, scope: str) -> Memory | ScopedMemory:
-    """Return the part of a memory that a hook works on; all of it for the common scope."""
-    return memory.scoped(scope) if scope else memory
-
-
 def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
     """Handle an event; return the text for the agent, empty for none.
 
@@ -140,7 +135,7 @@ def _store(occurrence: Occurrence, target: HookTarget) -> bool:
     try:
         with _acquire_lock(target.folder):
             _store_kept(target, sessions)
-            _STORES[occurrence.name](occurrence, target.session, open_scope(target.memory, target.scope))
+            _STORES[occurrence.name](occurrence, target.session, target.memory.scoped(target.scope))
     except StoreUnavailable as error:
         for session in sessions:
             session._discard_cache()  # closing the memory would wait once more
@@ -159,7 +154,7 @@ def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
     """Store the events that earlier hooks kept; add the sessions that are opened for them to a list."""
     try:
         for file, occurrence in iterate_kept(target.folder):
-            own = open_scope(target.memory, occurrence.scope)
+            own = target.memory.scoped(occurrence.scope)
             sessions.append(own.session(occurrence.session))
             _STORES[occurrence.name](occurrence, sessions[-1], own)
             file.unlink(missing_ok=True)
@@ -169,13 +164,13 @@ def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
         target.report(str(error))
 
 
-def _store_start(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+def _store_start(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
     if occurrence.event.source == "compact":
         _reset_session(session)
     session._flush()
 
 
-def _store_prompt(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+def _store_prompt(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
     """Store a prompt that is not stored already."""
     prompt, turns = occurrence.event.prompt, session.turns()
     if turns and (turns[-1].role, turns[-1].content) == ("user", session._redact(prompt)):
@@ -187,7 +182,7 @@ def _store_prompt(occurrence: Occurrence, session: Session, memory: Memory | Sco
     session.add("user", prompt, at=occurrence.at, metadata=metadata)
 
 
-def _store_answer(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+def _store_answer(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
     exchange = occurrence.exchange
     answer = occurrence.event.answer or exchange.answer
     turns = session.turns()
@@ -202,7 +197,7 @@ def _store_answer(occurrence: Occurrence, session: Session, memory: Memory | Sco
         session.reset()
 
 
-def _store_tool_failure(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+def _store_tool_failure(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
     event = occurrence.event
     call = event.call or hashlib.sha256(f"{event.arguments}\n{event.error}".encode()).hexdigest()[:12]
     if all(turn.tool_call_id != call for turn in session.turns()):
@@ -213,11 +208,11 @@ def _store_tool_failure(occurrence: Occurrence, session: Session, memory: Memory
         session.add_many([{"role": "assistant", "content": "", "tool_calls": [tool_call]}, failure])
 
 
-def _store_end(occurrence: Occurrence, session: Session, memory: Memory | ScopedMemory) -> None:
+def _store_end(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
     memory.consolidate_session(session.id)
 
 
-_STORES: Mapping[str, Callable[[Occurrence, Session, Memory | ScopedMemory], None]] = {
+_STORES: Mapping[str, Callable[[Occurrence, Session, ScopedMemory], None]] = {
     "session-start": _store_start,
     "user-prompt": _store_prompt,
     "stop": _store_answer,
@@ -274,7 +269,7 @@ def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool
 
 
 def _determine_origin(
-    answer: str, exchange: TranscriptExchange, session: Session, memory: Memory | ScopedMemory
+    answer: str, exchange: TranscriptExchange, session: Session, memory: ScopedMemory
 ) -> str:
     """Return `tool` if the answer may depend on an untrusted or unknown tool; else an empty text."""
     if exchange.tools is not None and all(_is_trusted(name, memory) for name in exchange.tools):
@@ -282,7 +277,7 @@ def _determine_origin(
     return "" if provenance.is_said_by_owner(answer, session.turns()) else "tool"
 
 
-def _is_trusted(name: str, memory: Memory | ScopedMemory) -> bool:
+def _is_trusted(name: str, memory: ScopedMemory) -> bool:
     plain = _SERVER.sub("", name, count=1)
     patterns = provenance.parse_trusted_tools(memory.settings.trusted_tools)
     return plain in provenance.ACKNOWLEDGING or any(

@@ -61,8 +61,7 @@ def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
     records = call.server.store.records([id]) if isinstance(id, str) else []
     if not records or records[0].archived or not call.is_own(records[0].scope):
         raise NotFound(describe_missing_record(str(id)))
-    scope = records[0].scope
-    return (call.whole.scoped(scope) if scope else call.whole), records[0]
+    return call.whole.scoped(records[0].scope), records[0]
 
 
 # -- what is not served -----------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class Call:
 
     def open_scope(self, scope: str) -> ScopedMemory:
         """Return a scope within that of the token, with the caller as the author of changes."""
-        base = self.whole.scoped(self.caller.scope) if self.caller.scope else self.whole
+        base = self.whole.scoped(self.caller.scope)
         return base.scoped(scope) if scope else base
 
     @cached_property

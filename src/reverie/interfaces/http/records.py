@@ -39,9 +39,8 @@ def reading(call: Call) -> Iterator[MemoryReader]:
     if as_of is None:
         yield call.reader
         return
-    scope = call.reader.scope
     with call.memory.as_of(as_of) as snapshot:
-        yield snapshot.scoped(scope) if scope else snapshot
+        yield snapshot.scoped(call.reader.scope)
 
 
 def get_record_of(call: Call, reader: MemoryReader, id: str | None = None) -> Record:

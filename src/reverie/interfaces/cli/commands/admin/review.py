@@ -55,8 +55,7 @@ def _list(context: CommandContext, memory: Memory) -> None:
         return
     for record in proposals:
         click.echo(output.escape_text(describe_proposal(record)))
-        reader = memory.scoped(record.scope) if record.scope else memory
-        for turn in filter(None, map(reader.get_turn, record.references)):
+        for turn in filter(None, map(memory.scoped(record.scope).get_turn, record.references)):
             said = output.extract_excerpt(turn.content, record.content.split(), longest=_LONGEST)
             click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(said)}"))
     if not proposals:
