@@ -12,7 +12,7 @@ from reverie.domain.conversation import Role, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry, build_session_namespace
 from reverie.domain.errors import NotFound
 from reverie.domain.page import MEMORY
-from reverie.domain.text.timestamps import parse_time
+from reverie.domain.text.json_values import from_json_object
 from reverie.integrations.remote.connection import ScopeConnection
 from reverie.repositories.working_memory import DEFAULT, TtlDefault
 
@@ -87,16 +87,7 @@ class RemoteWorkingMemory:
         return bool(self._connection.ask("DELETE", *self._path, key)["removed"])
 
     def _parse(self, data: Mapping[str, Any]) -> Entry:
-        expires = data["expires_at"]
-        return Entry(
-            namespace=self.namespace,
-            key=data["key"],
-            data=data["data"],
-            stored_at=parse_time(data["stored_at"]),
-            expires_at=None if expires is None else parse_time(expires),
-            category=data["category"],
-            tags=tuple(data["tags"]),
-        )
+        return from_json_object(Entry, {**data, "namespace": self.namespace})
 
 
 class RemoteSession:

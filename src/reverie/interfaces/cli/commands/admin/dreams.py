@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reverie.consolidation.registry import DREAM
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.text.json_values import to_json_object
-from reverie.interfaces.cli import output
+from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.consolidation.cycle import PassOutcome
     from reverie.memory import Memory
 
-_PASSES = ("enrich", "verify", "merge", "infer", "supersede", "promote")
-
 
 @command(json=True)
 @click.option(
-    "--pass", "passes", type=click.Choice(_PASSES), multiple=True, help="Run only this pass; repeatable."
+    "--pass", "passes", type=click.Choice(DREAM), multiple=True, help="Run only this pass; repeatable."
 )
 @click.option("--model", metavar="NAME", help="Model to use, as provider:model.  [the setting `model`]")
 @click.option("--dry-run", is_flag=True, help="Show the plans without applying them.")
@@ -52,7 +51,7 @@ def dream(
         elif undone is not None:
             _undo(context, memory, undone)
         else:
-            _dream(context, memory, passes or _PASSES, dry_run=dry_run)
+            _dream(context, memory, passes or DREAM, dry_run=dry_run)
 
 
 def _dream(context: CommandContext, memory: Memory, passes: tuple[str, ...], *, dry_run: bool) -> None:
@@ -101,13 +100,9 @@ def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
 
 def _show_log(context: CommandContext, memory: Memory) -> None:
     log = memory.dreams.log()
-    if context.as_json:
-        output.print_json({"log": log})
-        return
     columns = ("at", "pass", "state", "changes", "batch", "why")
-    output.print_rows(tuple(entry.get(name) or "-" for name in columns) for entry in log)
-    if not log:
-        output.print_message("No dream has changed anything yet.")
+    rows = ([entry.get(name) or "-" for name in columns] for entry in log)
+    listing.print_listing(context, rows, {"log": log}, empty="No dream has changed anything yet.")
 
 
 def _undo(context: CommandContext, memory: Memory, batch: int) -> None:

@@ -14,9 +14,7 @@ from reverie.interfaces.cli import listing, output
 from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
-    from reverie.admin.stats import Stats
-    from reverie.memory import Memory
-    from reverie.snapshot import Snapshot
+    from reverie.admin.stats import ScopeStats, Stats
     from reverie.stores.health import StoreProblem
     from reverie.stores.postgres.address import PostgresAddress
 
@@ -106,13 +104,9 @@ def _report_problems(
     context: CommandContext, named: Mapping[str, str], shown: str, problems: Sequence[StoreProblem]
 ) -> None:
     """Print what was found wrong, or that nothing was; end with 1 if anything was."""
-    if context.as_json:
-        output.print_json({**named, "sound": not problems, "problems": problems})
-    elif problems:
-        for problem in problems:
-            click.echo(output.escape_text(f"{problem.what}\n  {problem.fix}"))
-    elif not context.quiet:
-        click.echo(output.escape_text(f"Sound: {shown}"))
+    found = "\n".join(f"{problem.what}\n  {problem.fix}" for problem in problems)
+    document = {**named, "sound": not problems, "problems": problems}
+    context.print_result(found or f"Sound: {shown}", document, brief=found)
     if problems:
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
@@ -127,29 +121,15 @@ def embed(context: CommandContext, /) -> None:
     """
     with context.memory() as memory:
         status = memory.admin.embed()
-    if context.as_json:
-        output.print_json(status)
-    elif status.waiting:
-        click.echo(
-            output.escape_text(
-                f"{output.count(status.waiting, 'text')} without a vector yet: {status.problem}"
-            )
-        )
-    elif not context.quiet:
-        click.echo(
-            output.escape_text(f"{output.count(status.ready, 'text')} with a vector by {status.embedder}")
-        )
     if status.waiting:
+        missing = f"{output.count(status.waiting, 'text')} without a vector yet: {status.problem}"
+        context.print_result(missing, status, brief=missing)
         raise click.exceptions.Exit(ExitCode.NOTHING)
+    ready = output.count(status.ready, "text")
+    context.print_result(f"{ready} with a vector by {status.embedder}", status)
 
 
 _OPTIONAL = ("vectors", "server")
-
-
-def _count(memory: Memory | Snapshot) -> Stats:
-    from reverie.memory import Memory
-
-    return memory.admin.stats() if isinstance(memory, Memory) else memory.total_stats()
 
 
 @command(as_of=True, json=True)
@@ -169,13 +149,16 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
             raise InvalidInput("--disk is about the whole folder as it is now: leave out --scope and --as-of")
         _show_disk(context)
         return
+    from reverie.memory import Memory
+
     with context.reading() as memory:
-        numbers = to_json_value(
-            _count(memory) if scope in (None, EVERY_SCOPE) else memory.scoped(scope).stats()
-        )
-        numbers = {
-            name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL
-        }
+        counted: Stats | ScopeStats
+        if scope not in (None, EVERY_SCOPE):
+            counted = memory.scoped(scope).stats()
+        else:
+            counted = memory.admin.stats() if isinstance(memory, Memory) else memory.total_stats()
+    numbers = to_json_value(counted)
+    numbers = {name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL}
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
     listing.print_listing(

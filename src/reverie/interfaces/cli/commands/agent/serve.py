@@ -12,14 +12,13 @@ from reverie.domain.record import ORIGINS
 from reverie.interfaces.cli import listing
 from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr, run_background_work
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, command
+from reverie.interfaces.http.tokens import RIGHTS, TokenRegistry
 
 if TYPE_CHECKING:
-    from reverie.interfaces.http.tokens import Token
     from reverie.memory import Memory
 
 PORT = 8766
 _PACKAGES = ("starlette", "uvicorn", "pydantic")
-_RIGHTS = ("read", "write", "review", "forget", "admin")
 
 
 @command()
@@ -111,7 +110,7 @@ def token() -> None:
         "--right",
         "rights",
         multiple=True,
-        type=click.Choice(_RIGHTS),
+        type=click.Choice(RIGHTS),
         default=("read",),
         show_default=True,
         help="What it allows; repeatable.",
@@ -134,8 +133,6 @@ def create(context: CommandContext, /, label: str, **options: Any) -> None:
     With --json: {"token", "id", "label", "scope", "rights", "origin", "created_at", "expires_at",
     "revoked_at", "last_used_at"}.
     """
-    from reverie.interfaces.http.tokens import TokenRegistry
-
     with context.memory() as memory:
         made, text = TokenRegistry(memory._parts.writer).create(label, **options)
     context.print_result(text, {"token": text, **made.to_dict()}, brief=text)
@@ -148,8 +145,6 @@ def list_tokens(context: CommandContext, /) -> None:
     With --json: {"tokens": [{"id", "label", "scope", "rights", "origin", "created_at", "expires_at",
     "revoked_at", "last_used_at"}]}.
     """
-    from reverie.interfaces.http.tokens import TokenRegistry
-
     with context.memory() as memory:
         tokens = TokenRegistry(memory._parts.writer).list()
         now = memory._clock()
@@ -165,8 +160,6 @@ def list_tokens(context: CommandContext, /) -> None:
 @click.argument("id")
 def revoke(context: CommandContext, /, id: str) -> None:
     """Revoke the token ID; a running server refuses it from the next request on."""
-    from reverie.interfaces.http.tokens import TokenRegistry
-
     with context.memory() as memory:
-        revoked: Token = TokenRegistry(memory._parts.writer).revoke(id)
+        revoked = TokenRegistry(memory._parts.writer).revoke(id)
     context.print_message(f"Revoked {revoked.id} ({revoked.label}).")

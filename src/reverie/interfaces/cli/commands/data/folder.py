@@ -171,26 +171,21 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
             redactor=context.load_settings().redactor,
             progress=lambda done, total: advance(1),
         )
-    if context.as_json:
-        output.print_json(report)
-    else:
-        _print_summary(context, report)
+    context.print_result("\n".join(_describe_rebuild(report)), report)
+    if not context.as_json:
+        for problem in (*report.notes, *(f"not imported: {broken}" for broken in report.broken)):
+            output.print_message(problem)
     if report.broken:
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
 
-def _print_summary(context: CommandContext, report: RebuildReport) -> None:
+def _describe_rebuild(report: RebuildReport) -> Iterator[str]:
     parts = [
         f"{output.count(report.records, 'record')} ({report.archived:,} archived)",
         f"{output.count(report.sessions, 'session')} with {output.count(report.turns, 'turn')}",
         output.count(report.pages, "page"),
         f"{output.count(report.paragraphs, 'paragraph')} of logs",
     ]
-    if not context.quiet:
-        click.echo(output.escape_text(f"Rebuilt the database: {', '.join(parts)}."))
-        if report.kept is not None:
-            click.echo(output.escape_text(f"The old database is now {report.kept}."))
-    for note in report.notes:
-        output.print_message(note)
-    for broken in report.broken:
-        output.print_message(f"not imported: {broken}")
+    yield f"Rebuilt the database: {', '.join(parts)}."
+    if report.kept is not None:
+        yield f"The old database is now {report.kept}."

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.export import ExportForm, ExportReport
     from reverie.admin.transfer.importer import ImportReport
     from reverie.memory import Memory
-    from reverie.snapshot import Snapshot
 
 _SHOWN = 20
 _REASONS = {
@@ -164,23 +163,20 @@ def export(
     With --json: {"form": text, "path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers,
     "left_out": [{"what", "place", "why", "detail", "count"}]}.
     """
+    from reverie.memory import Memory
+
     with context.reading() as memory:
         stats = memory.scoped(EVERY_SCOPE).stats()
         total = stats.records + stats.archived + stats.turns
         with output.show_progress("items", total, quiet=context.quiet) as progress:
-            report = _get_exporter(memory)(
+            export_to = memory.admin.export if isinstance(memory, Memory) else memory.export
+            report = export_to(
                 target, form, scope=list(scope) or None, overwrite=overwrite, progress=progress
             )
     context.print_result(f"Exported to {report.path}: {_format_counts(report)}.", report)
     if not context.as_json:
         for each in report.left_out:
             context.print_message(f"Left out: {each.place}: {each.detail}")
-
-
-def _get_exporter(memory: Memory | Snapshot) -> Callable[..., ExportReport]:
-    from reverie.memory import Memory
-
-    return memory.admin.export if isinstance(memory, Memory) else memory.export
 
 
 # -- import ------------------------------------------------------------------------------------------------
