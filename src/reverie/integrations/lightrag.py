@@ -106,9 +106,8 @@ class LightRAG:
         self.url = url.rstrip("/")
         self.min_length = min_length
         self.counts: Counter[str] = Counter()
-        self._query: dict[str, Any] = {"mode": mode, "only_need_context": not answer}
-        self._query |= {"include_references": False}
-        self._query |= {} if top_k is None else {"top_k": top_k}
+        given = {"mode": mode, "only_need_context": not answer, "include_references": False, "top_k": top_k}
+        self._query = {name: value for name, value in given.items() if value is not None}
         self._timeout_s = timeout_s
         self._index_timeout_s = index_timeout_s
         self._client = httpx.Client(headers={"X-API-Key": api_key} if api_key else {}, trust_env=False)

@@ -19,7 +19,6 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.domain.word_lists import parse_word_set
 from reverie.integrations.lightrag import LightRAG, LightRAGRejected, LightRAGUnavailable
 
@@ -71,9 +70,7 @@ class IndexedExchange:
 class LightRAGIndexer:
     """Sends the finished exchanges of a memory to LightRAG, at once or in a thread."""
 
-    def __init__(
-        self, memory: Memory, rag: LightRAG, *, scope: str = "", past: bool = False, clock: Clock = utc_now
-    ) -> None:
+    def __init__(self, memory: Memory, rag: LightRAG, *, scope: str = "", past: bool = False) -> None:
         """Create an indexer; nothing is sent before `start` or `send`.
 
         Args:
@@ -84,7 +81,7 @@ class LightRAGIndexer:
         self._store = memory._store
         self._rag = rag
         self._scope = scope
-        self._clock = clock
+        self._clock = memory._clock
         mark = hashlib.sha256(f"{rag.url}\n{scope}".encode()).hexdigest()[:12]
         self._cursor = f"lightrag:{mark}"
         self._wake = threading.Event()

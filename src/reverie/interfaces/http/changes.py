@@ -116,7 +116,7 @@ def stream_changes(call: Call) -> StreamingResponse:
         if begin is None:
             raise InvalidInput("Last-Event-ID is no number of a change: send the id of an event")
     if begin is None:
-        begin = server.sequence()
+        begin = server.store.sequence()
     if server.streams >= MOST_STREAMS:
         raise Problem(503, f"{MOST_STREAMS} streams are open. Try again later.", headers={"Retry-After": "5"})
     headers = {"Cache-Control": "no-store"}
@@ -149,7 +149,7 @@ async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
 
 
 def _read_rows(call: Call, after: int) -> list[JournalEntry]:
-    if call.server.sequence() <= after:
+    if call.server.store.sequence() <= after:
         return []
     return call.memory.history.log(after=after, limit=_BATCH)
 

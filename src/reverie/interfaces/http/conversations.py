@@ -148,7 +148,7 @@ def get_pack(call: Call) -> Any:
 def shorten_window(call: Call, given: schemas.SessionWindowInput) -> Any:
     """Shorten the window of a session; its turns stay stored."""
     outcome = call.memory.dreams.run_window(read_own_session(call).id, given.kind, keep=given.keep)
-    return {"state": outcome.state, "why": outcome.why, "batch": outcome.batch}
+    return to_json_object(outcome, "state", "why", "batch")
 
 
 @OPERATIONS.add("POST", f"{_SESSION}/consolidate", "write", answer=schemas.SavedRecords)

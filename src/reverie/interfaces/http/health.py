@@ -41,7 +41,7 @@ def get_liveness(call: Call) -> Any:
 def get_readiness(call: Call) -> Any:
     """Say whether the store can be read and written."""
     call.server.check_writable()
-    return {"status": "ok", "sequence": call.server.sequence()}
+    return {"status": "ok", "sequence": call.server.store.sequence()}
 
 
 @OPERATIONS.add("GET", "/metrics", "read", answer=str, is_whole=True, media_type=metrics.MEDIA_TYPE)
@@ -52,7 +52,7 @@ def get_metrics(call: Call) -> bytes:
     gauges = {
         "reverie_records": ("Live records.", float(stats.records)),
         "reverie_turns": ("Turns of all sessions.", float(stats.turns)),
-        "reverie_journal_sequence": ("Number of the newest change.", float(server.sequence())),
+        "reverie_journal_sequence": ("Number of the newest change.", float(server.store.sequence())),
         "reverie_store_bytes": ("Bytes on the disk.", float(server.folder_size())),
         "reverie_background_failures": (
             "Background steps that ever failed.",

@@ -302,7 +302,7 @@ def describe_version(call: Call) -> Any:
 @OPERATIONS.add("GET", "/health/ready", None)
 def answer_health(call: Call) -> Any:
     """Say that the process answers, and reads its store."""
-    call.server.sequence()
+    call.server.store.sequence()
     return {"status": "healthy"}
 
 

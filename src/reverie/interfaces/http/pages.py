@@ -6,7 +6,6 @@ from typing import Any
 
 from reverie.domain.errors import NotFound
 from reverie.domain.page import is_log
-from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.conditions import answer_value, check_match, refusing_changed
 from reverie.interfaces.http.operations import Answer, Call, Empty, OperationList
@@ -20,8 +19,7 @@ _PAGE = "/v1/pages/{name:path}"
 @OPERATIONS.add("GET", "/v1/pages", "read", query=Empty, answer=schemas.PageList)
 def list_pages(call: Call) -> Any:
     """List all pages and logs."""
-    names = ("name", "paragraphs", "characters", "updated_at")
-    return {"items": [to_json_object(each, *names) for each in call.whole.pages.overview()]}
+    return {"items": call.whole.pages.overview()}
 
 
 def _answer_page(call: Call, name: str) -> Answer:

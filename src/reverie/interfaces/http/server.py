@@ -71,6 +71,7 @@ class HttpServer:
 
     Attributes:
         memory: The open memory.
+        store: Its store.
         tokens: Its tokens.
         metrics: Counters of requests.
         threads: Threads on which operations run.
@@ -94,6 +95,7 @@ class HttpServer:
         """
         writer = memory._parts.writer
         self.memory = memory
+        self.store: Store = writer.store
         self.tokens = TokenRegistry(writer)
         self.metrics = Metrics()
         self.threads = CallThreads()
@@ -116,15 +118,6 @@ class HttpServer:
         self.stopping = True
         for end in self.at_stop:
             end()
-
-    @property
-    def store(self) -> Store:
-        """The store of the memory."""
-        return self._writer.store
-
-    def sequence(self) -> int:
-        """Return the number of the newest change."""
-        return self.store.sequence()
 
     def _probe(self) -> None:
         self._writer.commit([], cursors={_PROBE: format_time(self._writer.clock())})
@@ -191,7 +184,7 @@ class HttpServer:
         if number is None:
             raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
         with anyio.move_on_after(WAIT_S):
-            while await self.threads.run(self.sequence) < number:
+            while await self.threads.run(self.store.sequence) < number:
                 await anyio.sleep(0.02)
             return
         raise Problem(
@@ -234,7 +227,7 @@ class HttpServer:
             answer = self._receipts.run(call, key, asked, body, act, operation.replay)
         answer.headers.update(limits)
         if request.method != "GET" and operation.right is not None:
-            answer.headers["Reverie-Sequence"] = str(self.sequence())
+            answer.headers["Reverie-Sequence"] = str(self.store.sequence())
         return _to_response(operation, answer)
 
     def count_request(self, caller: Caller) -> dict[str, str]:

@@ -23,7 +23,6 @@ class ServedMemory:
         memory: The open memory.
         view: The scope that clients see.
         tools: The offered tools.
-        session: Session of the tools; None for none.
         graph: The knowledge graph, if its tools are offered.
         text_only: Whether results of tools have no structured content.
     """
@@ -31,7 +30,6 @@ class ServedMemory:
     memory: Memory
     view: ScopedMemory
     tools: Toolset
-    session: str | None = None
     graph: KnowledgeGraph | None = None
     text_only: bool = False
 
@@ -83,7 +81,6 @@ def create_offer(
         memory=memory,
         view=view,
         tools=tools.prefixed(prefix) if prefix else tools,
-        session=session,
         graph=view.knowledge_graph() if GRAPH_GROUP in chosen else None,
         text_only=text_only,
     )

@@ -20,7 +20,7 @@ def show_overview(call: Call) -> Screen:
     """Show the overview."""
     if is_allowed(call, "admin", is_whole=True) and not call.query.scope:
         stats = to_json_value(call.server.stats.read(call.memory.scoped(EVERY_SCOPE)))
-        stats |= {"journal": call.server.sequence(), "failed": count_failures(call.server.store)}
+        stats |= {"journal": call.server.store.sequence(), "failed": count_failures(call.server.store)}
     else:
         stats = perform(call, administration.get_stats)
     recent = perform(call, changes.list_changes, limit=_RECENT, newest_first=True)["items"]

@@ -175,7 +175,7 @@ class Site:
             query=query,
         )
         server.refresh_files()
-        last = server.sequence()
+        last = server.store.sequence()
         shown = view.perform(call, fields)
         scope = getattr(query, "scope", "")
         if isinstance(shown, Redirect):

@@ -10,7 +10,6 @@ import click
 
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
-from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import strip_terminal_codes
 from reverie.files.expected import is_id
 from reverie.interfaces.cli import listing, output
@@ -19,8 +18,6 @@ from reverie.interfaces.cli.prompts import TimeParam, read_text
 
 if TYPE_CHECKING:
     from reverie.domain.page import Page, Paragraph
-
-_OVERVIEW = ("name", "paragraphs", "characters", "updated_at")
 
 
 @command(as_of=True, json=True)
@@ -37,7 +34,7 @@ def pages(context: CommandContext, /) -> None:
     listing.print_listing(
         context,
         ((each.name, each.size, each.updated_at) for each in overviews),
-        {"pages": [to_json_object(each, *_OVERVIEW) for each in overviews]},
+        {"pages": overviews},
         empty="No pages.",
     )
 
