@@ -4,60 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from reverie.domain.errors import NotFound
 from reverie.llm.messages import ToolSpec
-from reverie.repositories.knowledge_graph import KnowledgeGraph, Plain
+from reverie.repositories.knowledge_graph import KnowledgeGraph
 from reverie.tools import schemas
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 
 def build_knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
-    """Return the nine tools of the reference memory server, with its names, arguments and answers."""
+    """Return the nine tools of the reference memory server, with its names, arguments and answers.
 
-    def listed(key: str, change: Callable[[Any], list[Plain]], argument: str) -> Callable[..., ToolResult]:
-        def run(given: Mapping[str, Any]) -> ToolResult:
-            try:
-                made = change(given[argument])
-            except NotFound as error:
-                return ToolResult(
-                    str(error), failed=True
-                )  # the reference server's words, without any of ours
-            return ToolResult(_to_json(made), {key: made})
-
-        return run
-
-    def deleting(what: str, change: Callable[[Any], None], argument: str) -> Callable[..., ToolResult]:
-        def run(given: Mapping[str, Any]) -> ToolResult:
-            change(given[argument])
-            message = f"{what} deleted successfully"
-            return ToolResult(message, {"success": True, "message": message})
-
-        return run
-
-    def reading(read: Callable[[Mapping[str, Any]], Plain]) -> Callable[..., ToolResult]:
-        def run(given: Mapping[str, Any]) -> ToolResult:
-            found = read(given)
-            return ToolResult(_to_json(found), found)
-
-        return run
-
-    runs: dict[str, Callable[..., ToolResult]] = {
-        "create_entities": listed("entities", graph.create_entities, "entities"),
-        "create_relations": listed("relations", graph.create_relations, "relations"),
-        "add_observations": listed("results", graph.add_observations, "observations"),
-        "delete_entities": deleting("Entities", graph.delete_entities, "entityNames"),
-        "delete_observations": deleting("Observations", graph.delete_observations, "deletions"),
-        "delete_relations": deleting("Relations", graph.delete_relations, "relations"),
-        "read_graph": reading(lambda given: graph.read_graph()),
-        "search_nodes": reading(lambda given: graph.search_nodes(given["query"])),
-        "open_nodes": reading(lambda given: graph.open_nodes(given["names"])),
-    }
+    Each calls the method of its name.
+    """
     return Toolset(
         Tool(
             spec=spec,
-            run=runs[spec.name],
+            run=partial(_run, getattr(graph, spec.name), spec.name, result),
             reads_only=result is _GRAPH,
             destructive=result is _DONE,
             idempotent=result is _DONE or result is _GRAPH,
@@ -67,8 +32,19 @@ def build_knowledge_graph_tools(graph: KnowledgeGraph) -> Toolset:
     )
 
 
-def _to_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+def _run(
+    method: Callable[..., Any], name: str, result: Mapping[str, Any], given: Mapping[str, Any]
+) -> ToolResult:
+    """Call a method with the only argument of its tool, if it has one, and return the answer in that form."""
+    try:
+        answer = method(*given.values())
+    except NotFound as error:
+        return ToolResult(str(error), failed=True)  # the reference server's words, without any of ours
+    if result is _DONE:
+        message = f"{name.removeprefix('delete_').capitalize()} deleted successfully"
+        return ToolResult(message, {"success": True, "message": message})
+    data = answer if result is _GRAPH else {key: answer for key in result["properties"]}
+    return ToolResult(json.dumps(answer, ensure_ascii=False, indent=2), data)
 
 
 def _open(**properties: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,8 +6,8 @@ Entries of a session's working memory expire; the scratchpad outlives sessions a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from reverie.context import render
@@ -28,134 +28,117 @@ _KEYS_NAMED = 10
 
 def build_working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_now) -> Toolset:
     """Return RockBot's tools of working memory, and one that deletes an entry."""
-    return _build_tools(working, _WORKING, text="data", ttl=DEFAULT, now=now)
+    return _EntryTools(working, now, text="data", ttl=DEFAULT, listing="list_working_memory").build(_WORKING)
 
 
 def build_scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) -> Toolset:
     """Return agentkit's tools of a key-value store: read, write, list by prefix, search, delete."""
-    write, read, search, listing, delete = _SCRATCHPAD
-    tools = _build_tools(scratchpad, _SCRATCHPAD, text="text", ttl=None, now=now)
-    return tools.only(read.name, write.name, listing.name, search.name, delete.name)
+    tools = _EntryTools(scratchpad, now, text="text", ttl=None, listing="scratchpad_list").build(_SCRATCHPAD)
+    return tools.only(*(f"scratchpad_{name}" for name in ("read", "write", "list", "search", "delete")))
 
 
-def _build_tools(
-    working: WorkingMemory, specs: Sequence[ToolSpec], *, text: str, ttl: Any, now: Callable[[], datetime]
-) -> Toolset:
-    """Return the tools that write, read, search, list and delete entries.
+@dataclass(frozen=True, slots=True)
+class _EntryTools:
+    """Tools over entries.
 
-    Args:
-        specs: Their descriptions, in that order.
+    Attributes:
+        working: Where the entries are.
+        now: Returns the current time.
         text: The argument with the text of an entry.
         ttl: How long an entry is kept by default.
+        listing: Name of the tool that lists the keys.
     """
-    write, read, search, listing, delete = specs
 
-    def store(given: Mapping[str, Any]) -> ToolResult:
+    working: WorkingMemory
+    now: Callable[[], datetime]
+    text: str
+    ttl: Any
+    listing: str
+
+    def build(self, specs: Sequence[ToolSpec]) -> Toolset:
+        """Return the tools that write, read, search, list and delete entries, described in that order."""
+        write, read, search, listing, delete = specs
+        return Toolset(
+            [
+                Tool(spec=write, run=self._write, idempotent=True),
+                Tool(spec=read, run=self._read, reads_only=True, idempotent=True),
+                Tool(spec=search, run=self._search, reads_only=True, idempotent=True),
+                Tool(spec=listing, run=self._list, reads_only=True, idempotent=True),
+                Tool(spec=delete, run=self._delete, destructive=True, idempotent=True),
+            ]
+        )
+
+    def _write(self, given: Mapping[str, Any]) -> ToolResult:
         minutes = given.get("ttl_minutes")
-        kept = ttl if minutes is None else timedelta(minutes=minutes)
-        return _store_entry(working, given, data=text, ttl=kept, now=now)
-
-    def build_reader(spec: ToolSpec, run: Callable[..., ToolResult]) -> Tool:
-        return Tool(spec=spec, run=partial(run, working, now=now), reads_only=True, idempotent=True)
-
-    drop = partial(_drop_entry, working, listing=listing.name)
-    return Toolset(
-        [
-            Tool(spec=write, run=store, idempotent=True),
-            build_reader(read, partial(_read, listing=listing.name)),
-            build_reader(search, _search_entries),
-            build_reader(listing, _list_entries),
-            Tool(spec=delete, run=drop, destructive=True, idempotent=True),
-        ]
-    )
-
-
-# -- what they do ------------------------------------------------------------------------------------------
-
-
-def _store_entry(
-    working: WorkingMemory, given: Mapping[str, Any], *, data: str, ttl: Any, now: Callable[[], datetime]
-) -> ToolResult:
-    try:
-        entry = working.set(
-            given["key"], given[data], ttl=ttl, category=given.get("category"), tags=given.get("tags", ())
-        )
-    except WorkingMemoryFull as error:
-        return ToolResult(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
-    return ToolResult(
-        f"Stored under {entry.key}, {_format_lifetime(entry, now())}.",
-        {"entry": rendering.build_entry_data(entry, now())},
-    )
-
-
-def _read(
-    working: WorkingMemory, given: Mapping[str, Any], *, listing: str, now: Callable[[], datetime]
-) -> ToolResult:
-    entry = _get_entry(working, given, listing)
-    return ToolResult(
-        f"{escaping.escape_line(entry.key)} ({_format_lifetime(entry, now())}):\n{escaping.fence(entry.data)}",
-        {"entry": rendering.build_entry_data(entry, now()), "text": escaping.strip_invisible(entry.data)},
-        trusted=False,  # an entry has no origin, and often is what a tool said
-    )
-
-
-def _search_entries(
-    working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]
-) -> ToolResult:
-    hits = working.search(**{"limit": _HITS, **given, "query": given["query"] or None})
-    at = now()
-    data = {
-        "hits": [{**rendering.build_entry_data(hit.entry, at), "score": round(hit.score, 4)} for hit in hits]
-    }
-    if not hits:
+        try:
+            entry = self.working.set(
+                given["key"],
+                given[self.text],
+                ttl=self.ttl if minutes is None else timedelta(minutes=minutes),
+                category=given.get("category"),
+                tags=given.get("tags", ()),
+            )
+        except WorkingMemoryFull as error:
+            return ToolResult(f"{str(error)[0].upper()}{str(error)[1:]}.", failed=True)
         return ToolResult(
-            f"Found nothing among {rendering.format_count(len(working.list()), 'entry', 'entries')}.", data
+            f"Stored under {entry.key}, {_format_lifetime(entry, self.now())}.",
+            {"entry": rendering.build_entry_data(entry, self.now())},
         )
-    found = rendering.format_count(len(hits), "entry", "entries")
-    return ToolResult(
-        "\n".join([f"Found {found}:", *(rendering.render_entry_hit(hit, at) for hit in hits)]),
-        data,
-        trusted=False,
-    )
 
-
-def _list_entries(
-    working: WorkingMemory, given: Mapping[str, Any], *, now: Callable[[], datetime]
-) -> ToolResult:
-    prefix = given.get("prefix") or ""
-    found = working.list(prefix)
-    at = now()
-    data = {"entries": [rendering.build_entry_data(entry, at) for entry in found]}
-    if not found:
+    def _read(self, given: Mapping[str, Any]) -> ToolResult:
+        entry, now = self._get_entry(given), self.now()
+        key = escaping.escape_line(entry.key)
         return ToolResult(
-            f"There is no key under {render.render_label(prefix)}." if prefix else "There is nothing.", data
+            f"{key} ({_format_lifetime(entry, now)}):\n{escaping.fence(entry.data)}",
+            {"entry": rendering.build_entry_data(entry, now), "text": escaping.strip_invisible(entry.data)},
+            trusted=False,  # an entry has no origin, and often is what a tool said
         )
-    number = rendering.format_count(len(found), "entry", "entries")
-    return ToolResult(
-        "\n".join([f"{number}:", *(rendering.render_entry(entry, at) for entry in found)]), data
-    )
 
+    def _search(self, given: Mapping[str, Any]) -> ToolResult:
+        hits = self.working.search(**{"limit": _HITS, **given, "query": given["query"] or None})
+        now = self.now()
+        data = {
+            "hits": [
+                {**rendering.build_entry_data(hit.entry, now), "score": round(hit.score, 4)} for hit in hits
+            ]
+        }
+        if not hits:
+            number = rendering.format_count(len(self.working.list()), "entry", "entries")
+            return ToolResult(f"Found nothing among {number}.", data)
+        found = rendering.format_count(len(hits), "entry", "entries")
+        lines = [f"Found {found}:", *(rendering.render_entry_hit(hit, now) for hit in hits)]
+        return ToolResult("\n".join(lines), data, trusted=False)
 
-def _drop_entry(working: WorkingMemory, given: Mapping[str, Any], *, listing: str) -> ToolResult:
-    entry = _get_entry(working, given, listing)
-    working.delete(entry.key)
-    start = render.quote_text(entry.data, id=entry.key, longest=120)
-    message = f'Dropped {escaping.escape_line(entry.key)}: "{start}".'
-    return ToolResult(message, {"key": entry.key}, trusted=False)
+    def _list(self, given: Mapping[str, Any]) -> ToolResult:
+        prefix, now = given.get("prefix") or "", self.now()
+        found = self.working.list(prefix)
+        data = {"entries": [rendering.build_entry_data(entry, now) for entry in found]}
+        if not found:
+            nothing = f"no key under {render.render_label(prefix)}" if prefix else "nothing"
+            return ToolResult(f"There is {nothing}.", data)
+        number = rendering.format_count(len(found), "entry", "entries")
+        lines = [f"{number}:", *(rendering.render_entry(entry, now) for entry in found)]
+        return ToolResult("\n".join(lines), data)
 
+    def _delete(self, given: Mapping[str, Any]) -> ToolResult:
+        entry = self._get_entry(given)
+        self.working.delete(entry.key)
+        start = render.quote_text(entry.data, id=entry.key, longest=120)
+        message = f'Dropped {escaping.escape_line(entry.key)}: "{start}".'
+        return ToolResult(message, {"key": entry.key}, trusted=False)
 
-def _get_entry(working: WorkingMemory, given: Mapping[str, Any], listing: str) -> Entry:
-    key = given["key"]
-    entry = working.entry(key) or working.entry(key.strip())
-    if entry is None:
-        keys = [render.render_label(each.key) for each in working.list()]
+    def _get_entry(self, given: Mapping[str, Any]) -> Entry:
+        key = given["key"]
+        entry = self.working.entry(key) or self.working.entry(key.strip())
+        if entry is not None:
+            return entry
+        keys = [render.render_label(each.key) for each in self.working.list()]
         shown = ", ".join(keys[:_KEYS_NAMED])
         more = f" and {len(keys) - _KEYS_NAMED} more" if len(keys) > _KEYS_NAMED else ""
         there = f"there are {shown}{more}" if keys else "there are none"
         raise NotFound(
-            f"there is no entry {render.render_label(key)}, or it has expired; {there}; {listing} lists them"
+            f"there is no entry {render.render_label(key)}, or it has expired; {there}; {self.listing} lists them"
         )
-    return entry
 
 
 def _format_lifetime(entry: Entry, now: datetime) -> str:
