@@ -29,7 +29,6 @@ from reverie.search.left_out import find_left_out
 OPERATIONS = OperationList()
 
 _TICK = timedelta(microseconds=1)
-_FILTERS = ("category", "tags", "kind", "layer", "origin", "created_after", "created_before", "valid_at")
 
 
 @contextmanager
@@ -54,8 +53,7 @@ def get_record_of(call: Call, reader: MemoryReader, id: str | None = None) -> Re
 
 def _build_new_record(call: Call, given: schemas.RecordInput) -> NewRecord:
     """Return the record to save, no more trusted than the caller is."""
-    values = {name: getattr(given, name) for name in schemas.RecordInput.model_fields}
-    values["origin"] = call.caller.limit_origin(given.origin)
+    values = given.model_dump() | {"origin": call.caller.limit_origin(given.origin)}
     return NewRecord(scope=call.view.scope, **values)
 
 
@@ -104,7 +102,7 @@ def save_records(call: Call, given: schemas.RecordBatch) -> Answer:
 def list_records(call: Call) -> Any:
     """List records, by default those created last first."""
     query: schemas.RecordListQuery = call.query
-    filters = _build_filters(query, archived=query.archived, pinned=query.pinned)
+    filters = query.model_dump(exclude={"scope", "limit", "cursor", "as_of", "order"}, exclude_defaults=True)
     of = (call.caller.token, query.model_copy(update={"cursor": None, "limit": 0}))
     read = read_page if query.order == "created" else _read_changed
     with reading(call) as reader:
@@ -164,11 +162,6 @@ def _skip_seen(records: list[Record], at: Any, last: str, seen: int) -> list[Rec
     return records[min(same, max(seen - 1, 0)) :]
 
 
-def _build_filters(given: Any, **more: Any) -> dict[str, Any]:
-    filters = {name: getattr(given, name) for name in _FILTERS}
-    return {name: value for name, value in filters.items() if value} | more
-
-
 @OPERATIONS.add("GET", "/v1/records/{id}", "read", query=schemas.AsOfQuery, answer=Record)
 def get_record(call: Call) -> Answer:
     """Return a record, archived or not."""
@@ -181,7 +174,7 @@ def update_record(call: Call, given: schemas.RecordPatch) -> Answer:
     """Change fields of a record; null removes a value (RFC 7396)."""
     record = get_changeable(call)
     is_bound = check_match(call, record)
-    changes: dict[str, Any] = {name: getattr(given, name) for name in given.model_fields_set}
+    changes = given.model_dump(exclude_unset=True)
     for name in ("tags", "references"):
         if name in changes:
             changes[name] = changes[name] or []
@@ -325,16 +318,12 @@ def get_record_diff(call: Call) -> Any:
 @OPERATIONS.add("POST", "/v1/search", "read", query=schemas.AsOfQuery, answer=schemas.Hits)
 def search(call: Call, asked: schemas.SearchInput) -> Any:
     """Return what answers a query, best first; nothing if nothing is relevant."""
-    filters = _build_filters(asked)
-    filters |= {name: value for name in ("session", "role") if (value := getattr(asked, name))}
-    given: dict[str, Any] = {
-        name: getattr(asked, name) for name in ("sources", "limit", "min_score", "mode", "unit")
-    }
+    given = asked.model_dump(exclude={"query", "left_out"}, exclude_defaults=True)
     with reading(call) as reader:
-        hits = reader.search(asked.query, **given, **filters)
+        hits = reader.search(asked.query, **given)
         answer: dict[str, Any] = {"hits": hits}
         if asked.left_out and asked.query:
-            request, sources = reader._parse_search(asked.query, **given, **filters)
+            request, sources = reader._parse_search(asked.query, **given)
             answer["left_out"] = find_left_out(reader._searcher, request, sources, hits, most=asked.left_out)
     return answer
 
