@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, MissingExtra
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.text.validation import validate_address
+from reverie.domain.text.validation import validate_address, validate_count
 
 try:
     import httpx
@@ -99,12 +99,10 @@ class LightRAG:
             raise InvalidInput(f"mode is {mode!r}: use one of {', '.join(MODES)}")
         if not timeout_s > 0 or not index_timeout_s > 0:
             raise InvalidInput(f"the timeouts are {timeout_s!r} and {index_timeout_s!r}: they are over 0 s")
-        if top_k is not None and top_k < 1:
-            raise InvalidInput(f"top_k is {top_k!r}: it is a whole number from 1, or None")
-        if min_length < 0:
-            raise InvalidInput(f"min_length is {min_length!r}: it is a whole number from 0")
+        if top_k is not None:
+            validate_count(top_k, name="top_k")
         self.url = url.rstrip("/")
-        self.min_length = min_length
+        self.min_length = validate_count(min_length, name="min_length", least=0)
         self.counts: Counter[str] = Counter()
         given = {"mode": mode, "only_need_context": not answer, "include_references": False, "top_k": top_k}
         self._query = {name: value for name, value in given.items() if value is not None}

@@ -78,10 +78,8 @@ class LargeResultStore:
         Raises:
             InvalidInput: `most_tokens` is not a whole number from 50.
         """
-        if isinstance(most_tokens, bool) or not isinstance(most_tokens, int) or most_tokens < _LEAST_TOKENS:
-            raise InvalidInput(f"most_tokens is {most_tokens!r}: it is a whole number from {_LEAST_TOKENS}")
         self._working = working
-        self._most_tokens = most_tokens
+        self._most_tokens = validation.validate_count(most_tokens, name="most_tokens", least=_LEAST_TOKENS)
         self._ttl = ttl
         self._get, self._search, self._drop = (prefix + name for name in NEEDED)
 

@@ -14,8 +14,8 @@ from reverie import __version__
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.domain.text.validation import estimate_tokens
-from reverie.interfaces.http.mem0 import AnyFields, read_fields
+from reverie.domain.text.validation import estimate_tokens, validate_count
+from reverie.interfaces.http.mem0 import AnyFields, read_count, read_fields
 from reverie.interfaces.http.mem0_filters import build_scope_name
 from reverie.interfaces.http.operations import METHODS, Call, OperationList
 from reverie.interfaces.http.problems import Problem
@@ -136,15 +136,9 @@ def _build_record(call: Call, item: object, document_tags: object) -> NewRecord:
         origin=call.caller.limit_origin("owner"),
         tags=[*(item.get("tags") or ()), *(document_tags if isinstance(document_tags, list) else ())],
         metadata=metadata,
-        created_at=None if at in (None, "unset") else _parse_moment(str(at)),
+        created_at=None if at in (None, "unset") else parse_time(str(at), name="timestamp"),
         draft=True,
     )
-
-
-def _parse_moment(text: str) -> Any:
-    """Return a time; one without a zone is of UTC, as in Hindsight."""
-    has_zone = text.endswith("Z") or "+" in text[10:] or "-" in text[10:]
-    return parse_time(text if has_zone else f"{text}{'' if 'T' in text else 'T00:00:00'}Z", name="timestamp")
 
 
 @OPERATIONS.add("POST", f"{_BANK}/memories", "write")
@@ -220,11 +214,10 @@ def recall(call: Call, body: AnyFields) -> Any:
     floors = fields.get("min_scores") or {}
     if set(floors) - {"final"}:
         raise _refuse("'min_scores' other than 'final'")
-    query, room, types = fields.get("query"), fields.get("max_tokens", 4096), fields.get("types")
+    query, types = fields.get("query"), fields.get("types")
     if not isinstance(query, str) or not query.strip():
         raise InvalidInput("query is missing: pass a text")
-    if not isinstance(room, int) or room < 0:
-        raise InvalidInput(f"max_tokens is {room!r}: pass a whole number from 0")
+    room = validate_count(fields.get("max_tokens", 4096), name="max_tokens", least=0)
     match = str(fields.get("tags_match") or "any")
     view, results = _open_bank(call), []
     for hit in view.search(query, limit=_MOST_HITS, min_score=floors.get("final") or 0.0):
@@ -245,12 +238,7 @@ def recall(call: Call, body: AnyFields) -> Any:
 def list_memories(call: Call) -> Any:
     """Return a page of what a bank holds, the latest first; `q` selects what contains a text."""
     fields = read_fields(call)
-    try:
-        limit, offset = int(fields.get("limit") or 100), int(fields.get("offset") or 0)
-    except (TypeError, ValueError):
-        limit = offset = -1
-    if limit < 1 or offset < 0:
-        raise InvalidInput("limit or offset is wrong: pass whole numbers, limit from 1")
+    limit, offset = read_count(fields, "limit", 100), read_count(fields, "offset", 0, least=0)
     state, kind = fields.get("state", "valid"), fields.get("type")
     text = str(fields.get("q") or "").casefold()
     if state not in ("valid", "invalidated"):

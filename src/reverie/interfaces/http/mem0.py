@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Mapping
-from datetime import date, datetime, time
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -19,6 +19,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
+from reverie.domain.text.validation import validate_count
 from reverie.interfaces.http.mem0_filters import (
     ENTITIES,
     build_scope_name,
@@ -54,6 +55,15 @@ OPERATIONS = OperationList("mem0_", query=AnyFields)
 def read_fields(call: Call, body: AnyFields | None = None) -> dict[str, Any]:
     """Return the fields of the query and of the body."""
     return {**(call.query.model_extra or {}), **((body and body.model_extra) or {})}
+
+
+def read_count(
+    fields: Mapping[str, Any], name: str, default: int, *, least: int = 1, most: int = 1_000_000_000
+) -> int:
+    """Return a whole number among the fields, which is a text in a query."""
+    given = fields.get(name) or default
+    number = int(given) if isinstance(given, str) and given.isdecimal() else given
+    return validate_count(number, name=name, least=least, most=most)
 
 
 def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
@@ -146,12 +156,6 @@ def _parse_moment(given: object, name: str) -> datetime | None:
         return None
     if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 2**40:
         return from_microseconds(int(given * 1_000_000))
-    if isinstance(given, str) and len(given) == 10:
-        try:
-            day = date.fromisoformat(given)
-        except ValueError:
-            raise InvalidInput(f"{name} is {given!r}: pass a date such as '2027-01-31'") from None
-        return parse_time(datetime.combine(day, time()).isoformat() + "Z", name=name)
     if isinstance(given, str):
         return parse_time(given, name=name)
     raise InvalidInput(f"{name} is {given!r}: pass a date, a time, or seconds since 1970")
@@ -240,17 +244,9 @@ def _to_turns(call: Call, messages: list[dict[str, str]], at: datetime | None) -
     """Return messages as turns; nobody but the owner speaks as the user."""
     if call.caller.origin == "owner":
         return [{**message, "at": at} for message in messages]
-    origin = {} if call.caller.origin == "agent" else {"origin": call.caller.origin}
-    return [
-        {
-            "role": "assistant",
-            "speaker": each["role"],
-            "content": each["content"],
-            "at": at,
-            "metadata": origin,
-        }
-        for each in messages
-    ]
+    metadata = {} if call.caller.origin == "agent" else {"origin": call.caller.origin}
+    own = {"role": "assistant", "at": at, "metadata": metadata}
+    return [{**message, "speaker": message["role"], **own} for message in messages]
 
 
 # -- finding ---------------------------------------------------------------------------------------------
@@ -298,11 +294,10 @@ def search_memories_as_list(call: Call, body: AnyFields) -> Any:
 
 
 def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
-    query, limit = fields.get("query"), fields.get("top_k", fields.get("limit")) or 10
+    query = fields.get("query")
     if not isinstance(query, str) or not query.strip():
         raise Problem(400, "query is missing: pass a text.")
-    if not isinstance(limit, int) or not 1 <= limit <= _CANDIDATES:
-        raise InvalidInput(f"top_k is {limit!r}: pass a number from 1 to {_CANDIDATES}")
+    limit = read_count(fields, "top_k" if "top_k" in fields else "limit", 10, most=_CANDIDATES)
     threshold = fields.get("threshold")
     floor = threshold if isinstance(threshold, int | float) and 0.1 < threshold <= 1 else 0.0
     filters = _get_filters(fields)
@@ -321,14 +316,7 @@ def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
 def list_memories(call: Call, body: AnyFields) -> Any:
     """Return a page of all memories that match."""
     fields = read_fields(call, body)
-    try:
-        page, size = int(fields.get("page") or 1), int(fields.get("page_size") or 100)
-    except (TypeError, ValueError):
-        page = size = 0
-    if page < 1 or not 1 <= size <= MOST_AT_ONCE:
-        raise InvalidInput(
-            f"page or page_size is wrong: pass whole numbers, and at most {MOST_AT_ONCE} a page"
-        )
+    page, size = read_count(fields, "page", 1), read_count(fields, "page_size", 100, most=MOST_AT_ONCE)
     memories = _list_matching(call, _get_filters(fields))
     start = (page - 1) * size
     return {

@@ -6,13 +6,14 @@ import builtins
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
+from reverie.domain.errors import InvalidInput
 from reverie.domain.text.json_values import to_json_value
-from reverie.domain.text.timestamps import to_utc
+from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.operations import (
     OPERATION_OF,
@@ -153,12 +154,11 @@ def read_moment(text: str, name: str) -> datetime | int | None:
     if (number := parse_number(text)) is not None:
         return number
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return parse_time(text, name=name)
+    except InvalidInput:
         raise Problem(
             422, f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30, or the number of a change."
         ) from None
-    return to_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC), name=name)
 
 
 def read_time(text: str, name: str) -> datetime | None:
