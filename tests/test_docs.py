@@ -59,7 +59,7 @@ from reverie.consolidation.worker import Worker
 from reverie.domain import errors
 from reverie.domain.secrets.redactor import LONGEST_PATTERN, MOST_PATTERNS
 from reverie.interfaces.cli.main import COMMANDS, cli
-from reverie.interfaces.cli.options import EXITS, STORE, CommandContext, build_common_options
+from reverie.interfaces.cli.options import STORE, CommandContext, ExitCode, build_common_options
 from reverie.settings import _FORMS, NOT_SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -466,7 +466,7 @@ def test_the_options_shared_by_all_commands_and_every_exit_code_are_in_the_refer
     top = REFERENCE["cli"].split("\n## `")[0]
     assert set(re.findall(r"`(--?[\w-]+)[^`]*`", top)) >= SHARED
     shown = re.findall(r"^\| (\d+) \| (.*?) \|$", top, re.MULTILINE)
-    assert shown == [(str(int(code)), says) for code, says in EXITS.items()]
+    assert shown == [(str(int(code)), code.meaning) for code in ExitCode]
 
 
 def test_options_named_anywhere_in_the_docs_exist() -> None:

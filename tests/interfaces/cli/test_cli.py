@@ -19,7 +19,7 @@ from reverie.admin.transfer.conversations import Format, read_conversations
 from reverie.domain.text import timestamps
 from reverie.evals.command import NAMED_EVALUATIONS, find_measurement
 from reverie.interfaces.cli.main import COMMANDS, cli
-from reverie.interfaces.cli.options import EXITS, build_common_options
+from reverie.interfaces.cli.options import ExitCode, build_common_options
 from reverie.memory import Memory
 from tests.interfaces.conftest import environment, measure_width, run_cli, run_on_terminal, run_process
 
@@ -121,9 +121,9 @@ def test_without_a_command_the_help_is_shown() -> None:
 
 def test_the_help_names_every_exit_code() -> None:
     text = (GOLDEN / "reverie.txt").read_text(encoding="utf-8")
-    for code, says in EXITS.items():
+    for code in ExitCode:
         assert f"  {int(code)} " in text
-        assert says in text
+        assert code.meaning in text
 
 
 @pytest.mark.parametrize("name", NAMES)

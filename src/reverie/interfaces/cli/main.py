@@ -19,7 +19,7 @@ import click
 
 from reverie.domain import errors
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import EXITS, CommandContext, ExitCode, build_common_options
+from reverie.interfaces.cli.options import CommandContext, ExitCode, build_common_options
 
 _PACKAGE = "reverie.interfaces.cli.commands"
 
@@ -147,7 +147,7 @@ class ReverieGroup(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(name, summary) for name, (_, summary) in section.items()], col_max=12)
         with formatter.section("Exit codes"):
-            formatter.write_dl([(str(int(code)), summary) for code, summary in EXITS.items()])
+            formatter.write_dl([(str(int(code)), code.meaning) for code in ExitCode])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a reader that closes the pipe (`| head`) is not an error."""

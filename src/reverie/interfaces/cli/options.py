@@ -32,30 +32,29 @@ STORE = "REVERIE_STORE"
 
 
 class ExitCode(IntEnum):
-    """Meaning of an exit code; `EXITS` has the texts."""
+    """Exit code of a command.
 
-    DONE = 0
-    NOTHING = 1
-    WRONG = 2
-    NOT_FOUND = 3
-    UNAVAILABLE = 4
-    CORRUPT = 5
-    BUG = 70
-    INTERRUPTED = 130
-    UNREAD = 141
+    Attributes:
+        meaning: What it means.
+    """
 
+    DONE = 0, "done"
+    NOTHING = 1, "nothing found, or `check` found a problem"
+    WRONG = 2, "wrong usage or an invalid argument"
+    NOT_FOUND = 3, "no such record, turn, session or folder"
+    UNAVAILABLE = 4, "the store is locked, full or read-only, or no model answered: try again"
+    CORRUPT = 5, "the store is damaged or not a Reverie store"
+    BUG = 70, "a bug in Reverie"
+    INTERRUPTED = 130, "interrupted"
+    UNREAD = 141, "the reader closed the pipe"
 
-EXITS: dict[ExitCode, str] = {
-    ExitCode.DONE: "done",
-    ExitCode.NOTHING: "nothing found, or `check` found a problem",
-    ExitCode.WRONG: "wrong usage or an invalid argument",
-    ExitCode.NOT_FOUND: "no such record, turn, session or folder",
-    ExitCode.UNAVAILABLE: "the store is locked, full or read-only, or no model answered: try again",
-    ExitCode.CORRUPT: "the store is damaged or not a Reverie store",
-    ExitCode.BUG: "a bug in Reverie",
-    ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.UNREAD: "the reader closed the pipe",
-}
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> ExitCode:
+        """Create a code."""
+        code = int.__new__(cls, value)
+        code._value_, code.meaning = value, meaning
+        return code
 
 
 @dataclass(slots=True)

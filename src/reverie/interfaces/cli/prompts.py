@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import sys
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text import timestamps
-
-if TYPE_CHECKING:
-    _ParamType = click.ParamType[datetime]
-else:  # click before 8.4 has no type parameter
-    _ParamType = click.ParamType
 
 _LARGEST = 32 * 1024 * 1024
 """Bytes of standard input that are read; no text that can be stored is longer."""
@@ -49,7 +44,7 @@ def confirm(question: str, *, instead: str) -> bool:
     return click.confirm(question, err=True)
 
 
-class TimeParam(_ParamType):
+class TimeParam(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no type parameter
     """Time: an ISO 8601 date or time, or with `back` also an age such as `7d` or a day such as `yesterday`."""
 
     name = "time"
