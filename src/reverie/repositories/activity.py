@@ -51,7 +51,7 @@ class DayActivity:
     Attributes:
         day: The day, in the time zone of the settings.
         counts: Numbers by name: `search`, `search.nothing` (nothing was relevant), `save.created`,
-            `save.reinforced`, `save.extended`, `prompt`; and `search.ms:20`, the searches that took up to 20
+            `save.reinforced`, `prompt`; and `search.ms:20`, the searches that took up to 20
             milliseconds and more than the class below; `save.ms`, `prompt.ms` and `prompt.tokens` likewise.
     """
 

@@ -227,7 +227,7 @@ def test_the_numbers_of_a_day_stand_beside_the_chart(client: TestClient, memory:
     text = re.sub(r"\s+", "", page.text)
     today = memory._clock().date().isoformat()
     assert f"{today}11" in text
-    assert f"{today}300" in text
+    assert f"{today}30" in text
     assert len(page.find("table")) == 4
     assert page.find("rect", **{"class": "s1"})
     assert client.get("/activity?days=0").status_code == 422

@@ -12,6 +12,9 @@ from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.interfaces.http.operations import Form, ScopeQuery
 from reverie.interfaces.http.tokens import Right
+from reverie.repositories.records import Outcome
+from reverie.search.hits import SearchMode, Source, Unit
+from reverie.search.left_out import Reason
 
 MOST_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""
@@ -103,7 +106,7 @@ class SavedRecord(Form):
     """Result of a save."""
 
     record: Record
-    outcome: Literal["created", "reinforced"]
+    outcome: Outcome
 
 
 class SavedRecords(Form):
@@ -189,11 +192,11 @@ class SearchInput(RecordFilter):
     """
 
     query: str | None = None
-    sources: Annotated[tuple[Literal["records", "turns", "pages"], ...], Field(min_length=1)] = ("records",)
+    sources: Annotated[tuple[Source, ...], Field(min_length=1)] = ("records",)
     limit: Limit = 10
     min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
-    mode: Literal["words", "literal", "regex"] = "words"
-    unit: Literal["turn", "session"] = "turn"
+    mode: SearchMode = "words"
+    unit: Unit = "turn"
     left_out: Annotated[int, Field(ge=0, le=50)] = 0
     session: Texts = ()
     role: tuple[Role, ...] = ()
@@ -208,7 +211,7 @@ class LeftOutHit(Form):
     """
 
     hit: dict[str, Any]
-    why: Literal["archived", "filtered", "repeated", "floor", "rank"]
+    why: Reason
     fields: list[str]
 
 

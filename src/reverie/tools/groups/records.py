@@ -80,8 +80,7 @@ def format_saved_result(saved: SaveResult, given: str) -> str:
     where = f" in {saved.record.category}" if saved.record.category else ""
     if saved.outcome == "created":
         return f"Saved as {saved.record.id}{where}.{secret}"
-    verb = "Known already" if saved.outcome == "reinforced" else "Added to what was known"
-    return f"{verb}: {saved.record.id}{where}, seen {saved.record.seen_count} times.{secret}"
+    return f"Known already: {saved.record.id}{where}, seen {saved.record.seen_count} times.{secret}"
 
 
 def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:

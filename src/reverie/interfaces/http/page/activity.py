@@ -17,7 +17,7 @@ RANGES = (7, 30, 90, 365)
 
 _SUMS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("searches", ("search.found", "search.nothing")),
-    ("saves", ("save.created", "save.reinforced", "save.extended")),
+    ("saves", ("save.created", "save.reinforced")),
     ("prompts", ("prompt",)),
 )
 _VALUES = (

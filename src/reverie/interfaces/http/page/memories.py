@@ -23,6 +23,7 @@ from reverie.interfaces.http.page.views import (
 )
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import Texts
+from reverie.search.hits import SearchMode, Source
 
 VIEWS = ViewList()
 
@@ -43,8 +44,8 @@ class MemoriesQuery(ScopeQuery):
     """Query of the list of memories; with `q`, a search; with `columns`, a table."""
 
     q: str | None = None
-    mode: Literal["words", "literal", "regex"] = "words"
-    sources: tuple[Literal["records", "turns", "pages"], ...] = ()
+    mode: SearchMode = "words"
+    sources: tuple[Source, ...] = ()
     kind: Texts = ()
     layer: Texts = ()
     origin: Texts = ()
