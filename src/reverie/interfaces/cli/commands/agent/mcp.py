@@ -158,12 +158,8 @@ def _check_installed() -> None:
 
 
 @mcp.command()
-@combine_options(
-    click.option(
-        "--client", type=click.Choice([*CLIENTS]), required=True, help="Client that uses the memory."
-    ),
-    click.option("--name", default="reverie", show_default=True, help="Name of the server in the client."),
-)
+@click.option("--client", type=click.Choice([*CLIENTS]), required=True, help="Client that uses the memory.")
+@click.option("--name", default="reverie", show_default=True, help="Name of the server in the client.")
 @_offer_options
 @click.pass_context
 def config(ctx: click.Context, context: CommandContext, /, client: str, name: str, **options: Any) -> None:

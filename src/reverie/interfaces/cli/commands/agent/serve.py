@@ -11,7 +11,7 @@ from reverie.domain.errors import MissingExtra
 from reverie.domain.record import ORIGINS
 from reverie.interfaces.cli import listing
 from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr, run_background_work
-from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, command
+from reverie.interfaces.cli.options import CommandContext, CommandGroup, command
 from reverie.interfaces.http.tokens import RIGHTS, TokenRegistry
 
 if TYPE_CHECKING:
@@ -22,30 +22,28 @@ _PACKAGES = ("starlette", "uvicorn", "pydantic")
 
 
 @command()
-@combine_options(
-    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
-    click.option(
-        "--port",
-        type=click.IntRange(0, 65_535),
-        default=PORT,
-        show_default=True,
-        help="Port; 0 for any free port.",
-    ),
-    click.option(
-        "--allow-host", multiple=True, metavar="NAME", help="Additional host name to accept; repeatable."
-    ),
-    click.option(
-        "--compat",
-        multiple=True,
-        type=click.Choice(["mem0", "hindsight"]),
-        help="Serve the interface of this program too; repeatable.",
-    ),
-    click.option(
-        "--rate-limit",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Maximum requests a minute with one token.  [no limit]",
-    ),
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=PORT,
+    show_default=True,
+    help="Port; 0 for any free port.",
+)
+@click.option(
+    "--allow-host", multiple=True, metavar="NAME", help="Additional host name to accept; repeatable."
+)
+@click.option(
+    "--compat",
+    multiple=True,
+    type=click.Choice(["mem0", "hindsight"]),
+    help="Serve the interface of this program too; repeatable.",
+)
+@click.option(
+    "--rate-limit",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Maximum requests a minute with one token.  [no limit]",
 )
 def serve(
     context: CommandContext,
@@ -102,28 +100,24 @@ def token() -> None:
 
 @token.command(json=True)
 @click.argument("label")
-@combine_options(
-    click.option(
-        "--scope", default="", metavar="NAME", help="Scope that it is bound to, such as user:alice."
-    ),
-    click.option(
-        "--right",
-        "rights",
-        multiple=True,
-        type=click.Choice(RIGHTS),
-        default=("read",),
-        show_default=True,
-        help="What it allows; repeatable.",
-    ),
-    click.option(
-        "--origin",
-        type=click.Choice(ORIGINS),
-        default="agent",
-        show_default=True,
-        help="Most trusted origin of what is saved with it.",
-    ),
-    click.option("--expires", metavar="TIME", help="Time after which it ends, such as 30d.  [never]"),
+@click.option("--scope", default="", metavar="NAME", help="Scope that it is bound to, such as user:alice.")
+@click.option(
+    "--right",
+    "rights",
+    multiple=True,
+    type=click.Choice(RIGHTS),
+    default=("read",),
+    show_default=True,
+    help="What it allows; repeatable.",
 )
+@click.option(
+    "--origin",
+    type=click.Choice(ORIGINS),
+    default="agent",
+    show_default=True,
+    help="Most trusted origin of what is saved with it.",
+)
+@click.option("--expires", metavar="TIME", help="Time after which it ends, such as 30d.  [never]")
 def create(context: CommandContext, /, label: str, **options: Any) -> None:
     """Create a token for LABEL, and print it. It is shown once; the memory keeps a hash.
 

@@ -13,7 +13,7 @@ import click
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import CommandContext, ExitCode, combine_options, command
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.files.exchange import FileExchange
@@ -142,10 +142,8 @@ def _push(context: CommandContext, exchange: FileExchange) -> bool:
 
 
 @command(json=True)
-@combine_options(
-    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
-    click.option("--force", is_flag=True, help="Rebuild even if the database can be read."),
-)
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--force", is_flag=True, help="Rebuild even if the database can be read.")
 def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
     """Rebuild a missing or unreadable database from the folder's files.
 
