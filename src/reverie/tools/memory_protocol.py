@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from reverie.domain.conversation import Turn
 from reverie.domain.filter import SearchFilters
-from reverie.domain.page import Paragraph
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import RecordChanges, SaveResult
@@ -69,12 +67,6 @@ class MemoryLike(Protocol):
 
     def get(self, id: str) -> Record | None:
         """Return the record with this id."""
-
-    def get_turn(self, id: str) -> Turn | None:
-        """Return the turn with this id."""
-
-    def get_paragraph(self, id: str) -> Paragraph | None:
-        """Return the paragraph with this id."""
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Unpack[RecordChanges]) -> Record:
         """Change fields of a record."""
