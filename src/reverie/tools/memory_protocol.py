@@ -6,12 +6,12 @@ No tool decides about scopes: the memory that it is made for does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Protocol, Unpack
 
 from reverie.domain.filter import SearchFilters
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import RecordChanges, SaveResult
+from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit, SearchMode, Source
 
@@ -51,7 +51,7 @@ class MemoryLike(Protocol):
     ) -> SaveResult:
         """Save a record."""
 
-    def save_many(self, notes: Iterable[Any]) -> list[SaveResult]:
+    def save_many(self, notes: Iterable[NewRecord]) -> list[SaveResult]:
         """Save records."""
 
     def search(

@@ -7,7 +7,7 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -40,9 +40,8 @@ class _GuardedMemory:
     def save(self, content: str, *, origin: Origin = "owner", **more: Any) -> SaveResult:
         return self._memory.save(content, origin=self._lower_origin(content, origin), **more)
 
-    def save_many(self, notes: Iterable[NewRecord | Mapping[str, Any]]) -> list[SaveResult]:
-        given = [note if isinstance(note, NewRecord) else NewRecord(**note) for note in notes]
-        lowered = [replace(note, origin=self._lower_origin(note.content, note.origin)) for note in given]
+    def save_many(self, notes: Iterable[NewRecord]) -> list[SaveResult]:
+        lowered = [replace(note, origin=self._lower_origin(note.content, note.origin)) for note in notes]
         return self._memory.save_many(lowered)
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Any) -> Record:
@@ -58,9 +57,7 @@ class _GuardedMemory:
             changes["origin"] = provenance.least_trusted(found.origin, origin, changes.get("origin", "owner"))
         return self._memory.update(id, expected=expected, **changes)
 
-    def _lower_origin(self, content: object, origin: Origin) -> Origin:
-        if not isinstance(content, str):
-            return origin  # which is refused
+    def _lower_origin(self, content: str, origin: Origin) -> Origin:
         return provenance.least_trusted(origin, self._session.determine_origin(content))
 
 
