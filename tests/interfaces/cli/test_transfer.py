@@ -167,7 +167,7 @@ def test_many_things_left_out_are_counted_and_not_all_listed(call: Call, graph: 
     lines = call("import", graph).stdout.splitlines()
     assert lines[1] == "Skipped: 50 broken."
     assert len(lines) == 2 + 20 + 1
-    assert lines[-1] == "  … and 30 more: --json lists them all"
+    assert lines[-1] == "  and 30 more: --json lists them all"
 
 
 def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ __all__ = [
 WIDEST = 120
 """Maximum columns on a terminal: longer lines are hard to read."""
 
+_MOST_ITEMS = 20
 _LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
 
 
@@ -101,13 +102,13 @@ def print_block(lead: str, text: str, about: str) -> None:
     click.echo(f"{lead.ljust(len(beside))}{body[len(beside) :]}\n")
 
 
-def print_items(lines: Iterable[str], *, most: int = 20) -> None:
-    """Print an indented line for each item; of more than `most` items, how many more there are."""
+def print_items(lines: Iterable[str]) -> None:
+    """Print an indented line for each of the first twenty items, and how many more there are."""
     lines = [*lines]
-    for line in lines[:most]:
+    for line in lines[:_MOST_ITEMS]:
         click.echo(f"  {escape_text(line)}")
-    if len(lines) > most:
-        click.echo(f"  and {len(lines) - most:,} more: --json lists them all")
+    if len(lines) > _MOST_ITEMS:
+        click.echo(f"  and {len(lines) - _MOST_ITEMS:,} more: --json lists them all")
 
 
 def print_text(text: str) -> None:

@@ -90,7 +90,7 @@ def collect_changes(
             changes.forgotten = True
             continue
         before, after = row.edit.before, row.edit.after
-        if not any(value is not None and _get_scope(value) in scopes for value in (before, after)):
+        if not any(each is not None and getattr(each, "scope", "") in scopes for each in (before, after)):
             continue
         value = row.edit.value
         changes.uris[_build_uri(value)] = None
@@ -103,10 +103,6 @@ def collect_changes(
         if graph and any(isinstance(each, Record) and each.category == CATEGORY for each in (before, after)):
             changes.uris[resources.GRAPH] = None
     return changes
-
-
-def _get_scope(value: Value) -> str:
-    return "" if isinstance(value, Page | Paragraph) else value.scope
 
 
 def _build_uri(value: Value) -> str:

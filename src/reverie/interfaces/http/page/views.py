@@ -79,9 +79,9 @@ class Fields:
     def __init__(self, values: Mapping[str, builtins.list[str]]) -> None:
         self._values = values
 
-    def get(self, name: str, default: str = "") -> str:
-        """Return a field with the line breaks of a text in Python; the default if the form has none."""
-        return self._values.get(name, [default])[-1].replace("\r\n", "\n")
+    def get(self, name: str) -> str:
+        """Return a field with the line breaks of a text in Python; empty if the form has none."""
+        return self._values.get(name, [""])[-1].replace("\r\n", "\n")
 
     def list(self, name: str) -> builtins.list[str]:
         """Return all values of a field, such as checked boxes."""

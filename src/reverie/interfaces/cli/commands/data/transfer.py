@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.importer import ImportReport
     from reverie.memory import Memory
 
-_SHOWN = 20
 _REASONS = {
     "known": "already known",
     "repeated": "repeated in the source",
@@ -229,6 +228,8 @@ def import_path(
             path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
         )
     context.print_result("\n".join(_describe_import(report, path)), report)
+    if not (context.as_json or context.quiet):
+        output.print_items(_describe_skipped(report))
 
 
 @contextmanager
@@ -247,17 +248,17 @@ def _open_destination(
 def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
     verb = "Would import" if report.dry_run else "Imported"
     yield f"{verb} from {path.resolve().name} ({report.form}): {_format_counts(report)}."
-    if not report.skipped:
-        return
-    reasons = (f"{count:,} {_REASONS[why]}" for why, count in report.skipped_by_reason.items())
-    yield f"Skipped: {', '.join(reasons)}."
-    listed = [each for each in report.skipped if each.why not in _EXPECTED]
-    for each in listed[:_SHOWN]:
-        times = f" ({each.count:,} times)" if each.count > 1 else ""
-        detail = f": {each.detail}" if each.detail else ""
-        yield f"  {each.place}: {each.what} {_REASONS[each.why]}{detail}{times}"
-    if len(listed) > _SHOWN:
-        yield f"  … and {len(listed) - _SHOWN:,} more: --json lists them all"
+    if report.skipped:
+        reasons = (f"{count:,} {_REASONS[why]}" for why, count in report.skipped_by_reason.items())
+        yield f"Skipped: {', '.join(reasons)}."
+
+
+def _describe_skipped(report: ImportReport) -> Iterator[str]:
+    for each in report.skipped:
+        if each.why not in _EXPECTED:
+            times = f" ({each.count:,} times)" if each.count > 1 else ""
+            detail = f": {each.detail}" if each.detail else ""
+            yield f"{each.place}: {each.what} {_REASONS[each.why]}{detail}{times}"
 
 
 def _format_counts(report: ExportReport | ImportReport) -> str:
