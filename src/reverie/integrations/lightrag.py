@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from reverie.domain.errors import InvalidInput, MissingExtra
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.record import validate_choice
 from reverie.domain.text.validation import validate_address, validate_count
 
 try:
@@ -95,8 +96,7 @@ class LightRAG:
             InvalidInput: an argument is not of its form.
         """
         validate_address(url, name="url", example="http://localhost:9621")
-        if mode not in MODES:
-            raise InvalidInput(f"mode is {mode!r}: use one of {', '.join(MODES)}")
+        validate_choice(mode, MODES, name="mode")
         if not timeout_s > 0 or not index_timeout_s > 0:
             raise InvalidInput(f"the timeouts are {timeout_s!r} and {index_timeout_s!r}: they are over 0 s")
         if top_k is not None:
