@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
 import anyio
 import mcp_types as types
@@ -18,13 +19,14 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.interfaces.mcp import resources
 from reverie.interfaces.mcp.offer import create_offer
 from reverie.interfaces.mcp.subscriptions import SubscriptionHub, collect_changes
-from reverie.interfaces.mcp.threads import CallThreads
+from reverie.interfaces.mcp.threads import CallThreads, Lane
 from tests.interfaces.mcp.peers import LEGACY, MODES, STATELESS, client_of, played
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 MEMORY = resources.build_page_uri("MEMORY.md")
 LIST = "list"
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -85,6 +87,54 @@ async def subscribed(memory: Memory, mode: str, *uris: str, **how: Any):  # type
                 tasks.start_soon(follow)
                 yield client, heard
                 tasks.cancel_scope.cancel()
+
+
+class GatedThreads(CallThreads):
+    """Threads whose results come once the gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = anyio.Event()
+
+    async def run(self, call: Callable[[], T], *, lane: Lane = "read") -> T:
+        result = await super().run(call, lane=lane)
+        await self.gate.wait()
+        return result
+
+
+class Told:
+    """A connection that notes that the list has changed."""
+
+    def __init__(self) -> None:
+        self.exit_stack = ExitStack()
+        self.is_told = anyio.Event()
+
+    async def send_resource_list_changed(self) -> None:
+        self.is_told.set()
+
+
+def test_a_client_that_subscribes_while_the_last_one_leaves_is_told(memory: Memory) -> None:
+    async def scene() -> None:
+        threads = GatedThreads()
+        hub = SubscriptionHub(create_offer(memory), threads, interval=0.01)
+        first, second = Told(), Told()
+        threads.gate.set()
+        await hub.subscribe(SimpleNamespace(session=first), None)  # type: ignore[arg-type]
+        first.exit_stack.close()
+        threads.gate = anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hub.subscribe, SimpleNamespace(session=second), None)
+            await anyio.wait_all_tasks_blocked()
+            tasks.start_soon(hub.run)
+            await anyio.wait_all_tasks_blocked()
+            threads.gate.set()
+            await anyio.wait_all_tasks_blocked()
+            memory.save("Alice likes tea")
+            with anyio.fail_after(15):
+                await second.is_told.wait()
+            tasks.cancel_scope.cancel()
+
+    played(scene)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -205,7 +205,8 @@ class SubscriptionHub:
         is_failing = False
         while True:
             self._wake = anyio.Event()
-            if not (self._listening or self._clients):
+            is_beginning = self._position_lock.locked()
+            if not (self._listening or self._clients or is_beginning):
                 self._position = None
                 await self._wake.wait()
                 continue
