@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -428,10 +429,10 @@ def _is_match(namespace: Namespace, wanted: MatchCondition) -> bool:
 # -- filters ---------------------------------------------------------------------------------------------
 
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "$gt": lambda value, wanted: value > wanted,
-    "$gte": lambda value, wanted: value >= wanted,
-    "$lt": lambda value, wanted: value < wanted,
-    "$lte": lambda value, wanted: value <= wanted,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
 }
 _OPERATORS = ("$eq", "$ne", *_ORDERS)
 

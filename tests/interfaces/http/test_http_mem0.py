@@ -258,6 +258,7 @@ def test_filters_compare_as_mem0_does() -> None:
         {"run_id": "*"},
         {"keywords": {"contains": "harp"}},
         {"metadata": {"n": {"gt": "4"}}},
+        {"run_id": {"gt": None}},
         {"OR": [{"user_id": "b"}, {"categories": "sport"}]},
         {"NOT": {"user_id": "a"}},
     ):

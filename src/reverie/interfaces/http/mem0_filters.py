@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -100,18 +101,16 @@ def _contains(held: Any, wanted: Any) -> bool:
 
 def _compare(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def run(held: Any, wanted: Any) -> bool:
-        if type(held) is not type(wanted) and not all(
-            isinstance(each, int | float) for each in (held, wanted)
-        ):
-            return False
-        return compare(held, wanted)
+        kinds = (str, int | float)
+        is_comparable = any(isinstance(held, kind) and isinstance(wanted, kind) for kind in kinds)
+        return is_comparable and compare(held, wanted)
 
     return run
 
 
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "eq": lambda held, wanted: bool(held == wanted),
-    "ne": lambda held, wanted: bool(held != wanted),
+    "eq": operator.eq,
+    "ne": operator.ne,
     "in": lambda held, wanted: (
         isinstance(wanted, list)
         and (any(each in wanted for each in held) if isinstance(held, list) else held in wanted)
@@ -121,10 +120,10 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
         [str(each).casefold() for each in held] if isinstance(held, list) else str(held or "").casefold(),
         str(wanted).casefold(),
     ),
-    "gt": _compare(lambda held, wanted: bool(held > wanted)),
-    "gte": _compare(lambda held, wanted: bool(held >= wanted)),
-    "lt": _compare(lambda held, wanted: bool(held < wanted)),
-    "lte": _compare(lambda held, wanted: bool(held <= wanted)),
+    "gt": _compare(operator.gt),
+    "gte": _compare(operator.ge),
+    "lt": _compare(operator.lt),
+    "lte": _compare(operator.le),
 }
 
 
