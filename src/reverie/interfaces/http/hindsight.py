@@ -120,7 +120,15 @@ def _read_content(given: object) -> str:
     return "\n".join(texts)
 
 
-def _build_record(call: Call, item: object, document_tags: object) -> NewRecord:
+def _read_texts(fields: Mapping[str, Any], name: str) -> list[str]:
+    """Return a list of texts; an empty one where it is not given."""
+    given = fields.get(name) or []
+    if not isinstance(given, list) or not all(isinstance(each, str) for each in given):
+        raise InvalidInput(f"{name} is no list of texts: pass one such as ['travel'], or leave it out")
+    return given
+
+
+def _build_record(call: Call, item: object, document_tags: list[str]) -> NewRecord:
     if not isinstance(item, Mapping):
         raise InvalidInput("items holds what is no object: pass objects with content")
     metadata = {
@@ -128,15 +136,16 @@ def _build_record(call: Call, item: object, document_tags: object) -> NewRecord:
         for name in ("context", "document_id", "metadata", "entities")
         if (value := item.get(name))
     }
+    for name in ("timestamp", "document_id"):
+        if not isinstance(item.get(name), str | None):
+            raise InvalidInput(f"{name} is no text: pass one, or leave it out")
     at = item.get("timestamp")
-    if at is not None and not isinstance(at, str):
-        raise InvalidInput("timestamp is no text: pass a time such as '2026-05-01T10:00:00Z'")
     return NewRecord(
         content=_read_content(item.get("content")),
         origin=call.caller.limit_origin("owner"),
-        tags=[*(item.get("tags") or ()), *(document_tags if isinstance(document_tags, list) else ())],
+        tags=[*_read_texts(item, "tags"), *document_tags],
         metadata=metadata,
-        created_at=None if at in (None, "unset") else parse_time(str(at), name="timestamp"),
+        created_at=None if at in (None, "unset") else parse_time(at, name="timestamp"),
         draft=True,
     )
 
@@ -149,7 +158,8 @@ def retain(call: Call, body: AnyFields) -> Any:
     if not isinstance(items, list) or not items:
         raise InvalidInput("items is missing: pass a list of objects with content")
     view = _open_bank(call)
-    records = [_build_record(call, item, fields.get("document_tags")) for item in items]
+    document_tags = _read_texts(fields, "document_tags")
+    records = [_build_record(call, item, document_tags) for item in items]
     replaced = {
         item.get("document_id") for item in items if item.get("update_mode", "replace") != "append"
     } - {None}
@@ -192,9 +202,9 @@ def _parse_json(text: str | None) -> Any:
         return {"metadata": text}
 
 
-def _has_tags(record: Record, wanted: list[str] | None, match: str) -> bool:
+def _has_tags(record: Record, wanted: list[str], match: str) -> bool:
     """Whether tags are as asked; `any` and `all` let through what has no tags."""
-    tags, asked = set(record.tags), set(wanted or ())
+    tags, asked = set(record.tags), set(wanted)
     if match == "exact":
         return tags == asked
     if not asked:
@@ -212,9 +222,11 @@ def recall(call: Call, body: AnyFields) -> Any:
         if fields.get(name):
             raise _refuse(f"{name!r} of a recall")
     floors = fields.get("min_scores") or {}
+    if not isinstance(floors, Mapping):
+        raise InvalidInput("min_scores is no object: pass one such as {'final': 0.2}, or leave it out")
     if set(floors) - {"final"}:
         raise _refuse("'min_scores' other than 'final'")
-    query, types = fields.get("query"), fields.get("types")
+    query, types, tags = fields.get("query"), _read_texts(fields, "types"), _read_texts(fields, "tags")
     if not isinstance(query, str) or not query.strip():
         raise InvalidInput("query is missing: pass a text")
     room = validate_count(fields.get("max_tokens", 4096), name="max_tokens", least=0)
@@ -225,7 +237,7 @@ def recall(call: Call, body: AnyFields) -> Any:
         if record is None or record.scope != view.scope or record.is_kept:
             continue
         kind = _find_type(record)
-        if (types and kind not in types) or not _has_tags(record, fields.get("tags"), match):
+        if (types and kind not in types) or not _has_tags(record, tags, match):
             continue
         room -= estimate_tokens(record.content)
         if room < 0:
