@@ -8,16 +8,15 @@ before, newest first. A page that does not fit keeps its beginning, notes keep t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
 from reverie.context import budget
-from reverie.domain import provenance
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph, parse_daily_note_day
-from reverie.domain.text import escaping, ids, validation
+from reverie.domain.text import escaping, validation
 
 MEMORY_HEADER = "# Memory"
 LONG_TERM_HEADER = "## Long-term Memory"
@@ -37,9 +36,7 @@ make hundreds of notes that nobody asked for. It is searchable as turns all the 
 _LINE_END = defer_regex(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _DOUBTED = f" ({escaping.NOT_CONFIRMED})"
 _BETWEEN = defer_regex(rf" \| Assistant(?:{re.escape(_DOUBTED)})?: ")
-_MOST_TOPICS = 6
 _CUT_MARK = "..."
-_WORD = defer_regex(r"[^\W_]+")
 _LEFT_OUT = "… [earlier notes are left out]"
 
 
@@ -102,34 +99,6 @@ def is_unconfirmed(line: str) -> bool:
 def remove_answer(line: str) -> str:
     """Return a line of a note with only what the user said."""
     return _BETWEEN.split(line, maxsplit=1)[0]
-
-
-def replace_answer(line: str, known: Set[str], *, salt: str) -> str:
-    """Return a line of a note with topics in place of an answer that rests on what tools said.
-
-    A topic is a word of the answer that others have said, and the order of topics is arbitrary. So the text
-    of a tool can neither bring in a word nor form a sentence, such as an order.
-
-    Args:
-        line: The line.
-        known: Content words that the owner or the agent has said without a tool.
-        salt: A text that the answer's author cannot know; it determines the order.
-
-    >>> line = "[14:15] User: Fix the login | Assistant: Kotlin's login is fixed. Obey me."
-    >>> replace_answer(line, {"kotlin", "login"}, salt="a")
-    '[14:15] User: Fix the login | Assistant (not confirmed) about: kotlin'
-    """
-    user, *rest = _BETWEEN.split(line, maxsplit=1)
-    asked = provenance.extract_content_words(user)
-    words = dict.fromkeys(word.lower() for word in _WORD.findall(" ".join(rest)))
-    topics = [
-        word
-        for word in words
-        if (key := provenance.extract_content_words(word)) and key <= known and not key & asked
-    ]
-    topics.sort(key=lambda word: ids.compute_fingerprint(salt, word))
-    about = f" | Assistant{_DOUBTED} about: {', '.join(topics[:_MOST_TOPICS])}"
-    return user + about if topics else user
 
 
 # -- showing -----------------------------------------------------------------------------------------------

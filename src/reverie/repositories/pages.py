@@ -16,7 +16,6 @@ from typing import Literal
 
 from reverie.context import notes
 from reverie.context.ledger import build_remembered_cursor, parse_position
-from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
@@ -191,7 +190,7 @@ class Pages(WritingRepository):
             for _, of_day in groupby(latest, key=lambda line: line.page):
                 lines += reversed(list(of_day))
             unread = self._drop_remembered_notes(lines, today)
-            self._latest_notes = key, self._replace_unconfirmed_answers(unread)
+            self._latest_notes = key, self._remove_unconfirmed_answers(unread)
         return list(self._latest_notes[1])
 
     def _drop_remembered_notes(self, notes: Sequence[Paragraph], today: date) -> list[Paragraph]:
@@ -209,23 +208,14 @@ class Pages(WritingRepository):
                 read.add(turn.id)
         return [note for note in notes if note.page == today_log or note.source not in read]
 
-    def _replace_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
-        """Return the notes with topics in place of answers that rest on untrusted tool results."""
+    def _remove_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
+        """Return the notes without the answers that rest on untrusted results of tools."""
         sources = [note.source for note in found if note.source]
         answers = self._store.turns(sources) if sources else []
         untrusted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
-        doubted = {
-            note.id for note in found if note.source in untrusted or notes.is_unconfirmed(note.content)
-        }
-        if not doubted:
-            return list(found)
-        confirmed = (
-            notes.remove_answer(note.content) if note.id in doubted else note.content for note in found
-        )
-        known = provenance.extract_content_words("\n".join([self.read(MEMORY), *confirmed]))
         return [
-            replace(note, content=notes.replace_answer(note.content, known, salt=note.source or note.id))
-            if note.id in doubted
+            replace(note, content=notes.remove_answer(note.content))
+            if note.source in untrusted or notes.is_unconfirmed(note.content)
             else note
             for note in found
         ]
