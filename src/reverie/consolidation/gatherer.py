@@ -204,7 +204,7 @@ class InputGatherer:
             if not entries:
                 break
             for entry in entries:
-                value = None if entry.edit is None else entry.edit.after
+                value = entry.after
                 if isinstance(value, Record):
                     _sort_remembered(entry, value, remembered, displaced)
                 if (
@@ -213,7 +213,7 @@ class InputGatherer:
                     and _is_news(entry)
                     and not entry.takes_back
                 ):
-                    before = None if entry.edit is None else entry.edit.before
+                    before = entry.before
                     if not (isinstance(before, Record) and _was_only_seen_again(before, value)):
                         changed.add(value.id)
                     if ROUGH in value.metadata and before is None:
@@ -338,7 +338,7 @@ def _sort_remembered(
     entry: JournalEntry, value: Record, remembered: dict[str, JournalEntry], displaced: list[JournalEntry]
 ) -> None:
     """Add a change of a record to those that wrote facts down or displaced others, or drop what was changed since."""
-    before = None if entry.edit is None else entry.edit.before
+    before = entry.before
     if entry.actor != ACTOR:
         remembered.pop(value.id, None)
     elif entry.reason.startswith(f"{remember.NAME} ") and not entry.takes_back:

@@ -329,9 +329,7 @@ def find_erased_plans(
             waiting = _decode(text)
         except InvalidInput:
             return True
-        values = [
-            value for step in waiting.plan.steps for value in (step.edit.before, step.edit.after) if value
-        ]
+        values = [value for step in waiting.plan.steps for value in step.edit.values]
         named = {name for step in waiting.plan.steps for name in (step.edit.id, *step.sources)}
         return (
             not named.isdisjoint(ids)

@@ -60,6 +60,11 @@ class Change:
         """The id of what it changes."""
         return self.value.id
 
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """What was and what shall be, as far as there is either."""
+        return tuple(value for value in (self.before, self.after) if value is not None)
+
     def invert(self) -> Change:
         """Return the edit that takes this one back."""
         return Change(before=self.after, after=self.before)
@@ -88,6 +93,21 @@ class JournalEntry:
     key: int
     subject: Subject
     edit: Change | None
+
+    @property
+    def before(self) -> Value | None:
+        """What was; None where there was nothing, or it has been forgotten."""
+        return None if self.edit is None else self.edit.before
+
+    @property
+    def after(self) -> Value | None:
+        """What is; None where it is gone, or has been forgotten."""
+        return None if self.edit is None else self.edit.after
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """What was and what is, as far as there is either and it has not been forgotten."""
+        return () if self.edit is None else self.edit.values
 
     @property
     def takes_back(self) -> bool:

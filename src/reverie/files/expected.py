@@ -241,11 +241,11 @@ class _Stays(NamedTuple):
 def _collect_stays(store: Store, id: str, path: str) -> _Stays:
     stays = _Stays([], set())
     for row in iter_rows_forwards(store, id=id):
-        if row.edit is None or not isinstance(row.edit.after, Record) or build_path(row.edit.after) != path:
+        if not isinstance(row.after, Record) or build_path(row.after) != path:
             continue
-        if row.edit.before is None or build_path(row.edit.before) != path:
+        if row.before is None or build_path(row.before) != path:
             stays.came.append(row.sequence)
-        stays.lines.add(render_line(row.edit.after))
+        stays.lines.add(render_line(row.after))
     if not stays.came:  # its history was erased
         stays.came.append(0)
     return stays
@@ -262,8 +262,7 @@ def _find_session(store: Store, path: str, name: str) -> SessionState | None:
 def _iter_versions(store: Store, id: str) -> Iterator[Value]:
     """Yield every value in the journal of one id."""
     for row in iter_rows_forwards(store, id=id):
-        if row.edit is not None:
-            yield from (value for value in (row.edit.before, row.edit.after) if value is not None)
+        yield from row.values
 
 
 def patch_episodic(data: bytes, values: Mapping[str, Value | None]) -> bytes:

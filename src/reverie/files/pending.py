@@ -68,8 +68,7 @@ class PendingChanges:
         while after and (rows := self._store.journal(after=after, limit=_ROWS)):
             for row in rows:
                 if row.edit is not None:
-                    values = (row.edit.before, row.edit.after)
-                    for path in {build_path(value) for value in values if value is not None}:
+                    for path in set(map(build_path, row.values)):
                         found.setdefault(path, []).append(row.edit)
             after = rows[-1].sequence
         return found

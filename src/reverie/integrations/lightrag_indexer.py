@@ -192,7 +192,7 @@ class LightRAGIndexer:
 
     def _find_exchange(self, entry: JournalEntry) -> IndexedExchange | None:
         """Return the exchange that a journal entry completes; None where it was deleted since."""
-        answer = entry.edit.after if entry.edit is not None and entry.edit.before is None else None
+        answer = entry.after if entry.before is None else None
         if not isinstance(answer, Turn) or not _is_answer(answer) or answer.scope != self._scope:
             return None
         stored = self._store.turns([answer.id])

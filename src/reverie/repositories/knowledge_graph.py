@@ -362,15 +362,15 @@ class KnowledgeGraph(WritingRepository):
         """Add what a change added; False when it did anything else to the graph, or may have."""
         if row.edit is None:
             return False
-        before, after = row.edit.before, row.edit.after
-        if not self._is_ours(before) and not self._is_ours(after):
+        after = row.after
+        if not any(map(self._is_ours, row.values)):
             return True
-        if before is not None or not isinstance(after, Record) or after.archived:
+        if row.before is not None or not isinstance(after, Record) or after.archived:
             return False
         _take(graph, after)
         return True
 
-    def _is_ours(self, value: Value | None) -> bool:
+    def _is_ours(self, value: Value) -> bool:
         return isinstance(value, Record) and value.scope == self.scope and value.category == CATEGORY
 
     def _build_entity_change(self, name: str, kind: str, now: datetime) -> Change:

@@ -167,8 +167,7 @@ def _explain_line(
     if now is None and line.type == "paragraph" and (of_page := find_paragraph(line.id)) is not None:
         return ExplainedLine(line=line, then=of_page, state="unchanged")  # its id changes with its text
     rows = store.journal(id=line.id, until=sequence, limit=1, newest_first=True)
-    edit = rows[0].edit if rows else None
-    then = None if edit is None else edit.after
+    then = rows[0].after if rows else None
     if not isinstance(then, Record | Turn | Paragraph):
         return ExplainedLine(line=line, then=None, state="removed" if now is None else "unknown")
     if now is None:

@@ -243,5 +243,6 @@ def _split_sentences(text: str) -> list[str]:
 
 
 def _may_be_headline(entry: JournalEntry) -> bool:
-    values = () if entry.edit is None else (entry.edit.before, entry.edit.after)
-    return entry.edit is None or any(isinstance(value, Record) and value.is_headline for value in values)
+    return entry.edit is None or any(
+        isinstance(value, Record) and value.is_headline for value in entry.values
+    )

@@ -201,8 +201,8 @@ class InMemoryStore(BaseStore):
                 if newest is None:
                     continue
                 left = None
-                if number == newest and row.edit is not None and row.edit.after is not None:
-                    left = Change(before=None, after=row.edit.after)
+                if number == newest and row.after is not None:
+                    left = Change(before=None, after=row.after)
                 self._data.journal[number] = replace(row, reason="", edit=left)
             self._data.tombstones.update(tombstones)
             self._data.names = {
@@ -295,7 +295,7 @@ class InMemoryStore(BaseStore):
                 )
 
     def _refuse_gaps(self, edits: Sequence[Change]) -> None:
-        turns = [value for edit in edits for value in (edit.before, edit.after) if isinstance(value, Turn)]
+        turns = [value for edit in edits for value in edit.values if isinstance(value, Turn)]
         for session in {turn.session for turn in turns}:
             places = self._data.places.get(session, {})
             for position in range(len(places)):

@@ -48,7 +48,7 @@ from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.consolidation.waiting_plans import find_erased_plans
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
-from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
@@ -151,7 +151,7 @@ class Eraser:
                 *self._store.paragraphs([name]),
             ]
             for row in iter_rows_forwards(self._store, id=name):
-                versions += _list_versions(row)
+                versions += row.values
             versions = [value for value in versions if isinstance(value, Record | Turn | Paragraph)]
             if not versions:
                 raise NotFound(
@@ -199,7 +199,7 @@ class Eraser:
         said_at: dict[Phrase, datetime] = {}
         names: set[Name] = set()
         for row in iter_rows_forwards(self._store):
-            for value in filter(belongs, _list_versions(row)):
+            for value in filter(belongs, row.values):
                 names.add(get_name(value))
                 if isinstance(value, Turn) and value.role == "system":
                     continue
@@ -563,13 +563,6 @@ def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[C
             things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
     additions = [Change(before=None, after=thing) for thing in things]
     return [*additions, *(edit.invert() for edit in reversed(additions))]
-
-
-def _list_versions(row: JournalEntry) -> list[Value]:
-    """Return the versions of a thing in a journal entry."""
-    if row.edit is None:
-        return []
-    return [value for value in (row.edit.before, row.edit.after) if value is not None]
 
 
 def _get_session(value: Value) -> str | None:

@@ -304,9 +304,8 @@ class MatchCollector:
         """Examine a journal entry and its reason."""
         if row.edit is None:
             return
-        for value in (row.edit.before, row.edit.after):
-            if value is not None:
-                self._add_value(value, at=row.at)
+        for value in row.values:
+            self._add_value(value, at=row.at)
         if row.reason and self._query.phrases.has_match(row.reason):
             name = get_name(row.edit.value)
             match = self.matches.setdefault(name, Match(name=name))

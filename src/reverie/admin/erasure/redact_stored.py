@@ -93,8 +93,8 @@ class StoredSecretRedactor:
             now[_get_key(value)] = value
             self._add_finding(findings, value, past=False)
         for row in iter_rows_forwards(self._store):
-            for version in () if row.edit is None else (row.edit.before, row.edit.after):
-                if version is not None and version != now.get(_get_key(version)):
+            for version in row.values:
+                if version != now.get(_get_key(version)):
                     self._add_finding(findings, version, past=True)
         return tuple(findings.values())
 

@@ -180,7 +180,7 @@ def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
     """Return the changes that were saves of the same content."""
     repetitions = []
     for row in rows:
-        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
+        before, after = row.before, row.after
         if not isinstance(before, Record) or not isinstance(after, Record):
             continue
         if after.seen_count <= before.seen_count or row.reason.startswith("undo"):
@@ -201,7 +201,7 @@ def find_merged_ids(rows: Iterable[JournalEntry]) -> list[str]:
     """Return the ids of the parts of a headline, and of the records that `merged_from` in its metadata names."""
     names: dict[str, None] = {}
     for row in rows:
-        after = None if row.edit is None else row.edit.after
+        after = row.after
         if isinstance(after, Record):
             names |= dict.fromkeys([*after.parts, *after.metadata.get(MERGED_FROM, "").split()])
     return list(names)
@@ -219,7 +219,7 @@ def attribute_lines(rows: Sequence[JournalEntry], changes: Sequence[BlameChange]
     for row, change in zip(rows, changes, strict=True):
         if row.edit is None:
             continue
-        after = row.edit.after
+        after = row.after
         if not isinstance(after, Page):
             texts, brought_by = [], []
             continue

@@ -148,12 +148,11 @@ class Difference:
 
 def compute_difference(row: JournalEntry) -> Difference:
     """Return the difference that one change made."""
-    edit = row.edit
     return Difference(
         subject=row.subject,
-        id="" if edit is None else edit.id,
-        before=None if edit is None else edit.before,
-        after=None if edit is None else edit.after,
+        id="" if row.edit is None else row.edit.id,
+        before=row.before,
+        after=row.after,
         forgotten=row.forgotten,
     )
 

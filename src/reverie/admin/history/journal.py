@@ -278,15 +278,12 @@ def _find_version(rows: Sequence[JournalEntry], until: int | None, id: str) -> V
         return None
     if last.edit is None:
         raise InvalidInput(_FORGOTTEN.format(id=id))
-    return last.edit.after
+    return last.after
 
 
 def _is_content_change(row: JournalEntry) -> bool:
     """Whether a change altered the content of a thing."""
-    if row.edit is None:
-        return False
-    before, after = row.edit.before, row.edit.after
-    return getattr(before, "content", None) != getattr(after, "content", None)
+    return getattr(row.before, "content", None) != getattr(row.after, "content", None)
 
 
 def _validate_id(id: object) -> str:

@@ -195,7 +195,7 @@ def _select_present_values(store: Store, last: int) -> dict[int, Value]:
     forgotten: set[int] = set()
     for row in iter_rows_backwards(store, until=last):
         if row.key not in versions:
-            versions[row.key] = None if row.edit is None else row.edit.after
+            versions[row.key] = row.after
             if row.edit is None:
                 forgotten.add(row.key)
     if forgotten:
@@ -213,11 +213,6 @@ def _select_remaining_values(store: Store, keys: set[int], last: int) -> dict[in
     """Return what an erasure left of things whose earlier versions it removed."""
     remaining: dict[int, Value] = {}
     for row in iter_rows_forwards(store, after=last):
-        if (
-            row.key in keys
-            and row.key not in remaining
-            and row.edit is not None
-            and row.edit.after is not None
-        ):
-            remaining[row.key] = row.edit.after
+        if row.key in keys and row.key not in remaining and row.after is not None:
+            remaining[row.key] = row.after
     return remaining

@@ -176,8 +176,8 @@ class Undo:
     def _list_ends(self, rows: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
         """Yield the changes that ended other records for a record that is undone here, and that still stand."""
         for row in rows:
-            added = None if row.edit is None or row.edit.before is not None else row.edit.after
-            if not isinstance(added, Record) or SUPERSEDES not in added.metadata:
+            added = row.after
+            if row.before is not None or not isinstance(added, Record) or SUPERSEDES not in added.metadata:
                 continue
             names = added.metadata[SUPERSEDES].split()
             ended = {
@@ -186,7 +186,7 @@ class Undo:
                 if old is not None and old.metadata.get(SUPERSEDED_BY) == added.id
             }
             for other in list_transaction_rows(self._store, row.batch):
-                after = None if other.edit is None else other.edit.after
+                after = other.after
                 if isinstance(after, Record) and after.id in ended and after.valid_to == ended[after.id]:
                     yield other
 

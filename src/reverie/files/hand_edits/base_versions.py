@@ -43,7 +43,7 @@ def list_versions(store: Store, id: str, kind: type[_V]) -> list[_V]:
     """Return the versions of a value in the journal, the newest first, without immediate repetitions."""
     versions: list[_V] = []
     for entry in store.journal(id=id, newest_first=True, limit=_MAX_VERSIONS):
-        for value in () if entry.edit is None else (entry.edit.after, entry.edit.before):
+        for value in reversed(entry.values):
             if isinstance(value, kind) and (not versions or versions[-1] != value):
                 versions.append(value)
     return versions

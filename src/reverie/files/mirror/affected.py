@@ -31,10 +31,9 @@ def find_changed_files(rows: Iterable[JournalEntry]) -> dict[str, FileChanges]:
         if row.edit is None:
             continue
         value = row.edit.value
-        values = (row.edit.before, row.edit.after)
-        paths = [None if each is None else build_path(each) for each in values]
-        old_path, new_path = paths
-        for path in dict.fromkeys(path for path in paths if path is not None):
+        old_path = None if row.before is None else build_path(row.before)
+        new_path = None if row.after is None else build_path(row.after)
+        for path in dict.fromkeys(filter(None, (old_path, new_path))):
             file = files.setdefault(path, FileChanges())
             file.last = row.sequence
             file.only_added &= path != old_path or value.id in file.values

@@ -435,7 +435,7 @@ class SearchIndex:
         if row.subject not in SEARCHABLE:
             return
         fresh, stale = self._fresh[row.subject], self._stale[row.subject]
-        before, after = (None, None) if row.edit is None else (row.edit.before, row.edit.after)
+        before, after = row.before, row.after
         if row.forgotten:
             # What the commit has of it is not known any more, so its words cannot be counted off: the key
             # is noted, and the commit itself is asked in which of these keys a word stands.
@@ -523,7 +523,7 @@ class SearchIndex:
         while rows := self._store.journal(after=sequence, limit=_BATCH):
             for row in rows:
                 batch.remove(row.key)
-                after = None if row.edit is None else row.edit.after
+                after = row.after
                 if _is_live(after):
                     batch.add(IndexedPassage(row.key, after, self._analyse(after)))
             sequence = rows[-1].sequence

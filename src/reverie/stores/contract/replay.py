@@ -68,13 +68,13 @@ def _has_consistent_chain(rows: list[JournalEntry]) -> bool:
             return False  # what was before is still there to be read
         if row.edit is not None and not row.forgotten and row.edit.before != value:
             return False
-        value = None if row.edit is None else row.edit.after
+        value = row.after
     return rows[0].sequence == rows[0].key
 
 
 def _has_current_end(rows: list[JournalEntry], store: Store) -> bool:
     last = rows[-1]
-    value = None if last.edit is None else last.edit.after
+    value = last.after
     key = last.key
     stored: Sequence[Value]
     match last.subject:
