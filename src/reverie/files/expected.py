@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from bisect import insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
@@ -23,6 +24,7 @@ from reverie.files.layout import (
     FileLocation,
     build_path,
     build_session_path,
+    parse_form,
     parse_path,
     render_episodic,
     render_line,
@@ -55,33 +57,52 @@ def render_expected_content(store: Store, path: str) -> ExpectedContent | None:
     Raises:
         StoreCorrupt: the content cannot be read.
     """
+    return render_values(path, read_values(store, path))
+
+
+def read_values(store: Store, path: str) -> Sequence[Value]:
+    """Return what a file should show now, in no particular order.
+
+    Raises:
+        StoreCorrupt: something of it cannot be read.
+    """
     place = parse_path(path)
     if place is None:
-        return None
+        return []
     match place.form:
         case "record":
-            present = store.records([place.name]) if is_id(place.name) else []
-            return (
-                ExpectedContent(render_record(present[0]))
-                if present and build_path(present[0]) == path
-                else None
-            )
+            records = store.records([place.name]) if is_id(place.name) else []
+            return [record for record in records if build_path(record) == path]
         case "episodic":
-            records = select_day_records(store, place.name)
-            return ExpectedContent(render_episodic(records), len(records)) if records else None
+            return select_day_records(store, place.name)
         case "session":
             state = _find_session(store, path, place.name)
-            if state is None:
-                return None
-            turns = store.turns(session=state.id)
-            return ExpectedContent(render_session(state, turns), len(turns))
+            return [] if state is None else [state, *store.turns(session=state.id)]
         case "page":
-            pages = store.pages([place.name])
-            return ExpectedContent(render_page(pages[0])) if pages else None
+            return store.pages([place.name])
         case "log":
-            paragraphs = store.paragraphs(page=place.name)
-            content = ExpectedContent(render_log(place.name, paragraphs), len(paragraphs))
-            return content if paragraphs else None
+            return store.paragraphs(page=place.name)
+
+
+def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
+    """Return the content of a file that shows these values; None for none, and for turns without a session."""
+    match parse_form(path) if values else None:
+        case "record":
+            return ExpectedContent(render_record(next(iter(values))))
+        case "page":
+            return ExpectedContent(render_page(next(iter(values))))
+        case "episodic":
+            return ExpectedContent(render_episodic(values), len(values))
+        case "log":
+            paragraphs = sorted(values, key=attrgetter("position"))
+            return ExpectedContent(render_log(paragraphs[0].page, paragraphs), len(paragraphs))
+        case "session":
+            states = [value for value in values if isinstance(value, SessionState)]
+            turns = [value for value in values if isinstance(value, Turn)]
+            turns.sort(key=attrgetter("position"))
+            return ExpectedContent(render_session(states[0], turns), len(turns)) if states else None
+        case None:
+            return None
 
 
 def render_expected_records(store: Store, paths: Iterable[str]) -> dict[str, ExpectedContent]:

@@ -6,23 +6,11 @@ Such a file is no hand edit: it has the content of a moment since the last entry
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 from reverie.domain.change import Change, Value
-from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.page import Page, Paragraph
-from reverie.domain.record import Record
-from reverie.files.expected import select_day_records
-from reverie.files.layout import (
-    build_path,
-    parse_path,
-    render_episodic,
-    render_log,
-    render_page,
-    render_record,
-    render_session,
-)
+from reverie.files.expected import read_values, render_values
+from reverie.files.layout import build_path
 from reverie.stores.protocol import Store
 
 _ROWS = 1_000
@@ -48,9 +36,10 @@ class PendingChanges:
     def may_have_written(self, path: str, data: bytes) -> bool:
         """Return whether a file should have had this content at some moment."""
         changes = self._find(path)
-        values = {value.id: value for value in self._read(path, changes[-1])} if changes else {}
+        values = {value.id: value for value in read_values(self._store, path)} if changes else {}
         for change in reversed(changes):
-            if values and _render(path, list(values.values())) == data:
+            content = render_values(path, values.values())
+            if content is not None and content.data == data:
                 return True
             if _is_at(change.after, path):
                 values.pop(change.id, None)
@@ -73,46 +62,6 @@ class PendingChanges:
             after = rows[-1].sequence
         return found
 
-    def _read(self, path: str, change: Change) -> Sequence[Value]:
-        """Return what stands in a file now, as the store says."""
-        value, store = change.value, self._store
-        match value:
-            case Record():
-                days = (
-                    select_day_records(store, name) if (name := _get_day(path)) else store.records([value.id])
-                )
-                return [record for record in days if build_path(record) == path]
-            case Page():
-                return store.pages([value.name])
-            case Paragraph():
-                return store.paragraphs(page=value.page)
-            case _:
-                session = value.session if isinstance(value, Turn) else value.id
-                state = store.session(session)
-                return [] if state is None else [state, *store.turns(session=session)]
-
 
 def _is_at(value: Value | None, path: str) -> bool:
     return value is not None and build_path(value) == path
-
-
-def _get_day(path: str) -> str | None:
-    place = parse_path(path)
-    return place.name if place is not None and place.form == "episodic" else None
-
-
-def _render(path: str, values: Sequence[Value]) -> bytes | None:
-    """Return the content of a file with these values; None for turns without their session."""
-    records = [value for value in values if isinstance(value, Record)]
-    paragraphs = [value for value in values if isinstance(value, Paragraph)]
-    if records:
-        return render_episodic(records) if _get_day(path) else render_record(records[0])
-    if paragraphs:
-        return render_log(paragraphs[0].page, sorted(paragraphs, key=lambda each: each.position))
-    for value in values:
-        if isinstance(value, Page):
-            return render_page(value)
-        if isinstance(value, SessionState):
-            turns = [value for value in values if isinstance(value, Turn)]
-            return render_session(value, sorted(turns, key=lambda turn: turn.position))
-    return None
