@@ -36,7 +36,7 @@ from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
-from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.connections import is_read_only
 from reverie.stores.telemetry import require_telemetry
 from reverie.stores.writer import StoreWriter, discard_rows
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from reverie.snapshot import Snapshot
     from reverie.stores.postgres.postings import PostingTables
 
-DATABASE = "reverie.db"
 IN_MEMORY = ":memory:"
 CREATE_IT = "open it with create=True to make one"
 """Advice where there is no memory yet, which a terminal words in its own way."""

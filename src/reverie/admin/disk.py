@@ -9,11 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from reverie.admin.stats import iter_files
-from reverie.admin.transfer.copying import DATABASE
 from reverie.files.disk.state import FILES_DATABASE
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store, StoreInFile
 from reverie.stores.redacting import unwrap
+from reverie.stores.sqlite import DATABASE
 
 _LOGS = ("-wal", "-shm")
 _LOG = "database: log"

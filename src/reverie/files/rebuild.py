@@ -43,13 +43,12 @@ from reverie.files.parsing import BrokenFile, Fields
 from reverie.files.scan import scan
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
-from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
 from reverie.stores.sqlite.replace import replace_file
 from reverie.stores.sqlite.salvage import salvage_marks
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
 
-DATABASE = "reverie.db"
 _REASON = "rebuilt from the folder"
 _INDEX = "index"
 _BATCH = 500

@@ -29,6 +29,7 @@ from reverie.admin.doctor.mirror_checks import check_files, find_contradictions
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.domain.errors import ReverieError
+from reverie.files.disk.state import FILES_DATABASE
 from reverie.files.folder import MemoryFolder
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
@@ -236,7 +237,7 @@ class Doctor:
     def _check_mirror(self) -> list[Finding]:
         if self._files is None or self._path is None:
             return []
-        if is_obstructed(self._path, "memory", "sessions", "files.db"):
+        if is_obstructed(self._path, "memory", "sessions", FILES_DATABASE):
             return []  # reported by the check of the folder, and nothing there can be compared
         findings = list(check_files(self._store, self._files, self._path, self._checked))
         self._differing_files = tuple(

@@ -21,26 +21,26 @@ from reverie.admin.doctor.findings import (
     summarize_names,
     to_relative_path,
 )
+from reverie.admin.erasure.remains import MOVED_ASIDE
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
+from reverie.files.disk.state import FILES_DATABASE
 from reverie.files.layout import HOOKS
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
+from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.connections import is_read_only
 
-_DATABASE = "reverie.db"
 _FOLDERS = ("memory", "sessions", "index")
-_FILES = ("files.db",)
-_OF_DATABASE = (_DATABASE, f"{_DATABASE}-wal", f"{_DATABASE}-shm")
-_DRAFTS = (f".{_DATABASE}.*.new*", ".rebuilding-*", ".recovering-*")
-_BACKUPS = f"{_DATABASE}.v*.backup*"
-_MOVED_ASIDE = (f"{_DATABASE}.broken-*", "before-recovery-*")
+_FILES = (FILES_DATABASE,)
+_OF_DATABASE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
+_DRAFTS = (f".{DATABASE}.*.new*", ".rebuilding-*", ".recovering-*")
 _OTHERS = 0o077
 _ABANDONED_S = 600.0
 
 
 def check_folder(path: Path) -> Iterator[Finding]:
     """Report what is wrong with a memory's folder, except its content."""
-    if is_read_only(path / _DATABASE):
+    if is_read_only(path / DATABASE):
         yield build_finding(
             "read-only",
             "the folder is read-only: nothing is saved, and edits of files are not imported",
@@ -119,7 +119,7 @@ def _check_modes(path: Path) -> Iterator[Finding]:
 def _find_exposed_files(path: Path) -> list[Path]:
     """Return what Reverie made for its owner alone and other users may access."""
     paths = [path / name for name in _OF_DATABASE]
-    paths += [*path.glob(_BACKUPS), *path.glob("files.db*")]
+    paths += [*path.glob(UPGRADE_COPIES), *path.glob(f"{FILES_DATABASE}*")]
     for folder in ("memory", "sessions"):
         paths += [path / folder, *_iter_paths(path / folder)]
     paths.append(path / "index")  # what is in it is closed with it; others may be writing there just now
@@ -205,11 +205,11 @@ def remove_leftovers(path: Path) -> None:
 def _check_database_copies(path: Path) -> Iterator[Finding]:
     """Report copies of the database, about which a person has to decide."""
     what = "{}, from before a rebuild or a recovery: they hold what was forgotten or removed since"
-    copies = (file for moved in _MOVED_ASIDE for file in path.glob(moved))
+    copies = (file for moved in MOVED_ASIDE for file in path.glob(moved))
     one, several = "replaced database is kept", "replaced databases are kept"
     yield from _report("moved-aside", what, copies, path, one, several)
     what = "{} made before an update of Reverie are kept; they hold what was forgotten or removed since"
-    yield from _report("old-backups", what, path.glob(_BACKUPS), path, "backup", "backups")
+    yield from _report("old-backups", what, path.glob(UPGRADE_COPIES), path, "backup", "backups")
 
 
 # -- a memory that cannot be opened ------------------------------------------------------------------------
@@ -226,8 +226,8 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
     files = sum(
         1 for folder in ("memory", "sessions") for file in _iter_paths(path / folder) if file.is_file()
     )
-    log = path / f"{_DATABASE}-wal"
-    backups = tuple(to_relative_path(file, path) for file in sorted(path.glob(_BACKUPS)))
+    log = path / f"{DATABASE}-wal"
+    backups = tuple(to_relative_path(file, path) for file in sorted(path.glob(UPGRADE_COPIES)))
     ways = ["bring back a backup of yours with `reverie recover`"]
     if files:
         command = f"reverie rebuild{' --force' if isinstance(error, StoreCorrupt) else ''}"
@@ -239,7 +239,7 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
     if isinstance(error, NotFound) and (files or log.exists() or backups):
         others = count(files, "readable file") if files else "other files"
         code = "database-missing"
-        what = f"{_DATABASE} is missing from {str(path)!r}, where {others} of a memory are"
+        what = f"{DATABASE} is missing from {str(path)!r}, where {others} of a memory are"
         if log.exists() and log.stat().st_size:
             lone = f"{log.name} holds the latest changes of the database that belongs to it"
             notes.append(build_finding("log-alone", lone))
@@ -248,7 +248,7 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
         code, what = "database-foreign", what if separator else advice
         fix = advice if not (files or backups) or "newer" in str(error) else f"keep a copy; then {fix}"
     elif isinstance(error, StoreCorrupt):
-        code, what = "database-damaged", f"{_DATABASE} is damaged so that it cannot be read"
+        code, what = "database-damaged", f"{DATABASE} is damaged so that it cannot be read"
         fix = f"keep a copy of it; then {fix}"
     else:
         raise error

@@ -11,12 +11,14 @@ from reverie.admin.erasure.matching import ErasureItem, get_entry_session
 from reverie.domain.filter import Filter
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
+from reverie.files.disk.state import FILES_DATABASE
 from reverie.files.layout import HOOKS, parse_path, parse_recovered_path
 from reverie.files.mirror.scrub import LONGEST_FILE, has_phrase
 from reverie.files.scan import CONFLICT
 from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store
+from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 
 ELSEWHERE = (
     "copies made elsewhere (backups, exports, another machine's) are not reached: remove them yourself"
@@ -25,10 +27,10 @@ ELSEWHERE = (
 EVER = datetime(1, 1, 2, tzinfo=UTC)
 """A time before the expiry of every entry."""
 
-_DATABASES = ("reverie.db", "files.db")
-_OWN = frozenset(f"{name}{suffix}" for name in _DATABASES for suffix in ("", "-wal", "-shm"))
-_UPGRADE_COPIES = "reverie.db.v*.backup*"
-_MOVED_ASIDE = ("reverie.db.broken-*", "before-recovery-*")
+MOVED_ASIDE = (f"{DATABASE}.broken-*", "before-recovery-*")
+"""Patterns of what a rebuild and a recovery move aside."""
+
+_OWN = frozenset(f"{name}{suffix}" for name in (DATABASE, FILES_DATABASE) for suffix in ("", "-wal", "-shm"))
 
 
 def build_kept_item(subject: str, name: str, because: str, text: str = "") -> ErasureItem:
@@ -58,7 +60,7 @@ def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
 
 def find_files(folder: Path, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
     """Yield the files and folders that Reverie neither writes nor reads, and that have the text or may have it."""
-    moved_aside = {file for pattern in _MOVED_ASIDE for file in folder.glob(pattern)}
+    moved_aside = {file for pattern in MOVED_ASIDE for file in folder.glob(pattern)}
     for file in sorted(folder.rglob("*")):
         path = file.relative_to(folder).as_posix()
         if file in moved_aside:
@@ -73,10 +75,10 @@ def _is_foreign(file: Path, folder: Path) -> bool:
     path = relative.as_posix()
     return not (
         path in _OWN
-        or relative.match(_UPGRADE_COPIES)
+        or relative.match(UPGRADE_COPIES)
         or relative.parts[0] == "index"
         or not {".git", DRAFTS}.isdisjoint(relative.parts)
-        or any(parent.match(pattern) for parent in relative.parents for pattern in _MOVED_ASIDE)
+        or any(parent.match(pattern) for parent in relative.parents for pattern in MOVED_ASIDE)
         or path.endswith(CONFLICT)
         or parse_path(path) is not None
         or parse_recovered_path(path) is not None
@@ -121,7 +123,7 @@ def describe_copies(folder: Path | None) -> tuple[str, ...]:
 
 def find_upgrade_copies(folder: Path) -> list[Path]:
     """Return the copies of the database that upgrades left."""
-    return sorted(file for file in folder.glob(_UPGRADE_COPIES) if file.is_file())
+    return sorted(file for file in folder.glob(UPGRADE_COPIES) if file.is_file())
 
 
 def remove_old_indexes(folder: Path) -> None:

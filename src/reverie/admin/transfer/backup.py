@@ -49,7 +49,7 @@ from reverie.search.analyzer import analyze
 from reverie.search.related_words import SYNONYMS_FILE
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import unwrap
-from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder, sync_folder
 from reverie.stores.sqlite.replace import replace_file
 
@@ -57,7 +57,6 @@ FORMAT = "reverie-backup"
 VERSION = 1
 """The newest version of backups that can be read, and the one that is made."""
 
-DATABASE = "reverie.db"
 MANIFEST = "manifest.json"
 PROFILE = "profile"
 

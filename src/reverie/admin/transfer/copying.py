@@ -21,10 +21,8 @@ from reverie.search.analyzer import analyze
 from reverie.stores.copying import CopySource, CopyTarget, iterate_rows
 from reverie.stores.postgres.address import is_postgres_url
 from reverie.stores.protocol import Store
-from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
-
-DATABASE = "reverie.db"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,8 @@ class CommandContext:
             rehearse: Called with an empty memory before a new one is created, which it is only if nothing is
                 raised: no folder is left of a command that is refused.
         """
-        from reverie.memory import CREATE_IT, DATABASE, IN_MEMORY, Memory, is_database, resolve_folder
+        from reverie.memory import CREATE_IT, IN_MEMORY, Memory, is_database, resolve_folder
+        from reverie.stores.sqlite import DATABASE
 
         settings = self.load_settings()
         wanted = store if store is not None else self.resolve_store_option()

@@ -27,6 +27,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, MEMORY, is_log
 from reverie.files import layout
+from reverie.stores.sqlite import DATABASE
 
 CONVERSATIONS = defer_regex(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 """Names of files of conversations in an archive of ChatGPT or Claude."""
@@ -134,7 +135,7 @@ _OBJECTS: tuple[tuple[Form, Callable[[dict[str, Any]], bool]], ...] = (
 
 
 def _detect_archive_format(archive: safe_reading.ZipArchive) -> Form:
-    if "manifest.json" in archive.names and "reverie.db" in archive.names:
+    if "manifest.json" in archive.names and DATABASE in archive.names:
         raise InvalidInput(f"{archive.name} is a backup of Reverie: bring it back with `reverie recover`")
     for name in archive.names:
         with archive.opened(name) as file:
