@@ -220,7 +220,7 @@ class ConsolidationCycle:
         A pass that cannot do without a model leaves its cursor, so that what accumulates is considered
         later. For every other pass that is off, what happens meanwhile counts as considered.
         """
-        off = registered.explain_off(self._settings, has_model=self.model is not None)
+        off = self._explain_off(registered)
         if off and registered.without_model:
             return self._gatherer.gather_basics().build_plan(registered.name, skipped=off)
         news = self._gatherer.gather_news(registered)

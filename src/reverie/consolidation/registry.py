@@ -34,7 +34,6 @@ from reverie.settings import Settings
 
 Input = Literal[
     "records",
-    "turns",
     "earlier turns",
     "injected texts",
     "left over",
@@ -65,9 +64,9 @@ class Pass:
 
     Attributes:
         name: Its name.
-        inputs: What it reads. A pass that reads `session` or `output` is about one of these; the others are
-            about what has changed since they last ran.
         build: Builds the plan, asking a model where it needs one.
+        inputs: What it reads beside the records and turns that a dream is about. A pass that reads `session` or
+            `output` is about one of these; the others are about what has changed since they last ran.
         prompt: File name of its prompt; empty for a pass that asks no model.
         prompt_setting: Setting with the name of the user's own prompt file; empty where it is `prompt`.
         setting: Setting that switches it on; empty for a pass that is always on.
@@ -75,8 +74,8 @@ class Pass:
     """
 
     name: str
-    inputs: tuple[Input, ...]
     build: Callable[[PassInput, Settings], Flow[Outcome]]
+    inputs: tuple[Input, ...] = ()
     prompt: str = ""
     prompt_setting: str = ""
     setting: str = ""
@@ -90,7 +89,7 @@ class Pass:
         """Return the file name of the user's own prompt; empty where it has no prompt."""
         return str(getattr(settings, self.prompt_setting)) if self.prompt_setting else self.prompt
 
-    def explain_off(self, settings: Settings, *, has_model: bool = True) -> str:
+    def explain_off(self, settings: Settings, *, has_model: bool) -> str:
         """Return why it does nothing now; empty where it does something."""
         if self.setting and not getattr(settings, self.setting):
             return f"{self.setting} is off"
@@ -119,7 +118,7 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
         for registered in (
             Pass(
                 name=enrich.NAME,
-                inputs=("drafts", "records"),
+                inputs=("drafts",),
                 build=lambda view, _: enrich.enrich_drafts(view),
                 prompt=enrich.PROMPT,
                 prompt_setting="memory_rules",
@@ -134,14 +133,14 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             ),
             Pass(
                 name=merge.NAME,
-                inputs=("records", "turns", "left over", "headlines"),
+                inputs=("left over", "headlines"),
                 build=lambda view, _: merge.merge(view, _collect_signals(view)),
                 prompt=merge.PROMPT,
                 prompt_setting="dream_directive",
             ),
             Pass(
                 name=infer.NAME,
-                inputs=("records", "turns", "left turns", "earlier turns", "injected texts"),
+                inputs=("left turns", "earlier turns", "injected texts"),
                 build=lambda view, _: infer.infer(
                     view, injected=view.injected, signals=_collect_signals(view)
                 ),
@@ -151,14 +150,12 @@ PASSES: Mapping[str, Pass] = MappingProxyType(
             ),
             Pass(
                 name=supersede.NAME,
-                inputs=("records",),
                 build=lambda view, _: supersede.supersede(view),
                 prompt=supersede.PROMPT,
                 without_model="no model: only rules end what has changed",
             ),
             Pass(
                 name=promote.NAME,
-                inputs=("records", "turns"),
                 build=lambda view, settings: _plan(
                     promote.promote(view, min_confidence=settings.promotion_min_confidence)
                 ),

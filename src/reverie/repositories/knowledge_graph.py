@@ -380,7 +380,7 @@ class KnowledgeGraph(WritingRepository):
     def _build_observation_change(self, name: str, kind: str, text: str, now: datetime) -> Change:
         metadata = {ENTITY: name, ENTITY_TYPE: kind, OBSERVATION: text}
         return self._put(
-            ((OBSERVATION, name), text), _format_observation(name, text), metadata, _build_tags(kind), now
+            ((OBSERVATION, name), text), format_observation(name, text), metadata, _build_tags(kind), now
         )
 
     def _build_relation_change(self, link: Link, now: datetime) -> Change:
@@ -457,12 +457,12 @@ def _take(graph: _Graph, record: Record) -> None:
 def _extract_observation(name: str, record: Record) -> str:
     """Return the observation of a record, including one whose content a person has edited."""
     text = record.metadata[OBSERVATION]
-    if record.content in (text, _format_observation(name, text)):
+    if record.content in (text, format_observation(name, text)):
         return text
     return record.content.removeprefix(f"{name}: ")
 
 
-def _format_observation(name: str, text: str) -> str:
+def format_observation(name: str, text: str) -> str:
     """Return an observation as the content of a record, which can be understood by itself."""
     plain = " ".join(name.replace("_", " ").split()).lower()
     names_it = bool(plain) and plain in " ".join(text.replace("_", " ").split()).lower()

@@ -302,18 +302,17 @@ class PlanBuilder:
         self._take(Change(before=None, after=record), why, tuple(sources))
         return True
 
-    def change(self, record: Record, after: Record, *, why: str, sources: Sequence[str] = ()) -> bool:
+    def change(self, record: Record, after: Record, *, why: str) -> bool:
         """Change a record by a rule, such as a promotion.
 
         Args:
             record: The record as it is.
             after: The record as it shall be.
             why: The rule.
-            sources: Ids of what the rule looked at.
         """
         if reason := self._explain_unavailable([record.id]):
             return self.refuse(f"change {record.id}", reason)
-        self._take(Change(before=record, after=validate_record(after)), why, tuple(sources) or (record.id,))
+        self._take(Change(before=record, after=validate_record(after)), why, (record.id,))
         return True
 
     def end(self, record: Record, *, by: Record, since: datetime) -> bool:

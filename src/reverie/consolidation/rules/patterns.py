@@ -27,17 +27,15 @@ class PatternFile:
     Compiling all of them takes 35 ms, which a program that stores one turn and ends would wait for.
     """
 
-    def __init__(self, name: str, flags: int = 0, **words: str) -> None:
+    def __init__(self, name: str, flags: int = 0) -> None:
         """Note which file; nothing is read before the first use.
 
         Args:
             name: Name of the file without its ending.
             flags: Flags of all patterns.
-            words: Further patterns that those of the file name.
         """
         self._name = name
         self._flags = flags
-        self._words = words
         self._compiled: dict[str, re.Pattern[str]] = {}
 
     def __getitem__(self, name: str) -> re.Pattern[str]:
@@ -53,7 +51,7 @@ class PatternFile:
     @cached_property
     def _sources(self) -> dict[str, str]:
         text = (files(__package__) / f"{self._name}.txt").read_text(encoding="utf-8")
-        alternatives: dict[str, list[str]] = {name: [word] for name, word in self._words.items()}
+        alternatives: dict[str, list[str]] = {}
         name = ""
         for line in text.replace("\n    ", "").split("\n"):
             if heading := _HEADING.fullmatch(line):

@@ -130,6 +130,10 @@ class ConversationBuilder:
         """Note something that is left out."""
         self._left_out[what, why, detail] += 1
 
+    def leave_out_file(self) -> None:
+        """Leave out a file that is not in the export; its name stays in the text."""
+        self.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
+
     def items(self) -> Iterator[Item]:
         """Yield the turns in pieces, then what is left out."""
         if not self._turns and not self._left_out:

@@ -163,7 +163,7 @@ class _Message:
 
     def _add_file_name(self, name: str) -> None:
         self._texts.append(f"[{name}]")
-        self._chat.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
+        self._chat.leave_out_file()
 
     def _finish(self, role: Role) -> None:
         self._add(role, "\n\n".join(text for text in self._texts if text), tool_calls=self._calls)

@@ -25,6 +25,7 @@ from reverie.repositories.knowledge_graph import (
     OBSERVATION,
     RELATION,
     TO,
+    format_observation,
 )
 
 FORM = "mcp"
@@ -78,15 +79,9 @@ def _parse_entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iter
         elif not (text := clean_text(observation).strip()):
             yield Skipped(what="record", place=where, why="empty")
         else:
-            content = text if _has_name(text, name) else f"{name}: {text}"
+            content = format_observation(name, text)
             own = metadata | {OBSERVATION: text}
             yield _build_item(content, ("entity", name, text), tags, own, terms, where)
-
-
-def _has_name(text: str, name: str) -> bool:
-    """Whether a text already contains the entity's name."""
-    plain = " ".join(name.replace("_", " ").split()).lower()
-    return plain in " ".join(text.replace("_", " ").split()).lower()
 
 
 def _parse_relation(fields: ForeignFields, terms: ImportTerms, place: str) -> Item:

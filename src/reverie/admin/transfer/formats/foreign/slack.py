@@ -82,8 +82,7 @@ class WorkspaceReader:
         files = filter_objects(message.get("files"))
         names = [f"[{to_text(each.get('name') or 'file')}]" for each in files]
         if names:
-            detail = "a file: the export names it, and that is kept"
-            chat.leave_out("attachment", "unsupported", detail)
+            chat.leave_out_file()
         content = html.unescape(_LINK.sub(self._replace_link, to_text(message.get("text") or "")))
         chat.add(
             ids.assign("", to_text(message["ts"]), content),

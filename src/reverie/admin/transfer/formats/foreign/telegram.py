@@ -64,7 +64,7 @@ def _parse_chat(data: Mapping[str, Any], terms: ImportTerms, place: str, owner: 
         texts = [_flatten_text(message.get("text"))]
         if media is not None:
             texts.insert(0, f"[{to_text(message[media]) if media == 'media_type' else media}]")
-            chat.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
+            chat.leave_out_file()
         chat.add(
             str(message.get("id")),
             "user",
