@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -178,7 +178,7 @@ class PlanShelf:
             raise InvalidInput(
                 f"the plan {plan.id} has {len(text):,} characters, and at most {LARGEST:,} can wait: apply it at once"
             )
-        self._set({**self._find_old(), _PLAN + plan.id: text})
+        self._writer.commit([], cursors={**self._find_old(), _PLAN + plan.id: text})
         return waiting
 
     def list(self) -> list[WaitingPlan]:
@@ -267,7 +267,7 @@ class PlanShelf:
                 for number, group in enumerate(plan.groups)
             ]
             after = replace(plan, groups=tuple(groups))
-            self._set({name: _encode(after)}, expected={name: stored})
+            self._writer.commit([], cursors={name: _encode(after)}, expected={name: stored})
             return after
 
         return retry_conflicts(attempt, read_state=lambda: self._store.cursor(name))
@@ -302,12 +302,6 @@ class PlanShelf:
         old = [*waiting[MOST_WAITING - 1 :], *decided[MOST_DECIDED:]]
         old += [plan for plan in plans if now - plan.plan.made_at > KEPT]
         return {_PLAN + plan.id: None for plan in old}
-
-    def _set(
-        self, cursors: dict[str, str | None], *, expected: Mapping[str, str | None] | None = None
-    ) -> None:
-        writer = self._writer
-        self._store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors, expected=expected)
 
 
 # -- erasure -------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from reverie.admin.erasure.matching import (
     get_entry_session,
     get_name,
     get_owning_scope,
+    get_session,
 )
 from reverie.admin.erasure.remains import (
     EVER,
@@ -175,8 +176,7 @@ class Eraser:
         def belongs(value: Value | Entry) -> bool:
             if scope is not None:
                 return is_within(get_owning_scope(value), scope)
-            own = get_entry_session(value) if isinstance(value, Entry) else _get_session(value)
-            return own == session
+            return get_session(value) == session
 
         said_at, names = self._collect_versions(belongs)
         entries = [entry for entry in self._store.entries(None, now=EVER) if belongs(entry)]
@@ -354,7 +354,7 @@ class Eraser:
             ),
         }
         left += [what for what, scrub in scrubs.items() if not scrub()]
-        self._set_cursors({PENDING: "\n".join(left) or None})
+        self._writer.commit([], cursors={PENDING: "\n".join(left) or None})
         return tuple(left)
 
     def _scrub_vectors(self) -> bool:
@@ -427,7 +427,9 @@ class Eraser:
         present = [(each.match.now, each.after) for each in erasing]
         edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
         also = self._find_receipts_and_plans(erasing, query)
-        self._set_cursors({PENDING: "an erasure was interrupted: ask for it again", **also, **cursors})
+        self._writer.commit(
+            [], cursors={PENDING: "an erasure was interrupted: ask for it again", **also, **cursors}
+        )
         for entry, _ in present:
             if isinstance(entry, Entry):
                 self._store.drop_entries(entry.namespace, [entry.key])
@@ -488,9 +490,6 @@ class Eraser:
             if row.sequence not in own:
                 collector.add_row(row)
         return any(each.is_suspect for each in collector.matches.values())
-
-    def _set_cursors(self, cursors: Mapping[str, str | None]) -> None:
-        self._store.commit([], actor=self._writer.actor, at=self._writer.clock(), cursors=cursors)
 
 
 # -- decisions as changes -------------------------------------------------------------------------------
@@ -563,12 +562,6 @@ def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[C
             things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
     additions = [Change(before=None, after=thing) for thing in things]
     return [*additions, *(edit.invert() for edit in reversed(additions))]
-
-
-def _get_session(value: Value) -> str | None:
-    if isinstance(value, SessionState):
-        return value.id
-    return value.session if isinstance(value, Turn) else None
 
 
 def _list_quotable_texts(value: Value) -> list[str]:

@@ -167,13 +167,7 @@ class EraseQuery:
         own = get_name(value) in self.names
         if self.scope is not None and not isinstance(value, Paragraph | Page):
             own = own or is_within(get_owning_scope(value), self.scope)
-        if isinstance(value, Entry):
-            own = own or get_entry_session(value) in self.sessions
-        elif isinstance(value, Turn):
-            own = own or value.session in self.sessions
-        elif isinstance(value, SessionState):
-            own = own or value.id in self.sessions
-        return "asked for" if own else ""
+        return "asked for" if own or get_session(value) in self.sessions else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +248,19 @@ def get_entry_session(entry: Entry) -> str:
     """Return the session of a working-memory entry; empty for a scratchpad."""
     own = build_session_namespace("")
     return entry.namespace[len(own) :] if entry.namespace.startswith(own) else ""
+
+
+def get_session(value: Value | Entry) -> str | None:
+    """Return the session that a thing is or belongs to; empty for a scratchpad's entry, None for other things."""
+    match value:
+        case Entry():
+            return get_entry_session(value)
+        case Turn():
+            return value.session
+        case SessionState():
+            return value.id
+        case _:
+            return None
 
 
 def get_owning_scope(value: Value | Entry) -> str:
