@@ -88,93 +88,15 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
     earlier = _group_by_scope(view.earlier, echo)
     left: list[str] = []
     for scope in sorted(scopes):
-        inferred: list[_Inferred] = []
+        inference = _ScopeInference(view, draft, scope, signals)
         if len(scopes[scope]) > MOST_TURNS:
             draft.note(f"the owner said more than {MOST_TURNS} things; the latest were looked at")
         for part in _split_parts(scopes[scope]):
             shown = _Shown(new=part, earlier=_select_last_evidence(earlier.get(scope, ())))
-            known = [
-                record
-                for record in view.records
-                if record.scope == scope and _is_preference(record) and record.origin not in UNTRUSTED
-            ]
-            own_signals = [each for each in signals if each.scope == scope]
-            inferred += yield from _ask(view, draft, scope, shown, known, own_signals, left)
-        yield from _verify(view, draft, scope, inferred)
+            yield from inference.ask(shown)
+        yield from inference.verify()
+        left += inference.left
     return draft.plan(skipped="nothing was inferred", cursors={LEFT: " ".join(left) or None})
-
-
-def _verify(view: PassInput, draft: PlanBuilder, scope: str, inferred: Sequence[_Inferred]) -> Flow[None]:
-    """Add the preferences of which the model says, asked once more, that the turns show them."""
-    verdicts = yield from verify_claims(view, [each.claim for each in inferred], scope=scope)
-    draft.spend(verdicts.usage)
-    if verdicts.failed:
-        draft.fail(verdicts.failed)
-    for each, why in zip(inferred, verdicts.reasons, strict=True):
-        if why:
-            draft.refuse("infer a preference", why)
-        else:
-            _add(draft, each.record)
-
-
-def _ask(
-    view: PassInput,
-    draft: PlanBuilder,
-    scope: str,
-    shown: _Shown,
-    known: Sequence[Record],
-    signals: Sequence[Signal],
-    left: list[str],
-) -> Flow[list[_Inferred]]:
-    """Ask for the preferences that turns show, and once more for those that were refused; return what code accepts.
-
-    Args:
-        left: Receives the ids of turns for which the dream had no request left.
-    """
-    inferred: list[_Inferred] = []
-    parts = yield from ask_in_parts(
-        shown.new, lambda part: _build_request(view, scope, known, replace(shown, new=part), signals)
-    )
-    for new, request, reply in parts:
-        part = replace(shown, new=new)
-        draft.spend(reply.usage)
-        if reply == LATER:
-            left += [turn.id for turn, _ in new]
-            continue
-        if not isinstance(reply, ModelReply):
-            if reply.why != NO_MODEL.why:
-                draft.fail(reply.why)
-                continue
-            draft.note("no model: only what was said outright and again was taken")
-            _add_stated_preferences(view, draft, scope, part)
-            continue
-        most = len(inferred) + min(MOST_INFERRED, len(new))
-        refused = _take(view, draft, inferred, scope, reply, part, most=most)
-        if refused:
-            reasons = [f"{to_text(proposal)[:200]}: {why}" for proposal, why in refused]
-            again = yield build_repair_question(request, reply, reasons)
-            draft.spend(again.usage)
-            repaired = isinstance(again, ModelReply) and _repair(
-                view, inferred, scope, again, part, most=most
-            )
-            refused = refused[repaired:]
-        for _, why in refused:
-            draft.refuse("infer a preference", why)
-    return inferred
-
-
-def _repair(
-    view: PassInput, inferred: list[_Inferred], scope: str, reply: ModelReply, shown: _Shown, *, most: int
-) -> int:
-    """Take the corrected preferences of an answer. Return how many were taken."""
-    before = len(inferred)
-    try:
-        proposals = parse_answer(reply, SCHEMA).get("preferences")
-    except UnusableReply:
-        return 0
-    for proposal in proposals if isinstance(proposals, list) else ():
-        _consider(view, inferred, scope, proposal, shown, most=most)
-    return len(inferred) - before
 
 
 def needs_permission(content: str, category: str | None = None) -> bool:
@@ -207,6 +129,11 @@ class _Shown:
     def before(self) -> dict[str, str]:
         """The assistant's turn before each of them, by id."""
         return {turn.id: before for turn, before in (*self.earlier, *self.new)}
+
+    @property
+    def most(self) -> int:
+        """How many preferences are taken of an answer about them, at most."""
+        return min(MOST_INFERRED, len(self.new))
 
     def has_new(self, turns: Iterable[Turn]) -> bool:
         """Whether one of these turns is new."""
@@ -273,147 +200,193 @@ def _split_parts(evidence: Sequence[tuple[Turn, str]]) -> Iterable[list[tuple[Tu
     yield part
 
 
-def _build_request(
-    view: PassInput, scope: str, known: Sequence[Record], shown: _Shown, signals: Sequence[Signal]
-) -> ModelRequest:
-    records = "\n".join(f"- {escape_line(record.content)}" for record in known[:200])
-    text = view.fill_prompt(
-        PROMPT,
-        records=records or "(nothing)",
-        earlier="\n".join(_format_line(turn, before) for turn, before in shown.earlier) or "(nothing)",
-        turns="\n".join(_format_line(turn, before) for turn, before in shown.new),
-        signals=format_signals(signals),
-    )
-    return build_question(text, purpose=NAME, scope=scope, schema=SCHEMA, answer_tokens=2_000)
-
-
 def _format_line(turn: Turn, before: str) -> str:
     said = escape_line(turn.content)[:_LONGEST_TURN]
     after = f" (after “{escape_line(before)[:200]}”)" if before else ""
     return f"- [{turn.id}]{after}: {said}"
 
 
-# -- with a model ----------------------------------------------------------------------------------------
+class _ScopeInference:
+    """Inference of the preferences of one scope."""
 
+    def __init__(self, view: PassInput, draft: PlanBuilder, scope: str, signals: Sequence[Signal]) -> None:
+        """Begin with nothing inferred. `signals` are those of all scopes."""
+        self.left: list[str] = []
+        """Ids of turns for which the dream had no request left."""
+        self._view = view
+        self._draft = draft
+        self._scope = scope
+        self._signals = [each for each in signals if each.scope == scope]
+        self._known = [
+            record
+            for record in view.records
+            if record.scope == scope and _is_preference(record) and record.origin not in UNTRUSTED
+        ]
+        self._inferred: list[_Inferred] = []
+        self._room = 0  # preferences that may still be taken of the present answer
 
-def _take(
-    view: PassInput,
-    draft: PlanBuilder,
-    inferred: list[_Inferred],
-    scope: str,
-    reply: ModelReply,
-    shown: _Shown,
-    *,
-    most: int,
-) -> list[tuple[Mapping[str, Any], str]]:
-    """Take the preferences of an answer. Return those that the turns do not show, with the reasons."""
-    try:
-        proposals = parse_answer(reply, SCHEMA).get("preferences")
-    except UnusableReply as error:
-        draft.fail(str(error))
-        return []
-    if not isinstance(proposals, list):
-        draft.fail("the answer has no list of preferences")
-        return []
-    reasons = ((each, _consider(view, inferred, scope, each, shown, most=most)) for each in proposals)
-    return [(each, why) for each, why in reasons if why]
+    # -- with a model ------------------------------------------------------------------------------------
 
+    def ask(self, shown: _Shown) -> Flow[None]:
+        """Ask for the preferences that turns show, and once more for those that were refused."""
+        parts = yield from ask_in_parts(shown.new, lambda part: self._build_request(replace(shown, new=part)))
+        for new, request, reply in parts:
+            part = replace(shown, new=new)
+            self._draft.spend(reply.usage)
+            if reply == LATER:
+                self.left += [turn.id for turn, _ in new]
+            elif isinstance(reply, ModelReply):
+                yield from self._take(request, reply, part)
+            elif reply.why != NO_MODEL.why:
+                self._draft.fail(reply.why)
+            else:
+                self._draft.note("no model: only what was said outright and again was taken")
+                self._add_stated_preferences(part)
 
-def _consider(
-    view: PassInput, inferred: list[_Inferred], scope: str, proposal: Any, shown: _Shown, *, most: int
-) -> str:
-    """Add a preference to those that code accepts, or return why it is refused."""
-    given = proposal if isinstance(proposal, Mapping) else {}
-    content = to_text(given.get("content"))
-    turns = shown.turns
-    evidence = [turns[name] for name in to_ids(given.get("evidence")) if name in turns]
-    if not content or len(content) > LONGEST_INFERRED:
-        return f"a preference has 1 to {LONGEST_INFERRED} characters, and not {len(content):,}"
-    if not shown.has_new(evidence):
-        return "nothing that was said since the last cycle shows it"
-    if len(inferred) >= most:
-        return f"at most {most} are taken of {len(shown.new)} new turns"
-    if reason := explain_unshown(content, evidence, zone=view.zone):
-        return reason
-    if known := find_decided(view, scope, content):
-        return f"it was proposed already as {known.id}"
-    category = to_text(given.get("category"))
-    within = is_within_category(category, USER_PREFERENCES)
-    record = _build_record(
-        view,
-        scope,
-        content,
-        evidence,
-        category=category if within else INFERRED,
-        tags=to_texts(given.get("tags")),
-    )
-    claim = Claim(kind="preference", text=content, evidence=format_evidence(evidence, shown.before))
-    inferred.append(_Inferred(record=record, claim=claim))
-    return ""
+    def verify(self) -> Flow[None]:
+        """Add the preferences of which the model says, asked once more, that the turns show them."""
+        claims = [each.claim for each in self._inferred]
+        verdicts = yield from verify_claims(self._view, claims, scope=self._scope)
+        self._draft.spend(verdicts.usage)
+        if verdicts.failed:
+            self._draft.fail(verdicts.failed)
+        for each, why in zip(self._inferred, verdicts.reasons, strict=True):
+            if why:
+                self._draft.refuse("infer a preference", why)
+            else:
+                self._add(each.record)
 
-
-def find_decided(view: PassInput, scope: str, content: str) -> Record | None:
-    """Return the proposal that says the same, whatever the owner said to it."""
-    words = extract_content(content)
-    for record in view.proposals:
-        known = extract_content(record.content)
-        if record.scope == scope and len(words & known) >= _LEAST_SHARED * min(len(words), len(known)):
-            return record
-    return None
-
-
-def _add(draft: PlanBuilder, record: Record) -> None:
-    names = record.references
-    turns = "a turn" if len(names) == 1 else f"{len(names)} turns"
-    draft.add(record, sources=names, why=f"said in {turns} of the owner")
-
-
-def _build_record(
-    view: PassInput,
-    scope: str,
-    content: str,
-    evidence: Sequence[Turn],
-    *,
-    category: str = INFERRED,
-    tags: Sequence[str] = (),
-) -> Record:
-    """Return the record of a preference, a proposal where it needs the owner's permission."""
-    record = Record(
-        id=view.new_id(),
-        content=content,
-        category=category,
-        kind="preference",
-        layer="semantic",
-        tags=tuple(dict.fromkeys(("inferred", *(tag for tag in tags if len(tag) <= 60))))[:10],
-        confidence=0.7,
-        source=f"session:{evidence[-1].session}"[:200],
-        references=tuple(turn.id for turn in evidence)[:100],
-        origin="agent",
-        scope=scope,
-        created_at=view.now,
-        updated_at=view.now,
-        last_seen_at=view.now,
-        metadata=MappingProxyType({"source": "inferred"}),
-    )
-    if needs_permission(content, category):
-        metadata = {**record.metadata, PERMISSION: "true", PROPOSAL: "open"}
-        record = replace(
-            record, metadata=MappingProxyType(metadata), archived_at=view.now, archive_reason=WAITING
+    def _build_request(self, shown: _Shown) -> ModelRequest:
+        records = "\n".join(f"- {escape_line(record.content)}" for record in self._known[:200])
+        text = self._view.fill_prompt(
+            PROMPT,
+            records=records or "(nothing)",
+            earlier="\n".join(_format_line(turn, before) for turn, before in shown.earlier) or "(nothing)",
+            turns="\n".join(_format_line(turn, before) for turn, before in shown.new),
+            signals=format_signals(self._signals),
         )
-    return record
+        return build_question(text, purpose=NAME, scope=self._scope, schema=SCHEMA, answer_tokens=2_000)
 
+    def _take(self, request: ModelRequest, reply: ModelReply, shown: _Shown) -> Flow[None]:
+        """Take the preferences of an answer that the turns show, and have the others corrected once."""
+        try:
+            proposals = parse_answer(reply, SCHEMA).get("preferences")
+        except UnusableReply as error:
+            self._draft.fail(str(error))
+            return
+        if not isinstance(proposals, list):
+            self._draft.fail("the answer has no list of preferences")
+            return
+        self._room = shown.most
+        reasons = ((each, self._consider(each, shown)) for each in proposals)
+        refused = [(each, why) for each, why in reasons if why]
+        if refused:
+            described = [f"{to_text(proposal)[:200]}: {why}" for proposal, why in refused]
+            again = yield build_repair_question(request, reply, described)
+            self._draft.spend(again.usage)
+            repaired = isinstance(again, ModelReply) and self._repair(again, shown)
+            refused = refused[repaired:]
+        for _, why in refused:
+            self._draft.refuse("infer a preference", why)
 
-# -- without one -----------------------------------------------------------------------------------------
+    def _repair(self, reply: ModelReply, shown: _Shown) -> int:
+        """Take the corrected preferences of an answer. Return how many were taken."""
+        try:
+            proposals = parse_answer(reply, SCHEMA).get("preferences")
+        except UnusableReply:
+            return 0
+        reasons = [self._consider(each, shown) for each in proposals] if isinstance(proposals, list) else []
+        return reasons.count("")
 
+    def _consider(self, proposal: Any, shown: _Shown) -> str:
+        """Add a preference to those that code accepts, or return why it is refused."""
+        given = proposal if isinstance(proposal, Mapping) else {}
+        content = to_text(given.get("content"))
+        turns = shown.turns
+        evidence = [turns[name] for name in to_ids(given.get("evidence")) if name in turns]
+        if not content or len(content) > LONGEST_INFERRED:
+            return f"a preference has 1 to {LONGEST_INFERRED} characters, and not {len(content):,}"
+        if not shown.has_new(evidence):
+            return "nothing that was said since the last cycle shows it"
+        if not self._room:
+            return f"at most {shown.most} are taken of {len(shown.new)} new turns"
+        if reason := explain_unshown(content, evidence, zone=self._view.zone):
+            return reason
+        if known := self._find_decided(content):
+            return f"it was proposed already as {known.id}"
+        category = to_text(given.get("category"))
+        within = is_within_category(category, USER_PREFERENCES)
+        record = self._build_record(
+            content,
+            evidence,
+            category=category if within else INFERRED,
+            tags=to_texts(given.get("tags")),
+        )
+        claim = Claim(kind="preference", text=content, evidence=format_evidence(evidence, shown.before))
+        self._inferred.append(_Inferred(record=record, claim=claim))
+        self._room -= 1
+        return ""
 
-def _add_stated_preferences(view: PassInput, draft: PlanBuilder, scope: str, shown: _Shown) -> None:
-    """Sentences that state a preference outright, said in two turns or more in the same words."""
-    said: dict[str, list[tuple[str, Turn]]] = defaultdict(list)
-    for turn, _ in (*shown.earlier, *shown.new):
-        for sentence in split_sentences(turn.content):
-            if len(sentence) <= 300 and not sentence.endswith("?") and _SHOWS.matches(sentence, "outright"):
-                said[compute_key(sentence)].append((sentence, turn))
-    for found in said.values():
-        evidence = list({turn.id: turn for _, turn in found}.values())
-        if len(evidence) >= NEEDED_TURNS and shown.has_new(evidence):
-            _add(draft, _build_record(view, scope, found[-1][0].rstrip("."), evidence))
+    def _find_decided(self, content: str) -> Record | None:
+        """Return the proposal that says the same, whatever the owner said to it."""
+        words = extract_content(content)
+        for record in self._view.proposals:
+            known = extract_content(record.content)
+            shared = len(words & known)
+            if record.scope == self._scope and shared >= _LEAST_SHARED * min(len(words), len(known)):
+                return record
+        return None
+
+    # -- without one -------------------------------------------------------------------------------------
+
+    def _add_stated_preferences(self, shown: _Shown) -> None:
+        """Sentences that state a preference outright, said in two turns or more in the same words."""
+        said: dict[str, list[tuple[str, Turn]]] = defaultdict(list)
+        for turn, _ in (*shown.earlier, *shown.new):
+            for sentence in split_sentences(turn.content):
+                if (
+                    len(sentence) <= 300
+                    and not sentence.endswith("?")
+                    and _SHOWS.matches(sentence, "outright")
+                ):
+                    said[compute_key(sentence)].append((sentence, turn))
+        for found in said.values():
+            evidence = list({turn.id: turn for _, turn in found}.values())
+            if len(evidence) >= NEEDED_TURNS and shown.has_new(evidence):
+                self._add(self._build_record(found[-1][0].rstrip("."), evidence))
+
+    # -- records -----------------------------------------------------------------------------------------
+
+    def _add(self, record: Record) -> None:
+        names = record.references
+        turns = "a turn" if len(names) == 1 else f"{len(names)} turns"
+        self._draft.add(record, sources=names, why=f"said in {turns} of the owner")
+
+    def _build_record(
+        self, content: str, evidence: Sequence[Turn], *, category: str = INFERRED, tags: Sequence[str] = ()
+    ) -> Record:
+        """Return the record of a preference, a proposal where it needs the owner's permission."""
+        now = self._view.now
+        record = Record(
+            id=self._view.new_id(),
+            content=content,
+            category=category,
+            kind="preference",
+            layer="semantic",
+            tags=tuple(dict.fromkeys(("inferred", *(tag for tag in tags if len(tag) <= 60))))[:10],
+            confidence=0.7,
+            source=f"session:{evidence[-1].session}"[:200],
+            references=tuple(turn.id for turn in evidence)[:100],
+            origin="agent",
+            scope=self._scope,
+            created_at=now,
+            updated_at=now,
+            last_seen_at=now,
+            metadata=MappingProxyType({"source": "inferred"}),
+        )
+        if needs_permission(content, category):
+            metadata = {**record.metadata, PERMISSION: "true", PROPOSAL: "open"}
+            record = replace(
+                record, metadata=MappingProxyType(metadata), archived_at=now, archive_reason=WAITING
+            )
+        return record
