@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from reverie.domain.change import Change
 from reverie.domain.errors import Conflict, InvalidInput
@@ -21,6 +21,7 @@ from reverie.repositories.documents.paths import (
     DocumentSource,
     OriginFunction,
     Parts,
+    Texts,
     is_untrusted_change,
 )
 from reverie.repositories.pages import Pages
@@ -64,9 +65,7 @@ class PageDocuments(DocumentSource):
         pages = {convert_page_to_path(page.name): page.content for page in self._store.pages()}
         return {at: text for at, text in {**pages, **logs}.items() if at[: len(path)] == path}
 
-    def change(
-        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
-    ) -> None:
+    def change(self, before: Texts, after: Texts, reason: str) -> None:
         logs = [path for path in after if is_log(convert_path_to_page(path))]
         if logs:
             self._append_to_log(logs, before, after, reason)
@@ -85,13 +84,7 @@ class PageDocuments(DocumentSource):
             edits.append(Change(before=there, after=new))
         self._writer.commit(edits, reason=reason, at=now)
 
-    def _append_to_log(
-        self,
-        logs: Sequence[Parts],
-        before: Mapping[Parts, str | None],
-        after: Mapping[Parts, str | None],
-        reason: str,
-    ) -> None:
+    def _append_to_log(self, logs: Sequence[Parts], before: Texts, after: Texts, reason: str) -> None:
         """Add to a log; nothing else can be done to one."""
         path = logs[0]
         old, new = before[path] or "", after[path]
@@ -123,9 +116,7 @@ class PageDocuments(DocumentSource):
 class SharedPageDocuments(PageDocuments):
     """Pages and logs that can only be read."""
 
-    def change(
-        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
-    ) -> None:
+    def change(self, before: Texts, after: Texts, reason: str) -> None:
         raise InvalidInput(
             f"what is under {SHARED!r} is everybody's and can only be read here: write a file of your own beside it"
         )

@@ -19,6 +19,9 @@ from reverie.domain.text.validation import validate_raw_text
 Parts = tuple[str, ...]
 """A path below the root, name by name; empty for the root itself."""
 
+Texts = Mapping[Parts, str | None]
+"""Texts of files by path; None where there is no file."""
+
 OriginFunction = Callable[[str], Origin]
 """Tells whose word a text is that an agent wants to keep, such as `Session.determine_origin`."""
 
@@ -59,14 +62,12 @@ class DocumentSource(ABC):
         """Return the file at a path with its text, or all files in the folder there; empty if there is neither."""
 
     @abstractmethod
-    def change(
-        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
-    ) -> None:
+    def change(self, before: Texts, after: Texts, reason: str) -> None:
         """Make all changes in one transaction, or none.
 
         Args:
-            before: The texts that the changes were made from; None where there was no file.
-            after: The texts that there shall be, at the same paths; None where there shall be no file.
+            before: The texts that the changes were made from.
+            after: The texts that there shall be, at the same paths.
             reason: Why, for the journal.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import filterfalse, islice
 from typing import Literal
@@ -19,6 +19,7 @@ from reverie.repositories.documents.paths import (
     DocumentSource,
     OriginFunction,
     Parts,
+    Texts,
     is_untrusted_change,
     validate_file_text,
 )
@@ -63,9 +64,7 @@ class ScopedDocuments(DocumentSource):
         texts = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in found}
         return {at: text for at, text in texts.items() if at[: len(path)] == path}
 
-    def change(
-        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
-    ) -> None:
+    def change(self, before: Texts, after: Texts, reason: str) -> None:
         del reason  # a shelf says itself what it does
         for path in after:
             if len("/".join(path)) > LONGEST_PATH:
@@ -166,9 +165,7 @@ class RecordDocuments(DocumentSource):
             raise InvalidInput("a folder of records cannot be removed or renamed as a whole: name one file")
         return {}
 
-    def change(
-        self, before: Mapping[Parts, str | None], after: Mapping[Parts, str | None], reason: str
-    ) -> None:
+    def change(self, before: Texts, after: Texts, reason: str) -> None:
         given = {path: text for path, text in before.items() if text is not None}
         if len(given) != 1:
             raise InvalidInput(

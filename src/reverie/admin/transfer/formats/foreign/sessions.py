@@ -53,10 +53,11 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
     try:
         if path.suffix == ".json":
             data = safe_reading.parse_json_object(safe_reading.read_text(path))
-            yield from _SessionReader(name, terms, data).messages(
-                (f"{name}, message {number}", each)
-                for number, each in enumerate(_validate_messages(data.pop("messages", None)), start=1)
-            )
+            messages = data.pop("messages", None)
+            if not isinstance(messages, list):
+                raise InvalidInput("no session: it has no list of 'messages'")
+            places = (f"{name}, message {number}" for number in range(1, len(messages) + 1))
+            yield from _read_session(name, terms, data, zip(places, messages, strict=True))
             return
         with safe_reading.open_file(path) as file:
             numbered = (
@@ -68,7 +69,7 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
                 return
             about = first[1] if isinstance(first[1], dict) and _is_metadata(first[1]) else {}
             rest = numbered if about else chain([first], numbered)
-            yield from _SessionReader(name, terms, about).messages(rest)
+            yield from _read_session(name, terms, about, rest)
     except InvalidInput as error:
         yield notes.skip("session", name, error)
 
@@ -96,62 +97,53 @@ def _is_metadata(data: Mapping[str, Any]) -> bool:
     return "role" not in data and ("_type" in data or "created_at" in data)
 
 
-def _validate_messages(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise InvalidInput("no session: it has no list of 'messages'")
-    return value
+def _read_session(
+    name: str, terms: ImportTerms, data: Mapping[str, Any], numbered: Iterator[tuple[str, Any]]
+) -> Iterator[Item]:
+    """Yield the turns of a session, then what is left out of it.
 
-
-class _SessionReader:
-    """Reader of one session."""
-
-    def __init__(self, name: str, terms: ImportTerms, about: Mapping[str, Any]) -> None:
-        fields = ForeignFields(about)
-        # The first `_` of a file's name stands for the `:` between channel and chat.
-        stem = PurePosixPath(name).stem
-        self._terms = terms
-        self._about = fields
-        self._place = name
-        self._session = fields.label("id", "key") or (stem if ":" in stem else stem.replace("_", ":", 1))
-
-    def messages(self, numbered: Iterator[tuple[str, Any]]) -> Iterator[Item]:
-        """Yield the session's turns, then what is left out of it."""
-        turns: list[tuple[str, dict[str, Any]]] = []
-        ids = SourceIds()
-        skipped: list[Skipped] = []
-        for place, data in numbered:
-            try:
-                if isinstance(data, InvalidInput):
-                    raise data
-                if not isinstance(data, dict):
-                    raise InvalidInput(f"{place}: no object")
-                message, time = _to_own_message(data)
-                parsed = parse_turns(message, place)
-            except InvalidInput as error:
-                detail = str(error).removeprefix(f"{place}: ")
-                why = notes.get_skip_reason(error)
-                skipped.append(Skipped(what="turn", place=place, why=why, detail=detail))
-                continue
-            if not parsed:
-                skipped.append(Skipped(what="turn", place=place, why="empty"))
-            turns += [(_assign_id(ids, turn, self._session, time), turn) for turn in parsed]
-        yield from self._build_chat(turns).items()
-        yield from skipped
-
-    def _build_chat(self, turns: list[tuple[str, dict[str, Any]]]) -> ConversationBuilder:
-        state = self._about.text("state", "status").lower()
-        chat = ConversationBuilder(
-            self._session,
-            form=FORM,
-            place=self._place,
-            terms=self._terms,
-            times=[self._about.moment("createdAt"), *(turn.get("at") for _, turn in turns)],
-            metadata={**self._about.texts("metadata"), "imported_from": self._place[:200]},
-            status=next((status for status in SESSION_STATUSES if status == state), "active"),
-        )
-        for source_id, turn in turns:
-            _add_turn(chat, source_id, turn)
-        return chat
+    Args:
+        name: Name of the file.
+        terms: The terms.
+        data: What the file says about the session.
+        numbered: The messages, each with its place.
+    """
+    about = ForeignFields(data)
+    # The first `_` of a file's name stands for the `:` between channel and chat.
+    stem = PurePosixPath(name).stem
+    session = about.label("id", "key") or (stem if ":" in stem else stem.replace("_", ":", 1))
+    turns: list[tuple[str, dict[str, Any]]] = []
+    ids = SourceIds()
+    skipped: list[Skipped] = []
+    for place, given in numbered:
+        try:
+            if isinstance(given, InvalidInput):
+                raise given
+            if not isinstance(given, dict):
+                raise InvalidInput(f"{place}: no object")
+            message, time = _to_own_message(given)
+            parsed = parse_turns(message, place)
+        except InvalidInput as error:
+            detail = str(error).removeprefix(f"{place}: ")
+            skipped.append(Skipped(what="turn", place=place, why=notes.get_skip_reason(error), detail=detail))
+            continue
+        if not parsed:
+            skipped.append(Skipped(what="turn", place=place, why="empty"))
+        turns += [(_assign_id(ids, turn, session, time), turn) for turn in parsed]
+    state = about.text("state", "status").lower()
+    chat = ConversationBuilder(
+        session,
+        form=FORM,
+        place=name,
+        terms=terms,
+        times=[about.moment("createdAt"), *(turn.get("at") for _, turn in turns)],
+        metadata={**about.texts("metadata"), "imported_from": name[:200]},
+        status=next((status for status in SESSION_STATUSES if status == state), "active"),
+    )
+    for source_id, turn in turns:
+        _add_turn(chat, source_id, turn)
+    yield from chat.items()
+    yield from skipped
 
 
 def _to_own_message(data: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
