@@ -31,7 +31,6 @@ _KEPT = frozenset("_-.:@+=,")
 _DEVICE = defer_regex(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.IGNORECASE)
 _CUT = defer_regex(r".*~~[0-9a-f]{24}", re.DOTALL)
 _TAGGED = defer_regex(r"(?P<text>.*)~(?P<tag>[0-9a-f]{8})", re.DOTALL)
-_ENCODED = defer_regex(r"%[0-9A-F]{2}")
 _BYTES = defer_regex(r"(?:%[0-9A-F]{2})+")
 
 

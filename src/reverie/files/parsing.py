@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, NoReturn, TypeVar, get_type_hints
+from typing import Any, Final, NamedTuple, NoReturn, get_type_hints
 
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_session, validate_session_id
@@ -58,7 +58,8 @@ _BLANK_LINES = defer_regex(r"\n[^\S\n]*\n")
 _STAMP = defer_regex(r"\[(?:(\d{4}-\d{2}-\d{2})[ T])?(\d{2}):(\d{2})\]")
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
-_T = TypeVar("_T")
+_Checks = Mapping[str, Callable[[Any], Any]]
+"""What checks and converts the value of each field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +230,7 @@ _SURROGATES = defer_regex("[\udc80-\udcff]")
 _decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_refuse_constant).decode
 
 
-def _parse_object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line: int = 0) -> dict[str, Any]:
+def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]:
     """One JSON object with fields of these forms and no others; `line` says which it is of several."""
     before = f"line {line}: " if line else ""
     if not text.strip():
@@ -264,9 +265,7 @@ def _parse_object(text: str, forms: Mapping[str, Callable[[Any], Any]], *, line:
         raise InvalidInput(f"{before}{error}") from None
 
 
-def _parse_lines(
-    text: str, forms: Callable[[int], Mapping[str, Callable[[Any], Any]]], bad: list[str] | None
-) -> list[Fields | None]:
+def _parse_lines(text: str, forms: Callable[[int], _Checks], bad: list[str] | None) -> list[Fields | None]:
     """One JSON object a line, blank ones left out; the n-th has fields of `forms(n)`. No id is twice.
 
     With `bad`, a line that cannot be parsed is None; one at least has to be good.
@@ -290,9 +289,7 @@ def _parse_lines(
     return found
 
 
-def _parse_line(
-    text: str, forms: Mapping[str, Callable[[Any], Any]], number: int, seen: dict[str, int]
-) -> Fields:
+def _parse_line(text: str, forms: _Checks, number: int, seen: dict[str, int]) -> Fields:
     if _SURROGATES.search(text):
         raise InvalidInput(f"line {number}: it is not UTF-8 text: save it as UTF-8")
     fields = _parse_object(text, forms, line=number)
@@ -398,7 +395,7 @@ _CHECKS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
 """Checks of fields by the types that their classes declare; all others are texts."""
 
 
-def _list_checks(kind: type, **others: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
+def _list_checks(kind: type, **others: Callable[[Any], Any]) -> _Checks:
     """Return the check of each field of a class; `others` are those that more than the type tells."""
     checks = {name: _CHECKS.get(hint, _is_text) for name, hint in get_type_hints(kind).items()}
     return MappingProxyType(checks | others)

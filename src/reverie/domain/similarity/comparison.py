@@ -166,7 +166,6 @@ _LEADING = parse_word_set(
 _FRAMED = defer_regex(r":\s|:\Z|[\"“”«»„]|^[^\S\n]*#", re.MULTILINE)
 _STAR = defer_regex(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
 _BEFORE_PATHS = parse_word_set("is in to from with at of into install add build cd run")
-_ENDS = ".,;:!?…"
 _UNSURE = defer_regex(r"[.!?…][^\s.!?…]*\s+[^\W\d_A-Z]")
 """A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
 _LEFT = "\"'“”‘’«»([{*`¿¡„"

@@ -63,8 +63,6 @@ _BEFORE_TIMES = parse_word_set(
     "am im an in jeden jedes jede los las el la en por cada todos todas le les chaque tous l au"
 )
 _LONGEST_TIME = 3
-_LONGEST = 40
-"""Words of a statement that is compared with another order."""
 _SCOPES = NEGATIONS | parse_word_set(
     "nur auch sogar erst solo tambien incluso que seulement aussi meme dass ni"
 )

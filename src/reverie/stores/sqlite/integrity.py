@@ -28,7 +28,7 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.health import StoreProblem
-from reverie.stores.sqlite.reading import fetch_rows_tolerantly, iter_rows_tolerantly
+from reverie.stores.sqlite.reading import fetch_rows_tolerantly, iter_rows_tolerantly, iter_things_tolerantly
 from reverie.stores.sqlite.where import SEARCHED
 
 RESTORE = (
@@ -152,11 +152,8 @@ def _check_references(file: sqlite3.Connection, sound: bool) -> Iterator[StorePr
 def _check_things(file: sqlite3.Connection, table: TableCodec[Any], sound: bool) -> Iterator[StoreProblem]:
     """Report rows that cannot be read, have a wrong fingerprint, or differ from the journal."""
     fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
-    sql = (
-        f"SELECT it.key, {fingerprint}, ({LATEST_DOCUMENT.format(key='it.key', before='')}), "
-        f"{table.selected} FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT ?"
-    )
-    for key, stored_fingerprint, document, *row in iter_rows_tolerantly(file, sql):
+    latest = f"({LATEST_DOCUMENT.format(key='it.key', before='')})"
+    for key, stored_fingerprint, document, *row in iter_things_tolerantly(file, table, fingerprint, latest):
         yield from _check_thing(table, key, stored_fingerprint, document, row, sound)
 
 

@@ -62,6 +62,13 @@ def iter_rows_tolerantly(file: sqlite3.Connection, sql: str) -> Iterator[Row]:
         last = rows[-1][0]
 
 
+def iter_things_tolerantly(file: sqlite3.Connection, table: TableCodec[Any], *further: str) -> Iterator[Row]:
+    """Yield the rows of a table in order: the key, further columns, and those that the table decodes."""
+    columns = ", ".join(("it.key", *further, table.selected))
+    sql = f"SELECT {columns} FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT ?"
+    return iter_rows_tolerantly(file, sql)
+
+
 def _decode_text_or_bytes(stored: bytes) -> str | bytes:
     try:
         return stored.decode()

@@ -37,7 +37,7 @@ from reverie.stores.sqlite.integrity import (
     is_contradicted,
     is_journal_sound,
 )
-from reverie.stores.sqlite.reading import iter_rows_tolerantly
+from reverie.stores.sqlite.reading import iter_things_tolerantly
 
 _TABLES: tuple[TableCodec[Any], ...] = (SESSIONS, RECORDS, PAGES, TURNS, PARAGRAPHS)
 """Sessions before their turns."""
@@ -82,18 +82,14 @@ def _iter_stale_analyses(
     file: sqlite3.Connection, table: TableCodec[Any], analyse: Analyse
 ) -> Iterator[tuple[int, Value, Row]]:
     """Yield key, value and right analysis of the rows that can be read and have another analysis."""
-    columns = "".join(f", it.{name}" for name in ANALYSIS_COLUMNS)
-    sql = (
-        f"SELECT it.key, {table.selected}{columns} FROM {table.source} WHERE it.key > ? "
-        "ORDER BY it.key LIMIT ?"
-    )
-    width = len(table.names)
-    for key, *row in iter_rows_tolerantly(file, sql):
+    width = len(ANALYSIS_COLUMNS)
+    columns = (f"it.{name}" for name in ANALYSIS_COLUMNS)
+    for key, *row in iter_things_tolerantly(file, table, *columns):
         try:
-            value = table.decode(row[:width])
+            value = table.decode(row[width:])
         except UnreadableRow:
             continue  # the check of the file reports it
-        if tuple(row[width:]) != (analysis := analyze_columns(value, analyse)):
+        if tuple(row[:width]) != (analysis := analyze_columns(value, analyse)):
             yield key, value, analysis
 
 
@@ -116,14 +112,11 @@ def _find_wrong_rows(
     Args:
         unreadable: Whether rows that cannot be read are written again from the journal.
     """
-    columns = "".join(f", it.{name}" for name in table.derived)
-    sql = (
-        f"SELECT it.key, ({LATEST_DOCUMENT.format(key='it.key', before='')}), {table.selected}{columns} "
-        f"FROM {table.source} WHERE it.key > ? ORDER BY it.key LIMIT ?"
-    )
-    width = len(table.names)
-    for key, document, *stored in iter_rows_tolerantly(file, sql):
-        row, derived = stored[:width], stored[width:]
+    width = len(table.derived)
+    latest = f"({LATEST_DOCUMENT.format(key='it.key', before='')})"
+    columns = (f"it.{name}" for name in table.derived)
+    for key, document, *stored in iter_things_tolerantly(file, table, latest, *columns):
+        derived, row = stored[:width], stored[width:]
         value, journaled = decode_row_or_none(table, row), decode_document_or_none(table, document)
         if value is None and (not unreadable or is_contradicted(table, row, document)):
             continue
