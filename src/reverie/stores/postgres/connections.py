@@ -49,7 +49,9 @@ _RETRIED = frozenset({"40001", "40P01"})  # a serialization failure, a deadlock
 _RETRIES = 3
 _PAUSE_S = 0.05
 _FENCE = "SELECT set_config('reverie.fence', %s, true)"
-_SETTING = "SELECT set_config('reverie.space', %s, true)"
+SET_SPACE = "SELECT set_config('reverie.space', %s, true)"
+"""What names the memory of a transaction to the policies of its tables."""
+
 _SETTING_AND_PLANS = (
     "SELECT set_config('reverie.space', %s, true), set_config('plan_cache_mode', 'force_generic_plan', true)"
 )
@@ -234,7 +236,7 @@ class PostgresConnections:
             # Both statements go to the server in one message, and are one transaction there.
             with self.connection() as connection:
                 with connection.pipeline():
-                    connection.execute(_SETTING, [str(self.space)])
+                    connection.execute(SET_SPACE, [str(self.space)])
                     cursor = connection.execute(sql, values)
                 found: list[Row] = cursor.fetchall()
             return found
@@ -285,7 +287,7 @@ class PostgresConnections:
                 if expected:
                     cursors = {"names": list(expected), "expected": list(expected.values())}
                     before = [
-                        (_SETTING, [str(self.space)]),
+                        (SET_SPACE, [str(self.space)]),
                         (_PATIENCE, again),
                         (_LOCK, again),
                         (_EXPECT, again | cursors),
@@ -413,7 +415,7 @@ class PostgresConnections:
             view.prepare = is_planned or None
             with connection.pipeline():
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                connection.execute(_SETTING_AND_PLANS if is_planned else _SETTING, [str(self.space)])
+                connection.execute(_SETTING_AND_PLANS if is_planned else SET_SPACE, [str(self.space)])
                 cursor = connection.execute(sql, values, prepare=view.prepare)
             rows: list[Row] = cursor.fetchall()
             view.stack.enter_context(attempt.pop_all())

@@ -13,6 +13,7 @@ from reverie.stores.codec import ENTRIES, decode_value
 from reverie.stores.copying import CopiedRow, Unjournaled
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters
+from reverie.stores.postgres.connections import SET_SPACE
 from reverie.stores.postgres.schema import refuse_existing
 from reverie.stores.postgres.store import PostgresStore
 from reverie.stores.postgres.upkeep import analyze_tables
@@ -24,7 +25,6 @@ _DRAFT = " (being copied)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = 500
 _MADE = ("thing", "measure", "entry", "cursor", "counter", "tombstone")
-_SETTING = "SELECT set_config('reverie.space', %s, true)"
 _COLUMNS = ", ".join(f"{name}::text" if name in ("before", "after") else name for name in CopiedRow._fields)
 _LATEST = (
     "SELECT key, subject, after FROM (SELECT DISTINCT ON (key) key, subject, after::text AS after "
@@ -94,7 +94,7 @@ class PostgresCopyTarget(PostgresCopySource):
         arrays = ", ".join(f"%s::{'text' if kind == 'json' else kind}[]" for kind in _TYPES)
         columns = ", ".join(f"r.{name}::{kind}" for name, kind in zip(CopiedRow._fields, _TYPES, strict=True))
         with self._connections.connection() as connection, connection.transaction():
-            connection.execute(_SETTING, [str(self._space)])
+            connection.execute(SET_SPACE, [str(self._space)])
             connection.execute(
                 "UPDATE reverie.space SET sequence = %s, record_sequence = greatest(record_sequence, %s) "
                 "WHERE id = %s",
@@ -109,7 +109,7 @@ class PostgresCopyTarget(PostgresCopySource):
     def finish(self, rest: Unjournaled) -> None:
         """Make all things from the journal, and the rest, anew, in one transaction."""
         with self._connections.connection() as connection, connection.transaction():
-            connection.execute(_SETTING, [str(self._space)])
+            connection.execute(SET_SPACE, [str(self._space)])
             for table in _MADE:
                 connection.execute(f"DELETE FROM reverie.{table} WHERE space = %s", [self._space])
             with connection.cursor(name="reverie_copy") as cursor:

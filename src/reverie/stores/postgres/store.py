@@ -38,7 +38,7 @@ from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.recollection import Recollection, remember_documents, remember_passages
 from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
-from reverie.stores.postgres.vectors import drop_vectors, keep_vectors, read_vectors
+from reverie.stores.postgres.vectors import PostgresVectors
 from reverie.stores.postgres.where import (
     MemoryConditions,
     build_record_conditions,
@@ -46,7 +46,7 @@ from reverie.stores.postgres.where import (
     format_limit,
 )
 from reverie.stores.postgres.words import WordRenewal
-from reverie.stores.protocol import KeptVector, Order
+from reverie.stores.protocol import Order
 
 if TYPE_CHECKING:
     from reverie.stores.health import ServerStatus, StoreProblem
@@ -59,7 +59,7 @@ _BATCH = 500
 _SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
 
 
-class PostgresStore(DatabaseStore):
+class PostgresStore(DatabaseStore, PostgresVectors):
     """A memory in a PostgreSQL database, from version 15. Safe to use from several threads and across forks.
 
     Args:
@@ -256,7 +256,7 @@ class PostgresStore(DatabaseStore):
 
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
-        where = self._build_where("record")
+        where = MemoryConditions(self._space, "record")
         where.add("it.scope = %s AND it.fingerprint = %s", scope, fingerprint)
         found: list[Record] = self._fetch_values("record", where)
         return found[0] if found else None
@@ -293,7 +293,7 @@ class PostgresStore(DatabaseStore):
     # -- conversations -------------------------------------------------------------------------------
 
     def _fetch_turns(self, session: str, start: int, stop: int | None) -> list[Turn]:
-        where = self._build_where("turn")
+        where = MemoryConditions(self._space, "turn")
         thread = "(SELECT key FROM reverie.thing WHERE space = %s AND subject = 'session' AND id = %s)"
         where.add(f"it.thread = {thread}", self._space, session)
         for bound, comparison in ((start, ">="), (stop, "<")):
@@ -315,7 +315,7 @@ class PostgresStore(DatabaseStore):
         self, *, scopes: Sequence[str] | None = None, limit: int | None = None
     ) -> list[SessionOverview]:
         """Return sessions with their numbers of turns, the most recently active first."""
-        where = self._build_where("session")
+        where = MemoryConditions(self._space, "session")
         if scopes is not None:
             where.add_any("it.scope", scopes)
         rows = self._connections.rows(
@@ -337,10 +337,10 @@ class PostgresStore(DatabaseStore):
     # -- pages -----------------------------------------------------------------------------------------
 
     def _fetch_pages(self) -> list[Page]:
-        return self._fetch_values("page", self._build_where("page"), order="it.id")
+        return self._fetch_values("page", MemoryConditions(self._space, "page"), order="it.id")
 
     def _fetch_paragraphs(self, page: str, start: int) -> list[Paragraph]:
-        where = self._build_where("paragraph")
+        where = MemoryConditions(self._space, "paragraph")
         where.add("it.page = %s", page)
         if start >= 0:
             return self._fetch_values("paragraph", where, order="it.position, it.key", offset=start)
@@ -351,7 +351,7 @@ class PostgresStore(DatabaseStore):
 
     def latest_paragraphs(self, logs: Sequence[str], *, limit: int) -> list[Paragraph]:
         """Return the last paragraphs of several logs: logs by descending name, last paragraph first."""
-        where = self._build_where("paragraph")
+        where = MemoryConditions(self._space, "paragraph")
         where.add_any("it.page", logs)
         return self._fetch_values(
             "paragraph", where, order="it.page DESC, it.position DESC, it.key DESC", limit=limit
@@ -359,7 +359,7 @@ class PostgresStore(DatabaseStore):
 
     def logs(self) -> dict[str, int]:
         """Return the names of all logs, sorted, with their numbers of paragraphs."""
-        where = self._build_where("paragraph")
+        where = MemoryConditions(self._space, "paragraph")
         rows = self._connections.rows(
             f"SELECT it.page, count(*) FROM reverie.thing AS it WHERE {where} GROUP BY 1 ORDER BY 1",
             where.values,
@@ -379,7 +379,7 @@ class PostgresStore(DatabaseStore):
         if not keys:
             self._connections.refuse_closed()
             return found
-        where = self._build_where(subject)
+        where = MemoryConditions(self._space, subject)
         where.add("it.searched")
         if around and subject == "turn":
             where.add(
@@ -407,7 +407,7 @@ class PostgresStore(DatabaseStore):
     ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
         """Return live passages and their values by ascending key, for building an index."""
         while True:
-            where = self._build_where(subject)
+            where = MemoryConditions(self._space, subject)
             where.add("it.searched AND it.key > %s", after)
             rows = self._connections.rows(
                 f"SELECT {PASSAGE}, it.body::text FROM reverie.thing AS it WHERE {where} "
@@ -439,20 +439,6 @@ class PostgresStore(DatabaseStore):
         sql = f"SELECT count(*), coalesce(sum(it.length), 0) FROM reverie.thing AS it WHERE {where}"
         ((passages, tokens),) = self._connections.rows(sql, where.values)
         return passages, tokens
-
-    # -- vectors ---------------------------------------------------------------------------------------
-
-    def read_vectors(self, embedder: int, keys: Sequence[int]) -> dict[int, KeptVector]:
-        """Return the vectors that are there of some passages, by key. They may be of an earlier text."""
-        return read_vectors(self._connections, embedder, keys)
-
-    def keep_vectors(self, embedder: int, vectors: Mapping[int, KeptVector], *, read_at: int) -> None:
-        """Keep vectors of passages, except of those that have changed or gone meanwhile."""
-        keep_vectors(self._connections, embedder, vectors, read_at)
-
-    def drop_vectors(self, *, but: int) -> None:
-        """Remove the vectors of all embedders except one."""
-        drop_vectors(self._connections, but)
 
     # -- working memory --------------------------------------------------------------------------------
 
@@ -560,9 +546,6 @@ class PostgresStore(DatabaseStore):
 
     # -- below -----------------------------------------------------------------------------------------
 
-    def _build_where(self, subject: Subject) -> MemoryConditions:
-        return MemoryConditions(self._space, subject)
-
     def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         if not wanted:
             self._connections.refuse_closed()
@@ -575,7 +558,7 @@ class PostgresStore(DatabaseStore):
         if not names and not keys:
             self._connections.refuse_closed()
             return [_decode_or_raise(subject, *found[name]) for name in wanted]
-        where = self._build_where(subject)
+        where = MemoryConditions(self._space, subject)
         if not names:
             where.add("it.key = ANY (%s::bigint[])", keys)
         elif not keys:

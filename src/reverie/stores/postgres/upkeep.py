@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from reverie.stores.postgres.connections import SET_SPACE
+
 if TYPE_CHECKING:
     import psycopg
 
@@ -76,7 +78,7 @@ def analyze_tables(connection: psycopg.Connection, space: int, *, again: bool) -
 def list_places(connection: psycopg.Connection, space: int) -> list[str]:
     """Return the names of the tables and partitions in which a memory is."""
     with connection.pipeline():
-        connection.execute("SELECT set_config('reverie.space', %s, true)", [str(space)])
+        connection.execute(SET_SPACE, [str(space)])
         cursor = connection.execute(_PLACES, {"space": space})
     return [place for (place,) in cursor.fetchall()]
 

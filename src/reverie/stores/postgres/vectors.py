@@ -15,36 +15,37 @@ _WRAP = 1 << 64
 """Hashes of 8 bytes have no sign, and integers of the database have one."""
 
 
-def read_vectors(
-    connections: PostgresConnections, embedder: int, keys: Sequence[int]
-) -> dict[int, KeptVector]:
-    """Return the vectors that are there of some passages, by key (see `VectorStore`)."""
-    if not keys:
-        return {}
-    rows = connections.rows(_READ, (connections.space, list(keys), _to_signed(embedder)))
-    return {key: KeptVector(digest % _WRAP, scale, bytes(numbers)) for key, digest, scale, numbers in rows}
+class PostgresVectors:
+    """The part of a store that keeps vectors (see `VectorStore`)."""
 
+    _connections: PostgresConnections
 
-def keep_vectors(
-    connections: PostgresConnections, embedder: int, vectors: Mapping[int, KeptVector], read_at: int
-) -> None:
-    """Keep vectors of passages, except of those that have changed or gone meanwhile (see `VectorStore`)."""
-    if vectors:
-        kept = vectors.values()
-        connections.call_function(
-            "keep_vectors",
-            _to_signed(embedder),
-            read_at,
-            list(vectors),
-            [_to_signed(each.digest) for each in kept],
-            [each.scale for each in kept],
-            [rf"\x{each.numbers.hex()}" for each in kept],
-        )
+    def read_vectors(self, embedder: int, keys: Sequence[int]) -> dict[int, KeptVector]:
+        """Return the vectors that are there of some passages, by key. They may be of an earlier text."""
+        if not keys:
+            return {}
+        rows = self._connections.rows(_READ, (self._connections.space, list(keys), _to_signed(embedder)))
+        return {
+            key: KeptVector(digest % _WRAP, scale, bytes(numbers)) for key, digest, scale, numbers in rows
+        }
 
+    def keep_vectors(self, embedder: int, vectors: Mapping[int, KeptVector], *, read_at: int) -> None:
+        """Keep vectors of passages, except of those that have changed or gone meanwhile."""
+        if vectors:
+            kept = vectors.values()
+            self._connections.call_function(
+                "keep_vectors",
+                _to_signed(embedder),
+                read_at,
+                list(vectors),
+                [_to_signed(each.digest) for each in kept],
+                [each.scale for each in kept],
+                [rf"\x{each.numbers.hex()}" for each in kept],
+            )
 
-def drop_vectors(connections: PostgresConnections, but: int) -> None:
-    """Remove the vectors of all embedders except one."""
-    connections.call_function("drop_vectors", _to_signed(but))
+    def drop_vectors(self, *, but: int) -> None:
+        """Remove the vectors of all embedders except one."""
+        self._connections.call_function("drop_vectors", _to_signed(but))
 
 
 def _to_signed(number: int) -> int:

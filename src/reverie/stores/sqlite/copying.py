@@ -117,7 +117,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
             for key, subject, document, _ in file.execute(_LATEST):
                 value = decode_value(subject, document)
                 if value is not None:
-                    changes.restore(prepare_change(Change(before=None, after=value), self._analyse), key)
+                    changes.insert(prepare_change(Change(before=None, after=value), self._analyse), key)
             for name in _list_tables_of_names()[:-1]:
                 file.execute(f"DELETE FROM gone WHERE key IN (SELECT key FROM {name})")
             file.executemany(

@@ -140,16 +140,12 @@ class WriteTransaction:
         sequence = self._next
         if edit.before is None:
             key, before = sequence, None
-            self._insert(edit, key)
+            self.insert(edit, key)
         else:
             key, before = self._replace(edit)
         self._next = sequence + 1
         name = (edit.table.subject, edit.edit.id)
         self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
-
-    def restore(self, edit: PreparedChange, key: int) -> None:
-        """Insert a thing that the journal has already, under the key that it has there."""
-        self._insert(edit, key)
 
     def erase(self, edit: PreparedChange) -> None:
         """Make one edit, and empty whatever the journal said of that thing before."""
@@ -203,7 +199,8 @@ class WriteTransaction:
 
     # -- one thing ---------------------------------------------------------------------------------
 
-    def _insert(self, edit: PreparedChange, key: int) -> None:
+    def insert(self, edit: PreparedChange, key: int) -> None:
+        """Insert a new thing under a key, and note nothing: the journal has it already, or is told by the caller."""
         assert edit.after is not None
         row = self._resolve_session_key(edit.table, edit.after)
         with self._translating(edit):
