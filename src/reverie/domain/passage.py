@@ -65,6 +65,11 @@ class Passage(NamedTuple):
     pinned: bool = False
     expires_at: float | None = None
 
+    @property
+    def analysis(self) -> AnalyzedText:
+        """What the analyzer made of it."""
+        return AnalyzedText(self.terms, self.length, self.speaker, self.cues, self.dates)
+
 
 class AnalyzedText(NamedTuple):
     """Result of the analyzer for one record, turn or paragraph. The store keeps it beside the value.

@@ -497,14 +497,7 @@ class InMemoryStore(BaseStore):
         value, analysis = item.value, item.analysis
         if analysis is None or item.scope is None:
             return None
-        passage = Passage(
-            key=item.key,
-            terms=analysis.terms,
-            length=analysis.length,
-            speaker=analysis.speaker,
-            cues=analysis.cues,
-            dates=analysis.dates,
-        )
+        passage = Passage(key=item.key, **analysis._asdict())
         if isinstance(value, Turn):
             return passage._replace(
                 thread=self._data.things["session", value.session].key,

@@ -28,8 +28,6 @@ from reverie.domain.secrets.redactor import Redactor, redact_secrets
 from reverie.stores.protocol import Store
 
 if TYPE_CHECKING:
-    import logging
-
     from reverie.llm.messages import ChatMessage, ModelRequest
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)

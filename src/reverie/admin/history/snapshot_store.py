@@ -166,13 +166,7 @@ class SnapshotStore(InMemoryStore):
                 if get_subject(stored.value) == subject and key not in changed
             ]
             for passage in self._source.passages(subject, keys):
-                analyses[passage.key] = AnalyzedText(
-                    terms=passage.terms,
-                    length=passage.length,
-                    speaker=passage.speaker,
-                    cues=passage.cues,
-                    dates=passage.dates,
-                )
+                analyses[passage.key] = passage.analysis
         for row in iter_rows_forwards(self._source, after=sequence):  # changed while it was read
             analyses.pop(row.key, None)
         return analyses

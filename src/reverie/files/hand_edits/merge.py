@@ -533,17 +533,27 @@ def decide_session(
     known = _count_known_turns(lines, turns, seen)
     edits: list[Change] = []
     clashes: list[MergeConflict] = []
+
+    def merge(
+        began: SessionState | Turn | None, mine: SessionState | Turn, edited: SessionState | Turn
+    ) -> None:
+        merged = merge_values(began, mine, edited)
+        if merged.value != mine:
+            edits.append(Change(before=mine, after=merged.value))
+        if merged.conflicts:
+            clashes.append(MergeConflict(ours=mine, fields=merged.conflicts))
+
     if state is None:
         edits.append(Change(before=None, after=theirs))
     else:
-        _merge_into(edits, clashes, began_state, state, theirs)
+        merge(began_state, state, theirs)
     began = {turn.id: turn for turn in base[1]} if base is not None else {}
     for mine, fields in zip(turns, lines.turns[:known], strict=False):
         base_turn = began.get(mine.id, mine)
         edited = build_turn(fields, id=mine.id, state=theirs, position=mine.position, base=base_turn, now=now)
         if edited == mine or (base is None and edited in earlier(mine.id)):
             continue
-        _merge_into(edits, clashes, base_turn, mine, edited)
+        merge(base_turn, mine, edited)
     since = turns[known if base is None else len(base[1]) :]
     edits += _build_added_turns(
         since, lines.turns[known:], theirs, len(turns), now=now, new_id=new_id, earlier=earlier
@@ -552,20 +562,6 @@ def decide_session(
     if theirs.window_start > count:
         raise InvalidInput(f"line 1: window_start is {theirs.window_start}: there are {count} turns")
     return MergeDecision(edits=tuple(edits), clashes=tuple(clashes))
-
-
-def _merge_into(
-    edits: list[Change],
-    clashes: list[MergeConflict],
-    base: SessionState | Turn | None,
-    ours: SessionState | Turn,
-    theirs: SessionState | Turn,
-) -> None:
-    merged = merge_values(base, ours, theirs)
-    if merged.value != ours:
-        edits.append(Change(before=ours, after=merged.value))
-    if merged.conflicts:
-        clashes.append(MergeConflict(ours=ours, fields=merged.conflicts))
 
 
 def _count_known_turns(lines: ParsedSession, turns: Sequence[Turn], seen: int) -> int:

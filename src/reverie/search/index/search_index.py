@@ -32,7 +32,6 @@ from reverie.domain.passage import (
     Analyse,
     AnalyzedText,
     CandidateQuery,
-    Passage,
     Searchable,
     TermWeight,
 )
@@ -428,7 +427,7 @@ class SearchIndex:
         for subject in SEARCHABLE:
             keys = [row.key for row in rows if row.subject == subject]
             for passage in self._store.passages(subject, keys):
-                analyses[subject, passage.key] = _extract_analysis(passage)
+                analyses[subject, passage.key] = passage.analysis
         return analyses
 
     def _follow(self, row: JournalEntry, analyses: Mapping[tuple[str, int], AnalyzedText]) -> None:
@@ -535,7 +534,7 @@ class SearchIndex:
             while batch := self._store.live(subject, after=after, limit=_BATCH):
                 after = batch[-1][0].key
                 for passage, value in batch:
-                    yield IndexedPassage(passage.key, value, _extract_analysis(passage))
+                    yield IndexedPassage(passage.key, value, passage.analysis)
 
     def _handle_loss(self, error: Exception) -> None:
         """Return the files are gone or broken: go on with what is still open, and build new ones beside."""
@@ -664,14 +663,4 @@ def _is_live(value: object) -> TypeGuard[Value]:
         isinstance(value, Turn)
         or (isinstance(value, Record) and not value.archived)
         or (isinstance(value, Paragraph) and value.page == HISTORY)
-    )
-
-
-def _extract_analysis(passage: Passage) -> AnalyzedText:
-    return AnalyzedText(
-        terms=passage.terms,
-        length=passage.length,
-        speaker=passage.speaker,
-        cues=passage.cues,
-        dates=passage.dates,
     )
