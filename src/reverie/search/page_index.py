@@ -136,13 +136,5 @@ def _analyze_page(page: Page) -> Iterator[_Entry]:
         analysis = analyze(replace(paragraph, content=f"{heading}\n{content}"))
         yield _Entry(
             paragraph,
-            Passage(
-                key=0,
-                terms=analysis.terms,
-                length=analysis.length,
-                at=page.updated_at.timestamp(),
-                cues=analysis.cues,
-                dates=analysis.dates,
-                kind="paragraph",
-            ),
+            Passage(key=0, at=page.updated_at.timestamp(), kind="paragraph", **analysis._asdict()),
         )
