@@ -15,7 +15,8 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FileState
-from reverie.files.hand_edits.importer import HandEditImporter, HandEditReport
+from reverie.files.hand_edits.importer import HandEditImporter
+from reverie.files.hand_edits.intake import HandEditReport
 from reverie.files.mirror.writer import MirrorWriter
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.factories import NOW, make_record, make_time

@@ -32,8 +32,8 @@ from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.text.validation import validate_text, validate_values
 from reverie.files.disk.state import FileState
-from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter, HandEditReport
-from reverie.files.hand_edits.intake import SAVING_S
+from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
+from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
 from reverie.files.layout import build_page_path, parse_path
 from reverie.files.mirror.writer import MirrorReport, MirrorWriter
 from reverie.files.scan import scan

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from reverie.domain.errors import StoreError
-from reverie.files.hand_edits.importer import HandEditReport
+from reverie.files.hand_edits.intake import HandEditReport
 
 _log = logging.getLogger("reverie")
 

@@ -16,7 +16,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
 from reverie.files.hand_edits.claims import RecordImporter
-from reverie.files.hand_edits.intake import ChangedFile, HandEdit, HandEditRun
+from reverie.files.hand_edits.intake import ChangedFile, HandEditReport, HandEditRun
 from reverie.files.hand_edits.merge import FEW, is_mass_removal
 from reverie.files.hand_edits.pages import import_log, import_missing_page, import_page, import_session
 from reverie.files.layout import MEMORY, Form, parse_path
@@ -58,31 +58,6 @@ class ConflictFile:
     of: str
     id: str
     fields: tuple[str, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class HandEditReport:
-    """Result of an import.
-
-    Attributes:
-        taken: The hand edits that were committed, in order.
-        problems: The files that cannot be imported, of those that were examined.
-        lost: Whether so much was missing that the folder counts as lost and is written again.
-        due: Whether files have to be written.
-        unfinished: Files that an editor may still be saving; they are left for the next time.
-        failure: Why the files could not be examined; empty if they were.
-    """
-
-    taken: list[HandEdit] = field(default_factory=list)
-    problems: list[BrokenFile] = field(default_factory=list)
-    lost: bool = False
-    due: bool = False
-    unfinished: list[str] = field(default_factory=list)
-    failure: str = ""
-
-    def __bool__(self) -> bool:
-        """Return whether anything was imported or has to be written."""
-        return bool(self.taken or self.lost or self.due)
 
 
 _IMPORTERS: Mapping[Form, Callable[[HandEditRun, ChangedFile], None]] = MappingProxyType(
@@ -151,13 +126,8 @@ class HandEditImporter:
             self._import(run, found)
             self._record_problems(ledger, run, chosen)
             self._record_conflicts(ledger, run, found)
-        return HandEditReport(
-            taken=run.taken,
-            problems=list(run.problems.values()),
-            lost=run.lost,
-            due=run.due,
-            unfinished=run.unfinished,
-        )
+        run.report.problems = list(run.problems.values())
+        return run.report
 
     def problems(self) -> list[BrokenFile]:
         """Return the files that could not be imported last time and still exist."""
@@ -187,7 +157,7 @@ class HandEditImporter:
         records.import_changes()
         for file in files:
             if run.is_unfinished(file):
-                run.unfinished.append(file.path)
+                run.report.unfinished.append(file.path)
                 continue
             if (import_file := _IMPORTERS.get(file.place.form)) is not None:
                 run.attempt(file.at, partial(import_file, run, file))

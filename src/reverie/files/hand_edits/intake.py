@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -107,16 +107,38 @@ class ChangedFile(NamedTuple):
     checksum: int
 
 
+@dataclass(slots=True, kw_only=True)
+class HandEditReport:
+    """Result of an import.
+
+    Attributes:
+        taken: The hand edits that were committed, in order.
+        problems: The files that cannot be imported, of those that were examined.
+        lost: Whether so much was missing that the folder counts as lost and is written again.
+        due: Whether files have to be written.
+        unfinished: Files that an editor may still be saving; they are left for the next time.
+        failure: Why the files could not be examined; empty if they were.
+    """
+
+    taken: list[HandEdit] = field(default_factory=list)
+    problems: list[BrokenFile] = field(default_factory=list)
+    lost: bool = False
+    due: bool = False
+    unfinished: list[str] = field(default_factory=list)
+    failure: str = ""
+
+    def __bool__(self) -> bool:
+        """Return whether anything was imported or has to be written."""
+        return bool(self.taken or self.lost or self.due)
+
+
 class HandEditRun:
     """One run over the result of a scan.
 
     Attributes:
-        taken: The changes that were committed.
+        report: What was done so far, without the problems.
         problems: The files that cannot be imported, by path.
         conflicts: The conflict files that were written, with their subjects.
-        lost: Whether so much was missing that the folder counts as lost.
-        due: Whether files have to be written.
-        unfinished: Files that an editor may still be saving.
         pending: The changes that the files are not known to show.
     """
 
@@ -127,12 +149,9 @@ class HandEditRun:
         disk: AtomicFolder,
     ) -> None:
         """Prepare to import files; the caller holds the lock of `ledger`."""
-        self.taken: list[HandEdit] = []
+        self.report = HandEditReport()
         self.problems: dict[str, BrokenFile] = {}
         self.conflicts: dict[str, dict[str, Any]] = {}
-        self.lost = False
-        self.due = False
-        self.unfinished: list[str] = []
         self.store = writer.store
         self.ledger = ledger
         self.disk = disk
@@ -255,19 +274,19 @@ class HandEditRun:
     def mark_due(self, paths: Iterable[str]) -> None:
         """Have files written as the store says."""
         self.ledger.mark_due(paths)
-        self.due = True
+        self.report.due = True
 
     def write_again(self, path: str, subject: Subject, id: str) -> None:
         """Have a file written again that may not be deleted."""
         self.ledger.drop([path])
         self.mark_due([path])
-        self.taken.append(HandEdit(path=path, subject=subject, id=id, what="kept"))
+        self.report.taken.append(HandEdit(path=path, subject=subject, id=id, what="kept"))
 
     def report_lost(self, paths: Sequence[str], why: str) -> None:
         """Record that files were lost rather than deleted, and have them written again."""
         self.ledger.drop(paths)
         self.mark_due(paths)
-        self.lost = True
+        self.report.lost = True
         _log.warning("%s: they count as lost and are written again; nothing was archived", why)
 
     def get_save_time(self, file: ChangedFile) -> datetime:
@@ -316,7 +335,7 @@ class HandEditRun:
         if not edits:
             return
         self._writer.commit(edits, reason=reason, at=self.now)
-        self.taken += [_build_hand_edit(path, edit) for edit in edits]
+        self.report.taken += [_build_hand_edit(path, edit) for edit in edits]
 
     def _keep_beside(self, file: ChangedFile, clash: MergeConflict) -> None:
         """Write the program's version to a conflict file, unless one has it already."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import threading
 import time
@@ -46,7 +45,6 @@ _PROBE = "http.probe"
 _T = TypeVar("_T")
 _REQUEST_ID = defer_regex(r"[A-Za-z0-9._-]{1,128}")
 _TRACE = defer_regex(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
-_log = logging.getLogger("reverie.http")
 
 
 class _Recent(Generic[_T]):

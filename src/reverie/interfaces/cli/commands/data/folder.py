@@ -17,8 +17,7 @@ from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.files.exchange import FileExchange
-    from reverie.files.hand_edits.importer import HandEditReport
-    from reverie.files.hand_edits.intake import HandEdit
+    from reverie.files.hand_edits.intake import HandEdit, HandEditReport
     from reverie.files.rebuild import RebuildReport
 
 _MOST_LISTED = 1_000
