@@ -15,11 +15,12 @@ from reverie.consolidation.passes.digest import (
     stamp_paragraph,
 )
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import answer_without_model, run_pass
+from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from tests.consolidation.without_model import answer_without_model
 from tests.factories import believe, make_turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

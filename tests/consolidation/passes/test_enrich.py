@@ -10,11 +10,12 @@ import pytest
 
 from reverie.consolidation.passes.enrich import enrich
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import answer_without_model, run_pass
+from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_merge import NOW, fresh_id, left, record
+from tests.consolidation.without_model import answer_without_model
 
 NOTE = record(
     "Ada prefers tea, never coffee; the staging port is 5433", tags=("ada",), confidence=0.6, scope="user:a"

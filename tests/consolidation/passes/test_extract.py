@@ -7,11 +7,12 @@ import json
 import pytest
 
 from reverie.consolidation.passes.extract import Extraction, extract
-from reverie.consolidation.planning.driver import answer_without_model, run_pass
+from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import ToolCall
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_merge import NOW
+from tests.consolidation.without_model import answer_without_model
 
 OUTPUT = (
     "The API rate limit is 100/min, as /docs/limits says. We decided to use REST.\n"

@@ -14,11 +14,12 @@ from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.passes.infer import infer, needs_permission
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import answer_without_model, run_pass
+from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from tests.consolidation.without_model import answer_without_model
 from tests.factories import believe, make_turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

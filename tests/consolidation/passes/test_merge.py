@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import LEFT, NOISE, merge
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import answer_without_model, run_pass
+from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.signals import Signal
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from tests.consolidation.without_model import answer_without_model
 from tests.factories import make_record
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -27,11 +27,6 @@ _TOGETHER = (
 )
 
 
-def answer_without_model(request: ModelRequest) -> ModelFailure:
-    """Return the failure that stands for a missing model."""
-    return NO_MODEL
-
-
 def run_pass(flow: Flow[T], answer: Ask) -> T:
     """Run a pass to its end, and repeat a request once where the reply is empty."""
     return run_together([flow], answer)[0]

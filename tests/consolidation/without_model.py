@@ -1,0 +1,11 @@
+"""What asks no model."""
+
+from __future__ import annotations
+
+from reverie.consolidation.planning.driver import NO_MODEL
+from reverie.llm.messages import ModelFailure, ModelRequest
+
+
+def answer_without_model(request: ModelRequest) -> ModelFailure:
+    """Return the failure that stands for a missing model."""
+    return NO_MODEL
