@@ -163,6 +163,18 @@ def test_a_question_is_embedded_once(memory, embedder):
     assert embedder.queries == ["which car"]
 
 
+def test_of_a_long_question_as_much_is_embedded_as_of_a_long_text(memory, embedder):
+    memory.save("Drives a Volvo to work")
+    memory.save("The recipe asks for " + "salt and " * 500)
+    memory.admin.embed()
+    long = "  which car? " + "https://example.org/page " * 390
+    assert "Drives a Volvo to work" in contents(memory.search(long))
+    memory.search(long + "and more")
+    (asked,) = embedder.queries
+    assert asked == long.strip()[: vector_index.LONGEST_TEXT]
+    assert len(asked) == max(map(len, embedder.passages))
+
+
 def test_a_change_beside_the_text_embeds_nothing_again(memory, embedder):
     saved = memory.save("Drives a Volvo to work").record
     memory.admin.embed()

@@ -45,7 +45,7 @@ FOLDER = Path("index", "vectors")
 """The folder of vectors in a memory's folder: whatever removes the search index removes them too."""
 
 LONGEST_TEXT = 4_000
-"""Characters of a text that are embedded; the rest is found by words."""
+"""Characters of a text or a question that are embedded; the rest is found by words."""
 
 _FIRST_BATCH = 4
 _BATCH = 16
@@ -173,6 +173,7 @@ class VectorIndex:
     def _embed_query(self, text: str, dimension: int) -> Any:
         from reverie.search.vectors.vector_file import normalize_vector
 
+        text = text.strip()[:LONGEST_TEXT]
         with self._lock:
             self._asked_at = time.monotonic()
             known = self._queries.get(text)
