@@ -564,6 +564,22 @@ def test_what_is_wrong_is_said_in_words(
     edited_folder.assert_settled()
 
 
+@pytest.mark.parametrize(
+    ("escape", "advice"),
+    [
+        ("\\u0000", "has NUL (U+0000) at position 1: remove it"),
+        ("\\ud800", "remove it, or decode the text with the error handler `replace`"),
+    ],
+)
+def test_a_character_that_cannot_be_stored_is_reported_with_whole_advice(
+    edited_folder: EditedFolder, escape: str, advice: str
+) -> None:
+    edited_folder.write("memory/notes/x.json", f'{{"content": "a{escape}b"}}')
+    edited_folder.sync()
+    (problem,) = edited_folder.importer.problems()
+    assert problem.why.endswith(advice)
+
+
 def test_a_file_whose_name_is_not_utf_8_stays_reported_until_it_is_gone(edited_folder: EditedFolder) -> None:
     edited_folder.add(make_note(1))
     strange = os.path.join(os.fsencode(edited_folder.path("memory")), b"caf\xe9.json")

@@ -62,10 +62,12 @@ def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = Fa
         rest = f": {advice}" if advice else ""
         raise InvalidInput(f"{name} has {len(text):,} characters: at most {longest:,} are allowed{rest}")
     if match := _UNSTORABLE.search(text):
-        what = "NUL" if match.group() == "\x00" else "a lone surrogate"
+        is_nul = match.group() == "\x00"
+        what = "NUL" if is_nul else "a lone surrogate"
+        # No quotation marks: what stands in them is left out of a message about a file.
+        advice = "remove it" if is_nul else "remove it, or decode the text with the error handler `replace`"
         raise InvalidInput(
-            f"{name} has {what} (U+{ord(match.group()):04X}) at position {match.start()}: "
-            "remove it, or decode the text with errors='replace' first"
+            f"{name} has {what} (U+{ord(match.group()):04X}) at position {match.start()}: {advice}"
         )
     return text
 

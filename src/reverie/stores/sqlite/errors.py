@@ -42,7 +42,7 @@ def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict
         return StoreCorrupt(f"{str(path)!r} is damaged (its definitions are no text): {_RESTORE}")
     if isinstance(error, UnicodeError):
         return InvalidInput(
-            "an id or a name has a lone surrogate: decode the text with errors='replace' first"
+            "an id or a name has a lone surrogate: decode the text with the error handler `replace`"
         )
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is None:
