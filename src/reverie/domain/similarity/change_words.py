@@ -232,7 +232,12 @@ MOVED = defer_regex(
 EMPLOYED = defer_regex(
     rf"\b(?:(?:works?|working|employed)\s+(?:now\s+)?(?:at|for|by)|arbeite[tn]?\s+(?:jetzt\s+|{_SINCE})?bei"
     rf"|trabaj[ao]\s+(?:ahora\s+|{_SINCE})?(?:en|para)|travaille\s+(?:maintenant\s+|{_SINCE})?(?:chez|pour)"
-    r"|joined|started at|job (?:at|with|in)|working at)\s+(?:the\s+)?(?P<at>.+)"
+    r"|joined|started at|working at"
+    r"|(?:(?:started|got|took|accepted|found|have|has)\s+(?:a|my|the)|my)\s+(?:new\s+)?job (?:at|with|in)"
+    r"|\b(?:habe?|hat)\s+(?:eine?n?|den|die)\s+(?:neue[nr]?\s+)?(?:job|stelle) bei"
+    r"|\b(?:empece|empezo|consegui|encontre|tengo|tiene)\s+un\s+(?:nuevo\s+)?(?:trabajo|empleo)\s+(?:nuevo\s+)?en"
+    r"|\b(?:commence|trouve)\s+un\s+(?:nouve(?:au|l)\s+)?(?:travail|boulot|emploi|poste) chez"
+    r")\s+(?:the\s+)?(?P<at>.+)"
 )
 LOCATED = defer_regex(
     r"\b(?:is|are|ist|sind|esta|est)\s+(?:(?:now|jetzt|ahora|maintenant)\s+)?"
