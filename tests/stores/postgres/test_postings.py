@@ -359,8 +359,13 @@ def test_postings_change_with_their_transaction_alone(url: str) -> None:
         assert store.check() == []
 
 
-def test_a_search_reads_what_it_looks_up_before_the_server_has_statistics(url: str) -> None:
+@pytest.mark.parametrize("analyzed", [False, True])
+def test_a_search_reads_what_it_looks_up_without_statistics_and_with_those_of_empty_tables(
+    postgres: PostgresServer, url: str, analyzed: bool
+) -> None:
     with Memory.open(url + TABLES, settings=Settings(embedder=None)) as memory:
+        if analyzed:
+            postgres.execute("agents", "ANALYZE")
         memory.save_many(f"The number of house {number} is {number * 7}" for number in range(600))
         for number in range(14):  # the first ones are planned each time
             memory.search(f"house {number}")
