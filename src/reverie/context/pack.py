@@ -36,7 +36,7 @@ from reverie.context.retrieval import WEAK
 from reverie.context.window import ReplayWindow, to_chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
-from reverie.domain.filter import is_valid_at
+from reverie.domain.filter import has_ended, is_valid_at
 from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
@@ -538,7 +538,7 @@ def _judge(
         elif not hit.is_trusted:
             verdict = "untrusted"
         elif hit.record is not None and not (
-            is_valid_at(hit.record, now) or (past and _has_ended(hit.record, now))
+            is_valid_at(hit.record, now) or (past and has_ended(hit.record, now))
         ):
             verdict = "does not hold now"
         elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
@@ -568,10 +568,6 @@ def _judge(
             )
         )
     return choices
-
-
-def _has_ended(record: Record, now: datetime) -> bool:
-    return record.valid_to is not None and record.valid_to <= now
 
 
 def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:

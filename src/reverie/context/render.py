@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
+from reverie.domain.filter import has_ended
 from reverie.domain.page import Paragraph
 from reverie.domain.record import DATES, UNTRUSTED, Record
 from reverie.domain.text import escaping
@@ -180,5 +181,5 @@ def _render_validity(record: Record, now: datetime | None) -> str:
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
     meant = record.metadata.get(DATES, "")
     dated = f" ({render_label(meant)})" if meant else ""
-    holds = "held" if now is not None and record.valid_to is not None and record.valid_to <= now else "holds"
+    holds = "held" if now is not None and has_ended(record, now) else "holds"
     return f"{dated} ({holds}{since}{until})" if since or until else dated

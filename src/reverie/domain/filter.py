@@ -257,3 +257,8 @@ def is_valid_at(record: Record, moment: datetime) -> bool:
     return (record.valid_from is None or record.valid_from <= moment) and (
         record.valid_to is None or moment < record.valid_to
     )
+
+
+def has_ended(record: Record, moment: datetime) -> bool:
+    """Return whether the record held until an earlier moment, and holds no longer."""
+    return record.valid_to is not None and record.valid_to <= moment

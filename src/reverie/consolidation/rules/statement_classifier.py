@@ -55,10 +55,9 @@ def list_features(sentence: str) -> Iterator[str]:
     """
     tokens = _TOKEN.findall(sentence)
     words = ["#" if token[0].isdigit() else fold_text(token) for token in tokens]
+    content = {word for word in words if word[0].isalpha() and not is_function_word(word)}
     forms = [
-        word
-        if not word[0].isalpha() or is_function_word(word)
-        else ("X" if place and token[0].isupper() else "x")
+        ("X" if place and token[0].isupper() else "x") if word in content else word
         for place, (token, word) in enumerate(zip(tokens, words, strict=True))
     ]
     for kind, items, longest in (("w", words, _LONGEST_RUN), ("f", forms, _LONGEST_FORM)):
@@ -70,7 +69,7 @@ def list_features(sentence: str) -> Iterator[str]:
         bounded_word = f"<{word}>"
         for start in range(len(bounded_word) - _LETTERS + 1):
             yield f"l {bounded_word[start : start + _LETTERS]}"
-        if word[0].isalpha() and not is_function_word(word):
+        if word in content:
             yield f"m {word}"
             for related, similarity in _RELATED.get(word)[:_MOST_RELATED]:
                 if similarity >= _LEAST_SIMILARITY:

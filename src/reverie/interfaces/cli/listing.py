@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from reverie.domain.filter import has_ended
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.output import extract_excerpt, format_age, one_line
@@ -105,7 +106,7 @@ def _describe_record(record: Record, now: datetime) -> str:
     if record.pinned:
         marks.append("pinned")
     if record.valid_to is not None:
-        word = "held" if record.valid_to <= now else "holds"
+        word = "held" if has_ended(record, now) else "holds"
         marks.append(f"{word} until {record.valid_to:%Y-%m-%d}")
     if record.archived:
         marks.append("archived" + (f" ({one_line(record.archive_reason)})" if record.archive_reason else ""))

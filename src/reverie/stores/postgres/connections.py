@@ -54,7 +54,7 @@ SET_SPACE = "SELECT set_config('reverie.space', %s, true)"
 
 _SET_VIEW = f"{SET_SPACE}, set_config('enable_seqscan', 'off', true)"
 """A view looks things up by indexes, also where the statistics of the tables are those of an earlier moment at which
-they were nearly empty: with these, one search read each row of 600 records fifty times."""
+they were nearly empty: with these, two searches read 28,676 rows to find two of 600 records, and read 9 by indexes."""
 
 _SET_VIEW_AND_PLANS = f"{_SET_VIEW}, set_config('plan_cache_mode', 'force_generic_plan', true)"
 _USES_BEFORE_PLANNING = 10
