@@ -297,14 +297,15 @@ class RecordRepository(WritingRepository):
         if decision.old is not None:
             return decision, []
         from reverie.domain.similarity import supersession  # here: a search never needs its patterns
+        from reverie.domain.similarity.change_words import FUNCTION_WORDS
 
         record = decision.after
         if not supersession.may_supersede(record.content):
             return decision, []
         kinds = _STATEMENTS if record.kind in _STATEMENTS else (record.kind,)
         allowed = Filter(scopes=(record.scope,), kinds=kinds)
-        words = dict.fromkeys([*analyze(record).terms.split(), *supersession.list_hints(record.content)])
-        wanted = CandidateQuery(words=[(word, 1.0) for word in words])
+        words = {*analyze(record).terms.split(), *supersession.list_hints(record.content)} - FUNCTION_WORDS
+        wanted = CandidateQuery(words=[(word, 1.0) for word in sorted(words)])
         keys = self._index.search_any("record", wanted, allowed, _MOST_SUPERSEDED)
         since = record.valid_from or max(self._clock(), record.created_at)
         known = [old for old in read_or_none(self._store.records, keys) if old is not None]

@@ -133,22 +133,26 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
     if not may_supersede(new):
         return False
     before = _read_old(old)
+    # First what most statements fail at once; reading words and values of every statement costs most.
     return (
         before is not None
         and any(
-            _ends(
-                part,
-                before,
-                changed=sentence.whole.is_change
-                or (not part.ends[2] and tells_of_end(sentence.whole, before)),
+            (
+                _ends(
+                    part,
+                    before,
+                    changed=sentence.whole.is_change
+                    or (not part.ends[2] and tells_of_end(sentence.whole, before)),
+                )
+                or (is_same_topic and ends_without_value(part, before))
             )
-            or (is_same_topic and ends_without_value(part, before))
-            for sentence in _read_new(new)
-            if not tell_of_different_persons(sentence.whole, before)
+            and not tell_of_different_persons(sentence.whole, before)
             and not tell_of_different_ways(sentence.whole, before)
+            for sentence in _read_new(new)
             for part in sentence.parts
         )
-        and len(before.words) <= _MOST_WORDS  # last: reading the words of every statement costs most
+        and _holds(before)
+        and len(before.words) <= _MOST_WORDS
     )
 
 
@@ -207,13 +211,17 @@ def _add_subject(whole: Statement, clause: str, joint: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _read_old(text: str) -> Statement | None:
-    """Return the statement of a text that may be ended; None where it says more than one thing, or nothing sure."""
-    if len(text) > LONGEST or len(_split_sentences(text)) != 1:
-        return None
-    statement = Statement(text)
-    holds_on = cues.NOW.search(statement.plain) or cues.CHANGED.search(statement.plain)
-    is_past = cues.EVENT.search(statement.plain) and not holds_on
-    return None if is_past or cues.UNSURE.search(statement.plain) else statement
+    """Return the statement of a text that may be ended; None where it says more than one thing, or nothing."""
+    return None if len(text) > LONGEST or len(_split_sentences(text)) != 1 else Statement(text)
+
+
+def _holds(old: Statement) -> bool:
+    """Return whether a statement says for sure what holds, rather than what once happened."""
+    if cues.UNSURE.search(old.plain):
+        return False
+    return not cues.EVENT.search(old.plain) or bool(
+        cues.NOW.search(old.plain) or cues.CHANGED.search(old.plain)
+    )
 
 
 def _is_doubtful(plain: str) -> bool:
@@ -239,14 +247,14 @@ def _can_end(new: Statement, *, changed: bool) -> bool:
 
 
 def _ends(new: Statement, old: Statement, *, changed: bool) -> bool:
-    return not (tell_of_different_numbers(new, old) or tell_of_different_owners(new, old)) and (
+    return (
         _ends_by_frame(new, old)
         or _ends_by_value(new, old, changed=changed)
         or _ends_by_name(new, old, changed=changed)
         or _ends_by_old_value(new, old)
         or ((changed or new.ends[0]) and _ends_by_state(new, old))
         or (changed and _ends_by_place(new, old))
-    )
+    ) and not (tell_of_different_numbers(new, old) or tell_of_different_owners(new, old))
 
 
 # -- another value -------------------------------------------------------------------------------------------
@@ -258,11 +266,14 @@ def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
         cues.NEGATED.search(old.plain) and not cues.NEGATED.search(new.plain)
     ):
         return False
-    if tell_of_different_times(new, old):
+    return _gives_another_value(new, old, changed=changed) and not tell_of_different_times(new, old)
+
+
+def _gives_another_value(new: Statement, old: Statement, *, changed: bool) -> bool:
+    if not old.values:
         return False
-    known = {
-        (value.kind, value.text) for value in old.values if value.kind != "secret"
-    }  # it may be another one
+    # A secret is in neither set: it may be another one.
+    known = {(value.kind, value.text) for value in old.values if value.kind != "secret"}
     added = [value for value in new.values if (value.kind, value.text) not in known]
     stated = {
         (value.kind, value.text)
