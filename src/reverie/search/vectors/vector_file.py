@@ -39,6 +39,7 @@ TYPICAL_COSINE = (0.15, 0.12)
 """Mean and deviation of the cosine of unrelated texts, for an embedder that does not say (MiniLM's)."""
 
 _TYPICAL_COUNT = 20
+_LEAST_DEVIATION = 1e-3
 
 _SUBJECTS: Mapping[Searchable, int] = MappingProxyType({"record": 1, "turn": 2, "paragraph": 3})
 
@@ -116,6 +117,23 @@ class Neighbours:
         places = np.minimum(np.searchsorted(self._keys, wanted), self.count - 1)
         known = self._keys[places] == wanted
         return dict(zip(wanted[known].tolist(), self._cosines[places[known]].tolist(), strict=True))
+
+
+class Likeness:
+    """How near the vectors of some passages are to each other, in standard deviations of their cosines."""
+
+    def __init__(self, keys: Sequence[int], vectors: Any) -> None:
+        """Take the keys and a vector of length 1 for each."""
+        self._places = {key: place for place, key in enumerate(keys)}
+        self._values = vectors @ vectors.T
+        pairs = self._values[np.triu_indices(len(keys), 1)]
+        if len(pairs):
+            self._values = (self._values - pairs.mean()) / max(float(pairs.std()), _LEAST_DEVIATION)
+
+    def get(self, one: int, other: int) -> float | None:
+        """Return the nearness of two by their keys; None unless both have a vector."""
+        places = self._places
+        return float(self._values[places[one], places[other]]) if one in places and other in places else None
 
 
 def hash_text(text: str) -> int:
@@ -272,6 +290,16 @@ class VectorFile:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     # -- reading -------------------------------------------------------------------------------------------
+
+    def compare(self, subject: Searchable, keys: Sequence[int]) -> Likeness:
+        """Return how near the vectors of some passages are to each other."""
+        with self._lock:
+            places, scales, order, known = self._select(subject, None)
+            rows = self._rows()
+        wanted = np.unique(np.asarray(keys, np.int64))
+        found = order[np.isin(known, wanted, assume_unique=True)]
+        vectors = rows["vector"][places[found]].astype(np.float32) * scales[found, None]
+        return Likeness(rows["key"][places[found]].tolist(), vectors)
 
     def read_digests(self) -> dict[int, int]:
         """Return the digest of every key."""

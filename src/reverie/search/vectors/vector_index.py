@@ -15,7 +15,7 @@ import random
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -37,7 +37,7 @@ from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace_model
 
 if TYPE_CHECKING:
-    from reverie.search.vectors.vector_file import Neighbours, QuantizedVector, VectorFile
+    from reverie.search.vectors.vector_file import Likeness, Neighbours, QuantizedVector, VectorFile
 
 _log = logging.getLogger("reverie")
 
@@ -149,6 +149,19 @@ class VectorIndex:
             hashes = None if scopes is None else [hash_text(scope) for scope in scopes]
             typical = getattr(self.embedder, "typical_cosine", TYPICAL_COSINE)
             return file.search(query, subject, hashes, typical)
+        except VectorFileDamaged as error:
+            self._discard(error)
+        except OSError as error:
+            self._note_failure(error)
+        return None
+
+    def compare(self, subject: Searchable, keys: Sequence[int]) -> Likeness | None:
+        """Return how near the vectors of some passages are to each other; None if there are none yet."""
+        from reverie.search.vectors.vector_file import VectorFileDamaged
+
+        try:
+            file = self._get_file()
+            return None if file is None else file.compare(subject, keys)
         except VectorFileDamaged as error:
             self._discard(error)
         except OSError as error:
@@ -626,13 +639,16 @@ def _build_item(key: int, subject: Searchable, value: Record | Turn | Paragraph)
 def build_embedded_text(value: Record | Turn | Paragraph) -> str:
     """Return the text of a value that is embedded: of a record with its category and tags."""
     if isinstance(value, Record):
-        text = " ".join(
-            part for part in (value.content, to_search_words(value.category), *value.tags) if part
-        )
-    else:
-        text = value.text if isinstance(value, Paragraph) else value.content
-        if isinstance(value, Turn) and value.speaker and text:
-            text = f"{value.speaker}: {text}"
+        return build_record_text(value.content, value.category, value.tags)
+    text = value.text if isinstance(value, Paragraph) else value.content
+    if isinstance(value, Turn) and value.speaker and text:
+        text = f"{value.speaker}: {text}"
+    return text.strip()[:LONGEST_TEXT]
+
+
+def build_record_text(content: str, category: str | None, tags: Iterable[str]) -> str:
+    """Return the text of a record that is embedded."""
+    text = " ".join(part for part in (content, to_search_words(category), *tags) if part)
     return text.strip()[:LONGEST_TEXT]
 
 
