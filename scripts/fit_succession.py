@@ -131,8 +131,8 @@ def collect_examples(persona: Persona, rows: list[list[float]], labels: list[boo
                 if changes or not updates.lacks_number(new.content, old.content):
                     words = kwargs["rare_words"].get(other.passage)
                     rare = sum(f" {word} " in one.passage.terms for word in words)
-                    likeness = kwargs["likeness"]
-                    alike = likeness and likeness.get(one.passage.key, other.passage.key)
+                    get_likeness = kwargs["get_likeness"]
+                    alike = get_likeness and get_likeness(one.passage.key, other.passage.key)
                     quantities = updates.measure_pair(one, other, older, rare, language, alike or 0.0)
                     rows.append([*quantities, float(changes)])
                     labels.append(replaces)

@@ -311,10 +311,6 @@ def test_two_records_that_are_found_by_their_vectors_alone_keep_their_order() ->
 def test_vectors_tell_that_two_records_with_few_common_words_are_of_one_thing(
     nearness: float | None, places: list[int]
 ) -> None:
-    class Likeness:
-        def get(self, one: int, other: int) -> float | None:
-            return nearness
-
     older, newer = (
         Matched(Passage(day, pack(tokenize(text)), 6, at=86_400.0 * day), 0.5)
         for day, text in ((1, "Rosa teaches the piano pupils"), (40, "The pupils have lessons from Ines"))
@@ -324,7 +320,7 @@ def test_vectors_tell_that_two_records_with_few_common_words_are_of_one_thing(
         {"pupil": 2},
         get_records=lambda keys: [make_record() for _ in keys],
         rare_words=RareWords(lambda words: dict.fromkeys(words, 9), 100),
-        likeness=Likeness(),
+        get_likeness=lambda one, other: nearness,
     )
     assert found == places
 

@@ -133,14 +133,16 @@ class PassageScorer(NamedTuple):
         head = scored[: updates.COMPARED]
         head += self._find_followers(head, scored, query, question, rare_words)
         keys = [entry.passage.key for entry in head]
-        likeness = None if self.vectors is None else self.vectors.compare("record", keys)
+        scopes = question.allowed.scopes
+        likeness = None if self.vectors is None else self.vectors.compare("record", keys, scopes)
+        get_likeness = None if likeness is None else likeness.get
         order = updates.order_by_time(
             [updates.Matched(each.passage, each.score.total) for each in head],
             counts.get(query.asked),
             get_records=lambda keys: read_or_none(self.store.records, keys),
             rare_words=rare_words,
             language=query.language,
-            likeness=likeness,
+            get_likeness=get_likeness,
         )
         if order == sorted(order):
             return scored

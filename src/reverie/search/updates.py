@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache, lru_cache
 from math import log
 from operator import mul
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from reverie.domain.filter import is_valid_at
 from reverie.domain.lazy_regex import defer_regex
@@ -141,13 +141,6 @@ WITH_VECTORS = SuccessionSettings(
 """For two records with vectors, of which words need to tell less."""
 
 
-class Likeness(Protocol):
-    """How near the vectors of some records are to each other."""
-
-    def get(self, one: int, other: int) -> float | None:
-        """Return the nearness of two by their keys, in standard deviations; None unless both have a vector."""
-
-
 def asks_for_past(text: str) -> bool:
     """Return whether a query asks for what held before.
 
@@ -225,7 +218,7 @@ def order_by_time(
     get_records: Callable[[Sequence[int]], Sequence[Record | None]],
     rare_words: RareWords,
     language: str = DEFAULT,
-    likeness: Likeness | None = None,
+    get_likeness: Callable[[int, int], float | None] | None = None,
 ) -> list[int]:
     """Return the places of the matches, best first, with what is newer before what it seems to replace.
 
@@ -235,7 +228,8 @@ def order_by_time(
         get_records: Gives the records of passages by their keys; None for one that has gone. Called at most once.
         rare_words: The rare words of passages.
         language: The query's.
-        likeness: How near their vectors are to each other; None without vectors.
+        get_likeness: Gives how near the vectors of two records are to each other, by their keys, in standard
+            deviations, or None unless both have one; None without vectors.
     """
     order = list(range(len(matches)))
     records: Sequence[Record | None] = ()
@@ -246,7 +240,7 @@ def order_by_time(
             if not is_later(newer.passage, before.passage):
                 continue
             rare = sum(f" {word} " in newer.passage.terms for word in rare_words.get(before.passage))
-            alike = None if likeness is None else likeness.get(newer.passage.key, before.passage.key)
+            alike = None if get_likeness is None else get_likeness(newer.passage.key, before.passage.key)
             settings = DEFAULTS if alike is None else WITH_VECTORS
             quantities = measure_pair(newer, before, older, rare, language, alike or 0.0)
             total = settings.constant + sum(map(mul, settings.list_weights(), quantities))

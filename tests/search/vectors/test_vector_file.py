@@ -46,12 +46,13 @@ def test_only_the_kind_and_the_scopes_asked_for_are_searched(file):
 def test_two_texts_are_compared_in_deviations_among_those_asked_for(file):
     file.write([make(1, [1, 0, 0, 0]), make(5, [0, 0, 1, 0]), make(2, [1, 0.1, 0, 0], scope=8)])
     file.write([make(3, [0, 1, 0, 0]), make(4, [1, 0, 0, 0], subject="turn")])
-    likeness = file.compare("record", [3, 1, 2, 4, 99])
+    likeness = file.compare("record", [3, 1, 2, 4, 99], None)
     assert likeness.get(1, 2) == likeness.get(2, 1) == pytest.approx(2**0.5, abs=0.05)
     assert likeness.get(1, 3) == pytest.approx(-0.82, abs=0.05)
     assert likeness.get(1, 4) is likeness.get(1, 5) is likeness.get(99, 1) is None
-    assert file.compare("record", [1, 1]).get(1, 1) == pytest.approx(1, abs=0.01)
-    assert file.compare("record", []).get(1, 2) is None
+    assert file.compare("record", [1, 2], [8]).get(1, 2) is None
+    assert file.compare("record", [1, 1], [7, 8]).get(1, 1) == pytest.approx(1, abs=0.01)
+    assert file.compare("record", [], None).get(1, 2) is None
 
 
 def test_a_removed_vector_leaves_no_byte(tmp_path):

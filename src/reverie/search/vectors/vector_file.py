@@ -111,12 +111,8 @@ class Neighbours:
 
     def get_cosines(self, keys: Sequence[int]) -> dict[int, float]:
         """Return the cosines of those of the keys that have a vector."""
-        if not self.count or not keys:
-            return {}
-        wanted = np.asarray(keys, np.int64)
-        places = np.minimum(np.searchsorted(self._keys, wanted), self.count - 1)
-        known = self._keys[places] == wanted
-        return dict(zip(wanted[known].tolist(), self._cosines[places[known]].tolist(), strict=True))
+        places = _find_places(self._keys, keys)
+        return dict(zip(self._keys[places].tolist(), self._cosines[places].tolist(), strict=True))
 
 
 class Likeness:
@@ -134,6 +130,15 @@ class Likeness:
         """Return the nearness of two by their keys; None unless both have a vector."""
         places = self._places
         return float(self._values[places[one], places[other]]) if one in places and other in places else None
+
+
+def _find_places(ascending: Any, keys: Sequence[int]) -> Any:
+    """Return the places of those of the keys that stand in an ascending array."""
+    if not len(ascending):
+        return np.empty(0, np.int64)
+    wanted = np.asarray(keys, np.int64)
+    places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+    return places[ascending[places] == wanted]
 
 
 def hash_text(text: str) -> int:
@@ -291,13 +296,12 @@ class VectorFile:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def compare(self, subject: Searchable, keys: Sequence[int]) -> Likeness:
-        """Return how near the vectors of some passages are to each other."""
+    def compare(self, subject: Searchable, keys: Sequence[int], scopes: Sequence[int] | None) -> Likeness:
+        """Return how near the vectors of some passages in some scopes are to each other; None for all scopes."""
         with self._lock:
-            places, scales, order, known = self._select(subject, None)
+            places, scales, order, known = self._select(subject, None if scopes is None else tuple(scopes))
             rows = self._rows()
-        wanted = np.unique(np.asarray(keys, np.int64))
-        found = order[np.isin(known, wanted, assume_unique=True)]
+        found = order[_find_places(known, sorted(set(keys)))]
         vectors = rows["vector"][places[found]].astype(np.float32) * scales[found, None]
         return Likeness(rows["key"][places[found]].tolist(), vectors)
 

@@ -155,13 +155,16 @@ class VectorIndex:
             self._note_failure(error)
         return None
 
-    def compare(self, subject: Searchable, keys: Sequence[int]) -> Likeness | None:
-        """Return how near the vectors of some passages are to each other; None if there are none yet."""
-        from reverie.search.vectors.vector_file import VectorFileDamaged
+    def compare(
+        self, subject: Searchable, keys: Sequence[int], scopes: Sequence[str] | None
+    ) -> Likeness | None:
+        """Return how near the vectors of passages of some scopes are to each other; None if there are none yet."""
+        from reverie.search.vectors.vector_file import VectorFileDamaged, hash_text
 
         try:
             file = self._get_file()
-            return None if file is None else file.compare(subject, keys)
+            hashes = None if scopes is None else [hash_text(scope) for scope in scopes]
+            return None if file is None else file.compare(subject, keys, hashes)
         except VectorFileDamaged as error:
             self._discard(error)
         except OSError as error:
