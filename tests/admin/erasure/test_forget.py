@@ -445,6 +445,30 @@ def test_whatever_has_the_text_goes(memory: Memory, clock: MovableClock) -> None
     assert memory.admin.check() == []
 
 
+def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> None:
+    """Ids of other things, operations and states are no text; a whole id is."""
+    before = memory.save("Postgres is used").record
+    memory.update(before.id, metadata={"superseded_by": "aded1bedbeef", "about": "mead"}, pinned=True)
+    memory.update(before.id, source="turn:aded1bedbeef", references=["aded1bedbeef"])
+    memory.archive(before.id)
+    memory.restore(before.id)
+    memory.scoped("user:ana").promote(memory.scoped("user:ana").save("Tea at noon").record.id, to="")
+    memory.pages.write("MEMORY.md", "# Noon\n")
+    memory.pages.append("HISTORY.md", "[2025-06-01 10:00] Noon came.")
+    memory.history.undo(memory.history.log()[-1])
+    for text in ("ed1b", "superseded", "save", "archive", "restore", "update", "promoted", "write"):
+        with pytest.raises(NotFound, match="nothing has that text"):
+            memory.admin.forget(match=text, dry_run=True)
+    memory.admin.forget(match="aded1bedbeef")
+    now = memory.get(before.id)
+    assert now is not None
+    assert (now.source, now.references, now.metadata["about"]) == ("", (), "mead")
+    memory.admin.forget(match="mead")
+    now = memory.get(before.id)
+    assert now is not None
+    assert dict(now.metadata) == {"superseded_by": "aded1bedbeef"}
+
+
 def test_a_long_text_takes_what_repeats_part_of_it(memory: Memory) -> None:
     whole = memory.save(f"She wrote: {SECRET}.").record
     part = memory.save(QUOTE).record
