@@ -676,10 +676,12 @@ def test_a_terminal_says_until_when_something_holds(folder: Path) -> None:
     run_cli("remember", "Ines prefers dark mode", "--valid-to", "2025-01-31", "--store", folder)
     run_cli("remember", "Ines reads on the train", "--valid-to", "2999-01-31", "--store", folder)
     run_cli("remember", "Ines keeps bees", "--store", folder)
+    run_cli("remember", "Ines moves out", "--valid-from", "2998-01-31", "--store", folder)
     code, seen = run_on_terminal("list", "--store", folder, columns=120, NO_COLOR="1")
     assert code == 0
-    assert [word for word in ("held until 2025-01-31", "holds until 2999-01-31") if word not in seen] == []
-    assert seen.count("until") == 2
+    words = ("held until 2025-01-31", "holds until 2999-01-31", "holds from 2998-01-31")
+    assert [word for word in words if word not in seen] == []
+    assert (seen.count("until"), seen.count("from")) == (2, 1)
 
 
 def test_a_terminal_gets_no_escape_sequences(folder: Path) -> None:

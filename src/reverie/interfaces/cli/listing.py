@@ -105,9 +105,10 @@ def _describe_record(record: Record, now: datetime) -> str:
         marks.append(f"seen {record.seen_count} times")
     if record.pinned:
         marks.append("pinned")
-    if record.valid_to is not None:
-        word = "held" if has_ended(record, now) else "holds"
-        marks.append(f"{word} until {record.valid_to:%Y-%m-%d}")
+    since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from and record.valid_from > now else ""
+    until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+    if since or until:
+        marks.append(f"{'held' if has_ended(record, now) else 'holds'}{since}{until}")
     if record.archived:
         marks.append("archived" + (f" ({one_line(record.archive_reason)})" if record.archive_reason else ""))
     return " · ".join([record.id, *filter(None, marks)])

@@ -143,7 +143,10 @@ def perform(
         query=parameters,
         headers={} if if_match is None else {"if-match": if_match},
     )
-    return to_json_value(to_answer(operation.perform(own, value)).body)
+    try:
+        return to_json_value(to_answer(operation.perform(own, value)).body)
+    except InvalidInput as error:
+        raise problems.build_problem(error) from None
 
 
 def read_moment(text: str, name: str) -> datetime | int | None:

@@ -54,7 +54,7 @@ def serve(
     compat: tuple[str, ...],
     rate_limit: int | None,
 ) -> None:
-    """Serve the memory over HTTP: the API under /v1, and MCP under /mcp.
+    """Serve the memory over HTTP: a page to look at and edit it, the API under /v1, and MCP under /mcp.
 
     The server listens on this machine only, unless --host names another address; then every request needs a
     token of `reverie token create`. Once a token exists, every request needs one on this machine too.
