@@ -38,6 +38,15 @@ def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:
     assert (saved.record.kind, saved.record.layer, saved.record.tags) == ("preference", "semantic", ("tone",))
 
 
+def test_a_memory_is_shown_with_its_place_and_not_made_from_a_path(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory, Memory.open(":memory:") as other:
+        assert repr(memory) == f"Memory({str(tmp_path)!r})"
+        assert repr(memory.scoped("user:ana")) == "ScopedMemory('user:ana')"
+        assert repr(other) == "Memory('InMemoryStore')"
+    with pytest.raises(TypeError, match=r"Memory\.open\('agent'\)"):
+        Memory("agent")  # type: ignore[arg-type]
+
+
 def test_the_kind_comes_from_the_category_where_none_is_given(memory: Memory) -> None:
     assert memory.save("Tea at four", category="user-preferences").record.kind == "preference"
     never = memory.save("Don't push on Fridays", category="anti-patterns/git").record

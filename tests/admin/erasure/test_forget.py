@@ -882,7 +882,7 @@ def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
         assert memory.folder is not None
         memory.folder.sync()
         (problem,) = memory.folder.problems()
-        assert "unknown field '…': use id, content" in problem.what
+        assert f"line {len(fields) + 2}: unknown field '…': use id, content" in problem.what
         file.write_text(json.dumps(fields | {"kind": "Anna lives in Lisbon"}, indent=2))
         memory.folder.sync()
         (problem,) = memory.folder.problems()
