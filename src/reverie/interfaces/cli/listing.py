@@ -21,6 +21,7 @@ Block: TypeAlias = tuple[str, str, str]
 """An item on a terminal: what stands before its text, the text, and what is known of it."""
 
 _LONGEST = 400
+_PREVIEW = 80
 
 
 def print_listing(
@@ -80,10 +81,12 @@ def render_turns(turns: Iterable[Turn]) -> Iterator[Block]:
 
 
 def render_changes(changes: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
-    """Render a list of changes: what was changed, and below it when, by whom and why."""
+    """Render a list of changes: what was changed with its first words, and below it when, by whom and why."""
     for each in changes:
         when = str(each["at"])[:19].replace("T", " ")
         what = f"{each['change']} {each['subject']} {one_line(each['id'] or '')}"
+        if content := (each["after"] or each["before"] or {}).get("content"):
+            what += f": {extract_excerpt(one_line(content), [], longest=_PREVIEW)}"
         about = (when, one_line(each["actor"]), one_line(each["reason"]))
         yield str(each["sequence"]), what, " · ".join(filter(None, about))
 
