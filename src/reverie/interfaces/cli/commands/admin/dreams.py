@@ -116,5 +116,13 @@ def _undo(context: CommandContext, memory: Memory, batch: int) -> None:
     rows = memory.history.log(after=batch - 1, limit=1)
     if not rows or rows[0].batch != batch or rows[0].actor != "dream":
         raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
-    memory.history.undo(batch=batch)
-    context.print_result(f"Undone: the changes of batch {batch}.", {"undone": batch})
+    try:
+        result = memory.history.undo(batch=batch)
+    except Conflict as error:
+        raise InvalidInput(str(error)) from error  # a retry would fail too
+    text = f"Undone: the changes of batch {batch}."
+    if not result.rows:
+        text = f"Nothing to undo: everything is as it was before batch {batch}."
+    context.print_result(text, {"undone": batch})
+    if result.left:
+        context.print_message(result.text)
