@@ -134,7 +134,8 @@ def test_one_bad_note_among_many_changes_nothing(memory: Memory) -> None:
         ({"content": "x", "importance": True}, "importance is True"),
         ({"content": "x", "tags": "tag"}, "pass a list"),
         ({"content": "x", "tags": [""]}, "tag is empty"),
-        ({"content": "x", "ttl": "soon"}, "ttl is 'soon', which is no duration"),
+        ({"content": "x", "ttl": "5"}, "ttl is '5', which is no duration: write it as '90s'"),
+        ({"content": "x", "ttl": [5]}, "pass a timedelta, a number of seconds, or a text such as '90s'"),
         ({"content": "x", "ttl": -5}, "ttl is -5"),
         ({"content": "x", "ttl": float("inf")}, "ttl is inf"),
         ({"content": "x", "valid_from": datetime(2025, 1, 1)}, "without a time zone"),  # noqa: DTZ001
