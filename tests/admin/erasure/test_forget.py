@@ -868,6 +868,7 @@ def test_a_broken_file_whose_name_has_the_text_is_named(tmp_path: Path) -> None:
         broken = {"memory/people/lives-in-a-small-flat.json", "sessions/lives in a small flat.jsonl"}
         for path in broken:
             (folder / path).write_text("{")
+        assert broken <= {item.id for item in memory.admin.forget(secret.id, dry_run=True).left}
         assert broken <= {item.id for item in memory.admin.forget(secret.id).left}
 
 

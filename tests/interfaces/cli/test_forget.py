@@ -51,14 +51,15 @@ def test_where_nobody_can_be_asked_it_refuses_and_says_how(call: Call, secret: s
     assert SECRET in contents(folder)
 
 
-def test_a_person_who_confirms_learns_which_broken_file_still_has_it(secret: str, folder: Path) -> None:
+def test_a_person_learns_before_confirming_which_broken_file_has_it_too(secret: str, folder: Path) -> None:
     broken = folder / "memory" / "mine.json"
     broken.write_text(f'{{"content": "{SECRET}", "colour": 1}}', encoding="utf-8")
     code, seen = run_on_terminal("forget", secret, "--store", folder, columns=200, reply="y")
     assert code == 0
     assert "Erased permanently: 1 record." in seen
     assert "file memory/mine.json remains (it is yours, and what it says was not taken in" in seen
-    assert seen.count("turns stay unless") == 1, "what the plan has named is not named again"
+    assert seen.index("mine.json") < seen.index("Erase this permanently?")
+    assert seen.count("mine.json") == seen.count("turns stay unless") == 1
     assert SECRET in broken.read_text(encoding="utf-8")
 
 

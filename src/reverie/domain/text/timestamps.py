@@ -104,7 +104,9 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = value
     else:
-        how = "write it" if isinstance(value, str) else "pass a timedelta, a number of seconds, or a text such"
+        how = (
+            "write it" if isinstance(value, str) else "pass a timedelta, a number of seconds, or a text such"
+        )
         raise InvalidInput(
             f"{name} is {quote_value(value)}, which is no duration: {how} as '90s', '10m', '1h30m' or '2d'"
         )

@@ -76,10 +76,8 @@ def forget(
         _show(report, quiet=context.quiet)
     elif not context.quiet:
         click.echo(f"Erased permanently: {_format_counts(report)}.")
-        shown = set() if yes else {(item.subject, item.id) for item in plan.left}
-        for item in report.left:  # files that could not be read are found only now
-            if (item.subject, item.id) not in shown:
-                output.print_message(_format_match(item))
+        for item in report.left if yes else ():
+            output.print_message(_format_match(item))
         for note in report.notes:
             output.print_message(f"Note: {note}.")
     context.require_finished(report.pending)
