@@ -42,6 +42,7 @@ def test_a_memory_is_shown_with_its_place_and_not_made_from_a_path(tmp_path: Pat
     with Memory.open(tmp_path) as memory, Memory.open(":memory:") as other:
         assert repr(memory) == f"Memory({str(tmp_path)!r})"
         assert repr(memory.scoped("user:ana")) == "ScopedMemory('user:ana')"
+        assert repr(memory.session("cli:1")) == "Session('cli:1')"
         assert repr(other) == "Memory('InMemoryStore')"
     with pytest.raises(TypeError, match=r"Memory\.open\('agent'\)"):
         Memory("agent")  # type: ignore[arg-type]
