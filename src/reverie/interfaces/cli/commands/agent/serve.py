@@ -130,6 +130,9 @@ def create(context: CommandContext, /, label: str, **options: Any) -> None:
     with context.memory() as memory:
         made, text = TokenRegistry(memory._parts.writer).create(label, **options)
     context.print_result(text, {"token": text, **made.to_dict()}, brief=text)
+    context.print_message(
+        "It is not shown again. From now on every request to `reverie serve` needs a token."
+    )
 
 
 @token.command("list", json=True)
