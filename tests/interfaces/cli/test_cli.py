@@ -411,6 +411,20 @@ def test_a_pin_goes_on_and_off(call: Call, answer: Answer, port: str) -> None:
     assert answer("list", "--pinned")["records"] == []
 
 
+def test_a_record_that_is_so_already_is_said_to_be_unchanged(call: Call, port: str) -> None:
+    def nothing(command: str, state: str) -> None:
+        assert call(command, port).stdout == f"Nothing changed: {port} {state}.\n"
+
+    nothing("restore", "is not archived")
+    nothing("unpin", "is not pinned")
+    assert call("pin", port).stdout == f"Pinned {port}.\n"
+    nothing("pin", "is pinned already")
+    assert call("archive", port).stdout == f"Archived {port}.\n"
+    nothing("archive", "is archived already")
+    assert call("restore", port).stdout == f"Restored {port}.\n"
+    assert call("unpin", port).stdout == f"Unpinned {port}.\n"
+
+
 def test_purge_asks_and_removes_for_good(call: Call, answer: Answer, port: str) -> None:
     call("archive", port)
     refused = call("purge", "--older-than", "1ms")

@@ -358,6 +358,25 @@ def test_a_refused_form_comes_back_with_what_was_entered(client: TestClient, mem
     assert memory.pages.names() == []
 
 
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("/records?valid_at=soon", "valid_at is 'soon': give a time such as 2026-11-20 14:30."),
+        ("/records?valid_at=5", "valid_at is '5': give a time such as 2026-11-20 14:30."),
+        (
+            "/records?as_of=soon",
+            "as_of is 'soon': give a time such as 2026-11-20 14:30, or the number of a change.",
+        ),
+    ],
+)
+def test_a_time_that_cannot_be_read_is_refused_with_what_is_accepted_there(
+    client: TestClient, address: str, says: str
+) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 422
+    assert says in Page(answer.text).text
+
+
 def test_an_edit_of_another_field_keeps_hidden_characters(client: TestClient, memory: Memory) -> None:
     record = memory.save("pay \u202e05 to Bob").record
     path = f"/records/{record.id}/edit"
