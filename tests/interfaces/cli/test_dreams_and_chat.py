@@ -78,6 +78,17 @@ def run(
 # -- dreams --------------------------------------------------------------------------------------------
 
 
+def test_the_log_of_dreams_says_on_a_terminal_how_to_undo_each(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    run(folder, "dream", "--pass", "promote")
+    code, seen = run_on_terminal("dream", "--log", "--store", folder, NO_COLOR="1")
+    assert code == 0
+    assert "promote: applied, 1 change\n" in seen.replace("\r", "")
+    (entry,) = json.loads(run(folder, "dream", "--log", "--json").stdout)["log"]
+    assert f"undo with `reverie dream --undo {entry['batch']}`" in seen
+
+
 def test_a_dream_whose_records_were_changed_since_is_not_undone_and_a_retry_is_not_advised(
     folder: Path,
 ) -> None:

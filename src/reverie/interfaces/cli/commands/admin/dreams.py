@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -102,7 +103,21 @@ def _show_log(context: CommandContext, memory: Memory) -> None:
     log = memory.dreams.log()
     columns = ("at", "pass", "state", "changes", "batch", "why")
     rows = ([entry.get(name) or "-" for name in columns] for entry in log)
-    listing.print_listing(context, rows, {"log": log}, empty="No dream has changed anything yet.")
+    listing.print_listing(
+        context,
+        rows,
+        {"log": log},
+        blocks=map(_render_log_entry, log),
+        empty="No dream has changed anything yet.",
+    )
+
+
+def _render_log_entry(entry: Mapping[str, Any]) -> listing.Block:
+    about = [str(entry["at"])[:19].replace("T", " "), output.one_line(str(entry.get("why") or ""))]
+    if batch := entry.get("batch"):
+        about.append(f"undo with `reverie dream --undo {batch}`")
+    changes = output.count(int(entry.get("changes") or 0), "change")
+    return "", f"{entry['pass']}: {entry['state']}, {changes}", " · ".join(filter(None, about))
 
 
 def _undo(context: CommandContext, memory: Memory, batch: int) -> None:
