@@ -459,6 +459,12 @@ def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> No
     for text in ("ed1b", "superseded", "save", "archive", "restore", "update", "promoted", "write"):
         with pytest.raises(NotFound, match="nothing has that text"):
             memory.admin.forget(match=text, dry_run=True)
+    turn = memory.session("cli:1").add(
+        "assistant", "Hi", metadata={"origin": "tool", "signal": "tool_failure"}
+    )
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="tool", dry_run=True)
+    assert dict(turn.metadata) == {"origin": "tool", "signal": "tool_failure"}
     memory.admin.forget(match="aded1bedbeef")
     now = memory.get(before.id)
     assert now is not None
@@ -467,6 +473,13 @@ def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> No
     now = memory.get(before.id)
     assert now is not None
     assert dict(now.metadata) == {"superseded_by": "aded1bedbeef"}
+    memory.update(before.id, metadata={"proposal": "Marry Ada", "origin": "web", "rough": "true"})
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="rough", dry_run=True)
+    memory.admin.forget(match="ada")
+    now = memory.get(before.id)
+    assert now is not None
+    assert dict(now.metadata) == {"origin": "web", "rough": "true"}
 
 
 def test_a_long_text_takes_what_repeats_part_of_it(memory: Memory) -> None:

@@ -23,16 +23,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from reverie.consolidation.planning.signals import SignalKind
 from reverie.domain.change import JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import ORIGIN, SIGNAL, SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace
 from reverie.domain.headlines import LEFT_OUT, MERGED_FROM, PARTS_VERSION
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, build_session_source, parse_daily_note_day
+from reverie.domain.provenance import SUMMARY_ORIGIN
 from reverie.domain.record import (
     NOTHING,
+    ORIGINS,
     PROMOTED_FROM,
     PROPOSAL,
     ROUGH,
@@ -64,13 +67,12 @@ _OPERATION = defer_regex(
     "[a-z]+ [0-9a-f]{12}"
 )
 """Reasons of changes that name an operation. Others are somebody's words."""
-_OWN_METADATA = frozenset(
-    (
-        *(PROMOTED_FROM, PROPOSAL, ROUGH, SUPERSEDED_BY, SUPERSEDES, MERGED_FROM, LEFT_OUT, PARTS_VERSION),
-        *(SIGNAL, ORIGIN),
-    )
+_OWN_METADATA = defer_regex(
+    f"({PROMOTED_FROM}|{SUPERSEDED_BY}|{SUPERSEDES}|{MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
+    f"{PROPOSAL}=(open|asked|later|rejected)|{ROUGH}=true|({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
+    f"{SIGNAL}=({'|'.join(get_args(SignalKind))})"
 )
-"""Metadata with ids and states."""
+"""Metadata with ids and states, as `key=value`."""
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
 
@@ -240,10 +242,14 @@ def extract_side_texts(value: Value | Entry) -> list[str]:
     for name in _SIDE_FIELDS.get(type(value), ()):
         field: str | tuple[str, ...] | Mapping[str, str] = getattr(value, name)
         if isinstance(field, Mapping):
-            texts += [text for pair in field.items() if pair[0] not in _OWN_METADATA for text in pair]
+            texts += [text for pair in field.items() if not _is_own_metadata(*pair) for text in pair]
         else:
             texts += [field] if isinstance(field, str) else field
     return texts
+
+
+def _is_own_metadata(key: str, text: str) -> bool:
+    return _OWN_METADATA.fullmatch(f"{key}={text}") is not None
 
 
 def has_side_piece(text: str, phrases: PhraseMatcher) -> bool:
@@ -474,7 +480,11 @@ def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
         return "" if bad(field) else field
     if isinstance(field, Mapping):
         return MappingProxyType(
-            {key: text for key, text in field.items() if key in _OWN_METADATA or not (bad(key) or bad(text))}
+            {
+                key: text
+                for key, text in field.items()
+                if _is_own_metadata(key, text) or not (bad(key) or bad(text))
+            }
         )
     return tuple(text for text in field if not bad(text))
 
