@@ -459,9 +459,7 @@ def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> No
     for text in ("ed1b", "superseded", "save", "archive", "restore", "update", "promoted", "write"):
         with pytest.raises(NotFound, match="nothing has that text"):
             memory.admin.forget(match=text, dry_run=True)
-    turn = memory.session("cli:1").add(
-        "assistant", "Hi", metadata={"origin": "tool", "signal": "tool_failure"}
-    )
+    memory.session("cli:1").add("assistant", "Hi", metadata={"origin": "tool", "signal": "tool_failure"})
     with pytest.raises(NotFound, match="nothing has that text"):
         memory.admin.forget(match="tool", dry_run=True)
     memory.admin.forget(match="aded1bedbeef")

@@ -21,6 +21,7 @@ from reverie.evals.command import NAMED_EVALUATIONS, find_measurement
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import ExitCode, build_common_options
 from reverie.memory import Memory
+from reverie.settings import Settings
 from tests.interfaces.conftest import environment, measure_width, run_cli, run_on_terminal, run_process
 
 Call = Callable[..., Result]
@@ -409,6 +410,21 @@ def test_a_pin_goes_on_and_off(call: Call, answer: Answer, port: str) -> None:
     assert [record["id"] for record in answer("list", "--pinned")["records"]] == [port]
     assert answer("unpin", port)["record"]["pinned"] is False
     assert answer("list", "--pinned")["records"] == []
+
+
+def test_a_list_that_the_default_limit_cuts_says_so(call: Call, folder: Path) -> None:
+    with Memory.open(folder, settings=Settings(files=False)) as memory:
+        memory.save_many([f"Gauge {number} is at {number * 7} metres" for number in range(50)])
+        for number in range(51):
+            memory.session(f"cli:{number}").add("user", "Hello")
+    assert call("list").stderr == ""
+    call("remember", "The port is 5433")
+    for command, limit in (("list", 50), ("sessions", 50), ("history", 100)):
+        cut = call(command)
+        assert len(cut.stdout.splitlines()) == limit
+        assert cut.stderr == f"There are more than {limit}: --limit N lists them.\n"
+        assert call(command, "--limit", "7").stderr == call(command, "--quiet").stderr == ""
+        assert len(call(command, "--limit", "7").stdout.splitlines()) == 7
 
 
 def test_a_record_that_is_so_already_is_said_to_be_unchanged(call: Call, port: str) -> None:

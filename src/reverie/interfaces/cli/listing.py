@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import click
+from click.core import ParameterSource
+
 from reverie.domain.filter import has_ended
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
@@ -51,6 +54,18 @@ def print_listing(
         output.print_rows(rows)
     if empty and not rows:
         context.print_message(empty)
+
+
+def report_cut(context: CommandContext, count: int, limit: int) -> None:
+    """Tell that a list was cut by a limit that was not asked for.
+
+    Args:
+        count: Number of items found, at most one above the limit.
+        limit: Number of items listed at most.
+    """
+    source = click.get_current_context().get_parameter_source("limit")
+    if count > limit and source is ParameterSource.DEFAULT:
+        context.print_message(f"There are more than {limit}: --limit N lists them.")
 
 
 def render_hits(hits: Sequence[Hit], question: str | None, *, explain: bool) -> Iterator[Block]:

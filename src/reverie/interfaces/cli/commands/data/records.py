@@ -268,7 +268,9 @@ def _build_not_found(id: str) -> NotFound:
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Number of records to skip."
 )
-def list_records(context: CommandContext, /, scope: str, archived: bool, pinned: bool, **where: Any) -> None:
+def list_records(
+    context: CommandContext, /, scope: str, archived: bool, pinned: bool, limit: int, **where: Any
+) -> None:
     """List records, newest first. A headline stands for the records that it sums up.
 
     In a pipe, one line per record: id, kind, category, time of the last change, content.
@@ -276,7 +278,10 @@ def list_records(context: CommandContext, /, scope: str, archived: bool, pinned:
     With --json: {"records": [{…}]}.
     """
     with context.reading() as memory:
-        records = memory.scoped(scope).list(archived=archived, pinned=True if pinned else None, **where)
+        found = memory.scoped(scope).list(
+            archived=archived, pinned=True if pinned else None, limit=limit + 1, **where
+        )
+    records = found[:limit]
     listing.print_listing(
         context,
         ((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
@@ -284,6 +289,7 @@ def list_records(context: CommandContext, /, scope: str, archived: bool, pinned:
         blocks=listing.render_records(records),
         empty="No records.",
     )
+    listing.report_cut(context, len(found), limit)
 
 
 @command(as_of=True, json=True)
