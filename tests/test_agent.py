@@ -162,18 +162,25 @@ def test_arguments_that_are_no_object_get_one_too(memory: Memory, arguments: str
     assert "Call it again with a JSON object" in model.asked[1].messages[-1].content
 
 
-def test_a_search_says_what_does_not_hold_any_more(memory: Memory) -> None:
+def test_a_search_says_what_does_not_hold_now(memory: Memory) -> None:
     memory.save(
         "Ada prefers dark mode", category="user-preferences", valid_to=datetime(2026, 2, 1, tzinfo=UTC)
     )
     memory.save(
         "Ada prefers light mode", category="user-preferences", valid_to=datetime(2026, 4, 1, tzinfo=UTC)
     )
+    memory.save(
+        "Ada prefers sepia mode",
+        category="user-preferences",
+        valid_from=datetime(2026, 5, 1, tzinfo=UTC),
+        valid_to=datetime(2026, 6, 1, tzinfo=UTC),
+    )
     one, model = agent(memory, says("", ("search_memory", {"query": "which mode?"})), says("Light."))
     one.turn("Which mode does Ada prefer?")
     told = model.asked[1].messages[-1].content
     assert "Ada prefers dark mode (today, held until 2026-02-01, not any more)" in told
     assert "Ada prefers light mode (today)" in told
+    assert "Ada prefers sepia mode (today, holds from 2026-05-01, not yet)" in told
 
 
 def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory) -> None:

@@ -38,6 +38,16 @@ def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:
     assert (saved.record.kind, saved.record.layer, saved.record.tags) == ("preference", "semantic", ("tone",))
 
 
+def test_a_memory_is_shown_with_its_place_and_not_made_from_a_path(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory, Memory.open(":memory:") as other:
+        assert repr(memory) == f"Memory({str(tmp_path)!r})"
+        assert repr(memory.scoped("user:ana")) == "ScopedMemory('user:ana')"
+        assert repr(memory.session("cli:1")) == "Session('cli:1')"
+        assert repr(other) == "Memory('InMemoryStore')"
+    with pytest.raises(TypeError, match=r"Memory\.open\('agent'\)"):
+        Memory("agent")  # type: ignore[arg-type]
+
+
 def test_the_kind_comes_from_the_category_where_none_is_given(memory: Memory) -> None:
     assert memory.save("Tea at four", category="user-preferences").record.kind == "preference"
     never = memory.save("Don't push on Fridays", category="anti-patterns/git").record
@@ -125,7 +135,8 @@ def test_one_bad_note_among_many_changes_nothing(memory: Memory) -> None:
         ({"content": "x", "importance": True}, "importance is True"),
         ({"content": "x", "tags": "tag"}, "pass a list"),
         ({"content": "x", "tags": [""]}, "tag is empty"),
-        ({"content": "x", "ttl": "soon"}, "ttl is 'soon', which is no duration"),
+        ({"content": "x", "ttl": "5"}, "ttl is '5', which is no duration: write it as '90s'"),
+        ({"content": "x", "ttl": [5]}, "pass a timedelta, a number of seconds, or a text such as '90s'"),
         ({"content": "x", "ttl": -5}, "ttl is -5"),
         ({"content": "x", "ttl": float("inf")}, "ttl is inf"),
         ({"content": "x", "valid_from": datetime(2025, 1, 1)}, "without a time zone"),  # noqa: DTZ001

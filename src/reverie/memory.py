@@ -35,7 +35,7 @@ from reverie.session import Session, build_static_context
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
-from reverie.stores.redacting import RedactingStore, keep_secrets_from_log
+from reverie.stores.redacting import RedactingStore, keep_secrets_from_log, unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.connections import is_read_only
 from reverie.stores.telemetry import require_telemetry
@@ -108,6 +108,10 @@ class Memory(ScopedMemory):
             cache: Where the search index is kept when there is no folder; closed with the memory.
             postings: What is searched in place of an index here; None for an index.
         """
+        if isinstance(store, str | os.PathLike):
+            raise TypeError(
+                f"a memory is opened with Memory.open({os.fspath(store)!r}); Memory() takes a store"
+            )
         settings = settings if settings is not None else Settings()
         if settings.redact_secrets:
             keep_secrets_from_log()
@@ -164,6 +168,9 @@ class Memory(ScopedMemory):
         self.folder: MemoryFolder | None = None
         super().__init__(parts, "")
         self.folder = self._open_folder()
+
+    def __repr__(self) -> str:
+        return f"Memory({str(self.path) if self.path else type(unwrap(self._store)).__name__!r})"
 
     # -- opening and closing -----------------------------------------------------------------------------
 

@@ -135,6 +135,9 @@ class Session:
         self._stored_shown = ShownLedger()  # as the store has it
         self._receipts = PendingReceipts(id)
 
+    def __repr__(self) -> str:
+        return f"Session({self.id!r})"
+
     # -- adding ----------------------------------------------------------------------------------------
 
     def add(

@@ -225,7 +225,7 @@ class ConsolidationCycle:
             return self._gatherer.gather_basics().build_plan(registered.name, skipped=off)
         news = self._gatherer.gather_news(registered)
         if not registered.without_model and not news.concerns(registered):
-            nothing = "nothing has changed since the last cycle"
+            nothing = "nothing is new"
             return self._gatherer.gather_basics().build_plan(registered.name, skipped=nothing)
         if off:
             plan = self._gatherer.gather_basics().build_plan(registered.name, skipped=off)

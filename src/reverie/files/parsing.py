@@ -258,6 +258,9 @@ def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]
     if not isinstance(found, dict):
         raise InvalidInput(f"{before}it is {_describe_type(found)}: it should be one JSON object, {{…}}")
     if unknown := [name for name in found if name not in forms]:
+        key = re.search(rf'"{re.escape(unknown[0])}"\s*:', text)
+        if not line and key is not None and "\n" in text[: key.start()]:
+            before = f"line {text.count(chr(10), 0, key.start()) + 1}: "  # the log does not name the field
         raise InvalidInput(f"{before}unknown field {unknown[0]!r}: use {', '.join(forms)}")
     try:
         return {name: _validate_field(name, forms[name], value) for name, value in found.items()}

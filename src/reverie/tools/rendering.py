@@ -11,7 +11,7 @@ from typing import Any
 
 from reverie.context import render
 from reverie.domain.entry import Entry
-from reverie.domain.filter import is_valid_at
+from reverie.domain.filter import has_ended, is_valid_at
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, timestamps
 from reverie.domain.text.json_values import to_json_object
@@ -87,10 +87,12 @@ def build_record_data(record: Record) -> Mapping[str, Any]:
 
 
 def describe_record(record: Record, now: datetime) -> list[str]:
-    """Return the age of a record, until when it held, and its origin where it is not trusted."""
+    """Return the age of a record, when it holds if that is not now, and its origin where it is not trusted."""
     parts = [format_age(record.updated_at, now)]
-    if record.valid_to is not None and not is_valid_at(record, now):
+    if record.valid_to is not None and has_ended(record, now):
         parts.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
+    elif record.valid_from is not None and not is_valid_at(record, now):
+        parts.append(f"holds from {record.valid_from:%Y-%m-%d}, not yet")
     if record.origin in UNTRUSTED:
         parts.append(f"from {_SOURCES[record.origin]}, {escaping.NOT_CONFIRMED}")
     return parts

@@ -445,6 +445,40 @@ def test_whatever_has_the_text_goes(memory: Memory, clock: MovableClock) -> None
     assert memory.admin.check() == []
 
 
+def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> None:
+    """Ids of other things, operations and states are no text; a whole id is."""
+    before = memory.save("Postgres is used").record
+    memory.update(before.id, metadata={"superseded_by": "aded1bedbeef", "about": "mead"}, pinned=True)
+    memory.update(before.id, source="turn:aded1bedbeef", references=["aded1bedbeef"])
+    memory.archive(before.id)
+    memory.restore(before.id)
+    memory.scoped("user:ana").promote(memory.scoped("user:ana").save("Tea at noon").record.id, to="")
+    memory.pages.write("MEMORY.md", "# Noon\n")
+    memory.pages.append("HISTORY.md", "[2025-06-01 10:00] Noon came.")
+    memory.history.undo(memory.history.log()[-1])
+    for text in ("ed1b", "superseded", "save", "archive", "restore", "update", "promoted", "write"):
+        with pytest.raises(NotFound, match="nothing has that text"):
+            memory.admin.forget(match=text, dry_run=True)
+    memory.session("cli:1").add("assistant", "Hi", metadata={"origin": "tool", "signal": "tool_failure"})
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="tool", dry_run=True)
+    memory.admin.forget(match="aded1bedbeef")
+    now = memory.get(before.id)
+    assert now is not None
+    assert (now.source, now.references, now.metadata["about"]) == ("", (), "mead")
+    memory.admin.forget(match="mead")
+    now = memory.get(before.id)
+    assert now is not None
+    assert dict(now.metadata) == {"superseded_by": "aded1bedbeef"}
+    memory.update(before.id, metadata={"proposal": "Marry Ada", "origin": "web", "rough": "true"})
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="rough", dry_run=True)
+    memory.admin.forget(match="ada")
+    now = memory.get(before.id)
+    assert now is not None
+    assert dict(now.metadata) == {"origin": "web", "rough": "true"}
+
+
 def test_a_long_text_takes_what_repeats_part_of_it(memory: Memory) -> None:
     whole = memory.save(f"She wrote: {SECRET}.").record
     part = memory.save(QUOTE).record
@@ -844,6 +878,7 @@ def test_a_broken_file_whose_name_has_the_text_is_named(tmp_path: Path) -> None:
         broken = {"memory/people/lives-in-a-small-flat.json", "sessions/lives in a small flat.jsonl"}
         for path in broken:
             (folder / path).write_text("{")
+        assert broken <= {item.id for item in memory.admin.forget(secret.id, dry_run=True).left}
         assert broken <= {item.id for item in memory.admin.forget(secret.id).left}
 
 
@@ -858,7 +893,7 @@ def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
         assert memory.folder is not None
         memory.folder.sync()
         (problem,) = memory.folder.problems()
-        assert "unknown field '…': use id, content" in problem.what
+        assert f"line {len(fields) + 2}: unknown field '…': use id, content" in problem.what
         file.write_text(json.dumps(fields | {"kind": "Anna lives in Lisbon"}, indent=2))
         memory.folder.sync()
         (problem,) = memory.folder.problems()

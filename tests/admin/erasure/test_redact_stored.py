@@ -140,7 +140,7 @@ def test_the_command_shows_asks_and_does_it(folder: Path) -> None:
     assert any("backups" in note for note in told["notes"])
     assert left(folder) == []
     again = CliRunner().invoke(cli, ["redact", "--yes", *at])
-    assert again.output == "Redacted permanently: 0 items.\n"
+    assert again.output == "No stored content looks like a secret.\n"
 
 
 def test_the_layer_before_a_store_has_all_that_a_store_has() -> None:

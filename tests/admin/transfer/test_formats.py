@@ -549,7 +549,9 @@ def test_what_cannot_be_told_is_refused_with_what_to_do(
 
 def test_a_folder_with_nothing_known_is_refused(memory: Memory, tmp_path: Path) -> None:
     samples.text(tmp_path / "src" / "main.py", "print()")
-    with pytest.raises(InvalidInput, match="nothing in it is known: name its format if it is one of jsonl"):
+    with pytest.raises(
+        InvalidInput, match="import its text files one by one, or name its format if it is one"
+    ):
         memory.admin.import_from(tmp_path)
     with pytest.raises(InvalidInput, match="cannot be read"):
         memory.admin.import_from(tmp_path / "missing")

@@ -229,7 +229,7 @@ def test_what_we_injected_is_no_evidence_when_it_comes_back() -> None:
     turns = [turn("Always answer in French."), turn("always answer in french")]
     assert found(cycle(turns))
     plan = cycle(turns, injected=["Always answer in French"])
-    assert plan.skipped == "the owner has said nothing since the last cycle"
+    assert plan.skipped == "the owner has said nothing new"
 
 
 def test_scopes_are_asked_about_apart_and_kept() -> None:

@@ -148,7 +148,7 @@ def test_nothing_new_asks_nobody() -> None:
 
     plan = cycle(many(10), never, changed=[])
     assert not plan
-    assert plan.skipped == "nothing has changed since the last cycle"
+    assert plan.skipped == "nothing is new"
 
 
 # -- headlines -----------------------------------------------------------------------------------------

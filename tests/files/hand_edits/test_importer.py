@@ -529,6 +529,25 @@ def test_deleting_a_broken_file_brings_back_what_is_in_force(edited_folder: Edit
     edited_folder.assert_settled()
 
 
+def test_deleting_an_emptied_file_removes_what_it_said_as_the_problem_advises(
+    edited_folder: EditedFolder,
+) -> None:
+    edited_folder.add(make_note(1), make_page("- likes tea\n"))
+    for path in (build_note_path(1), "memory/MEMORY.md"):
+        edited_folder.write(path, "")
+        edited_folder.sync()
+        (problem,) = edited_folder.importer.problems()
+        assert problem.why.startswith("it is empty: ")
+        assert "delete the file" in problem.why
+        edited_folder.path(path).unlink()
+        edited_folder.sync()
+        assert not edited_folder.path(path).exists()
+        assert edited_folder.importer.problems() == []
+    assert edited_folder.record(1).archived
+    assert edited_folder.store.pages() == []
+    edited_folder.assert_settled()
+
+
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [

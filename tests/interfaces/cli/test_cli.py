@@ -21,6 +21,7 @@ from reverie.evals.command import NAMED_EVALUATIONS, find_measurement
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import ExitCode, build_common_options
 from reverie.memory import Memory
+from reverie.settings import Settings
 from tests.interfaces.conftest import environment, measure_width, run_cli, run_on_terminal, run_process
 
 Call = Callable[..., Result]
@@ -411,6 +412,35 @@ def test_a_pin_goes_on_and_off(call: Call, answer: Answer, port: str) -> None:
     assert answer("list", "--pinned")["records"] == []
 
 
+def test_a_list_that_the_default_limit_cuts_says_so(call: Call, folder: Path) -> None:
+    with Memory.open(folder, settings=Settings(files=False)) as memory:
+        memory.save_many([f"Gauge {number} is at {number * 7} metres" for number in range(50)])
+        for number in range(51):
+            memory.session(f"cli:{number}").add("user", "Hello")
+    assert call("list").stderr == ""
+    call("remember", "The port is 5433")
+    for command, limit in (("list", 50), ("sessions", 50), ("history", 100)):
+        cut = call(command)
+        assert len(cut.stdout.splitlines()) == limit
+        assert cut.stderr == f"There are more than {limit}: --limit N lists them.\n"
+        assert call(command, "--limit", "7").stderr == call(command, "--quiet").stderr == ""
+        assert len(call(command, "--limit", "7").stdout.splitlines()) == 7
+
+
+def test_a_record_that_is_so_already_is_said_to_be_unchanged(call: Call, port: str) -> None:
+    def nothing(command: str, state: str) -> None:
+        assert call(command, port).stdout == f"Nothing changed: {port} {state}.\n"
+
+    nothing("restore", "is not archived")
+    nothing("unpin", "is not pinned")
+    assert call("pin", port).stdout == f"Pinned {port}.\n"
+    nothing("pin", "is pinned already")
+    assert call("archive", port).stdout == f"Archived {port}.\n"
+    nothing("archive", "is archived already")
+    assert call("restore", port).stdout == f"Restored {port}.\n"
+    assert call("unpin", port).stdout == f"Unpinned {port}.\n"
+
+
 def test_purge_asks_and_removes_for_good(call: Call, answer: Answer, port: str) -> None:
     call("archive", port)
     refused = call("purge", "--older-than", "1ms")
@@ -676,10 +706,12 @@ def test_a_terminal_says_until_when_something_holds(folder: Path) -> None:
     run_cli("remember", "Ines prefers dark mode", "--valid-to", "2025-01-31", "--store", folder)
     run_cli("remember", "Ines reads on the train", "--valid-to", "2999-01-31", "--store", folder)
     run_cli("remember", "Ines keeps bees", "--store", folder)
+    run_cli("remember", "Ines moves out", "--valid-from", "2998-01-31", "--store", folder)
     code, seen = run_on_terminal("list", "--store", folder, columns=120, NO_COLOR="1")
     assert code == 0
-    assert [word for word in ("held until 2025-01-31", "holds until 2999-01-31") if word not in seen] == []
-    assert seen.count("until") == 2
+    words = ("held until 2025-01-31", "holds until 2999-01-31", "holds from 2998-01-31")
+    assert [word for word in words if word not in seen] == []
+    assert (seen.count("until"), seen.count("from")) == (2, 1)
 
 
 def test_a_terminal_gets_no_escape_sequences(folder: Path) -> None:

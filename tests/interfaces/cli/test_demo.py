@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from click.testing import Result
 from reverie.admin.transfer.conversations import read_conversations
 from reverie.interfaces.cli import demo
 from reverie.memory import Memory
+from tests.factories import make_record
 from tests.interfaces.conftest import environment, run_cli, run_process
 
 Call = Callable[..., Result]
@@ -113,12 +115,24 @@ def test_the_demo_is_plain_in_a_pipe_and_says_nothing_relevant(call: Call) -> No
         assert f"? {question}" in text
 
 
+def test_what_the_demo_says_to_try_names_a_program_that_the_shell_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "reverie"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    for path, called in ((str(tmp_path), "reverie"), (str(tmp_path / "other"), str(program))):
+        monkeypatch.setenv("PATH", path)
+        commands = demo.list_commands("place", [make_record(1)])
+        assert {shlex.split(command)[0] for command in commands} == {called}
+
+
 def test_what_the_demo_says_to_try_works(call: Call) -> None:
     commands = call("demo").stdout.partition("Try:\n")[2].splitlines()
     assert len(commands) >= 3
     for command in commands:
-        name, *args = shlex.split(command)
+        _, *args = shlex.split(command)
         done = run_cli(*args)
-        assert name == "reverie"
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout

@@ -78,6 +78,30 @@ def run(
 # -- dreams --------------------------------------------------------------------------------------------
 
 
+def test_the_log_of_dreams_says_on_a_terminal_how_to_undo_each(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    run(folder, "dream", "--pass", "promote")
+    code, seen = run_on_terminal("dream", "--log", "--store", folder, NO_COLOR="1")
+    assert code == 0
+    assert "promote: applied, 1 change\n" in seen.replace("\r", "")
+    (entry,) = json.loads(run(folder, "dream", "--log", "--json").stdout)["log"]
+    assert f"undo with `reverie dream --undo {entry['batch']}`" in seen
+
+
+def test_a_dream_whose_records_were_changed_since_is_not_undone_and_a_retry_is_not_advised(
+    folder: Path,
+) -> None:
+    with Memory.open(folder) as memory:
+        record = memory.save("We decided on Postgres", kind="decision", layer="episodic").record
+    run(folder, "dream", "--pass", "promote")
+    with Memory.open(folder) as memory:
+        memory.update(record.id, layer="procedural")
+    refused = run(folder, "dream", "--undo", "0")
+    assert (refused.returncode, refused.stdout) == (2, b"")
+    assert "cannot be undone alone" in refused.stderr.decode()
+
+
 def test_a_dream_with_a_model_says_what_it_did_and_can_be_taken_back(folder: Path) -> None:
     with serving(*merging(folder)) as script:
         done = run(folder, "dream", "--pass", "merge", "--model", "openai:m", env=by_script(script))
@@ -104,7 +128,11 @@ def test_a_dream_with_a_model_says_what_it_did_and_can_be_taken_back(folder: Pat
     assert headline.parts[0] not in listed[()]
     assert headline.id not in listed[("--parts",)]
     assert headline.parts[0] in listed[("--parts",)]
-    assert f"batch {batch.group(1)}" in run(folder, "dream", "--undo", "0").stdout.decode()
+    assert (
+        f"Undone: the changes of batch {batch.group(1)}"
+        in run(folder, "dream", "--undo", "0").stdout.decode()
+    )
+    assert "Nothing to undo" in run(folder, "dream", "--undo", "0").stdout.decode()
     with Memory.open(folder) as memory:
         assert {hit.content for hit in memory.search("rockbot")} == {
             "Rockbot runs on Kubernetes", "Rockbot needs 3 replicas",
@@ -119,7 +147,7 @@ def test_a_dream_without_a_model_does_what_rules_can(folder: Path) -> None:
     ]  # fmt: skip
     assert passes[0]["why"]
     assert passes[-1]["changes"][0]["after"]["layer"] == "semantic"
-    assert "nothing has changed" in run(folder, "dream").stdout.decode()
+    assert "nothing is new" in run(folder, "dream").stdout.decode()
 
 
 def test_a_dry_run_changes_nothing(folder: Path) -> None:

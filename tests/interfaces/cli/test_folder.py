@@ -94,6 +94,21 @@ def line_of(stream: IO[str] | None) -> str:
 
 
 @pytest.mark.slow
+def test_watching_reports_a_broken_file_once_and_again_when_it_is_saved_again(
+    folder: Path, watching: subprocess.Popen[str]
+) -> None:
+    assert line_of(watching.stderr).startswith(f"Watching {folder}")
+    notes = folder / "memory" / "notes"
+    (notes / "broken.json").write_text('{"content": 5}')
+    assert "'content' is a number" in line_of(watching.stderr)
+    for number in range(2):
+        (notes / f"good{number}.json").write_text(f'{{"content": "Likes tea {number}"}}')
+        assert line_of(watching.stdout).startswith("added\trecord\t")
+    (notes / "broken.json").write_text('{"content": "Likes", "colour": 1}')
+    assert "unknown field 'colour'" in line_of(watching.stderr)
+
+
+@pytest.mark.slow
 def test_watching_takes_in_an_edit_while_it_runs_and_ends_when_interrupted(
     folder: Path, watching: subprocess.Popen[str]
 ) -> None:

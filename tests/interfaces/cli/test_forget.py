@@ -51,10 +51,22 @@ def test_where_nobody_can_be_asked_it_refuses_and_says_how(call: Call, secret: s
     assert SECRET in contents(folder)
 
 
+def test_a_person_learns_before_confirming_which_broken_file_has_it_too(secret: str, folder: Path) -> None:
+    broken = folder / "memory" / "mine.json"
+    broken.write_text(f'{{"content": "{SECRET}", "colour": 1}}', encoding="utf-8")
+    code, seen = run_on_terminal("forget", secret, "--store", folder, columns=200, reply="y")
+    assert code == 0
+    assert "Erased permanently: 1 record." in seen
+    assert "file memory/mine.json remains (it is yours, and what it says was not taken in" in seen
+    assert seen.index("mine.json") < seen.index("Erase this permanently?")
+    assert seen.count("mine.json") == seen.count("turns stay unless") == 1
+    assert SECRET in broken.read_text(encoding="utf-8")
+
+
 def test_with_yes_it_does_it_and_names_what_stays(call: Call, secret: str, folder: Path) -> None:
     result = call("forget", secret, "--yes")
     assert (result.exit_code, result.stdout) == (0, "Erased permanently: 1 record.\n")
-    assert "Remains: turn" in result.stderr
+    assert "remains (turns stay unless" in result.stderr
     assert SECRET not in contents(folder)
     assert call("forget", secret, "--yes").exit_code == 3
 

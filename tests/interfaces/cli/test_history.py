@@ -52,6 +52,17 @@ def test_history_is_cut_and_turned_round(answer: Answer, port: str) -> None:
     assert numbers(port, "--since", "3") == [3]
 
 
+def test_a_person_sees_the_first_words_of_what_was_changed(folder: Path, call: Call, port: str) -> None:
+    call("remember", "word " * 40)
+    call("forget", port, "--yes")
+    call("say", "cli:1", "How do I reach it?")
+    code, seen = run_on_terminal("history", "--store", folder, columns=200, NO_COLOR="1")
+    assert code == 0
+    shown = [line.partition(": ")[2] for line in seen.splitlines() if line[:1].isdigit()]
+    assert list(filter(None, shown)) == ["How do I reach it?", f"{'word ' * 15}word…"]
+    assert len(shown) > 4, "what was forgotten has no words"
+
+
 def test_a_known_id_without_changes_in_that_time_is_no_error(call: Call, port: str) -> None:
     result = call("history", port, "--until", "2020-01-01")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No changes.\n")

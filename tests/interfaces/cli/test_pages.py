@@ -57,7 +57,8 @@ def test_a_page_that_is_not_there_is_not_found(call: Call) -> None:
     result = call("page", "plans.md")
     assert (result.exit_code, result.output) == (
         3,
-        "reverie: no page 'plans.md': see `reverie pages`\n",
+        "reverie: there is no page 'plans.md': `reverie edit plans.md` makes it; `reverie pages` lists "
+        "those that exist\n",
     )
     assert call("page", "../plans.md").exit_code == 2
 

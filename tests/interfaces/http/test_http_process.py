@@ -146,6 +146,7 @@ def test_tokens_are_made_listed_and_revoked_by_command_while_the_server_runs(tmp
         assert served.ask("GET", "/v1/nothing")[0] == 404
         made = run_cli("token", "create", "root", "--right", "admin", "--right", "read", "--store", folder)
         token = made.stdout.decode().strip()
+        assert b"every request to `reverie serve` needs a token" in made.stderr
         bearer = {"Authorization": f"Bearer {token}"}
         assert served.ask("GET", "/v1/nothing", headers=bearer)[0] == 404
         listed = json.loads(run_cli("token", "list", "--json", "--store", folder).stdout)["tokens"]
@@ -154,7 +155,9 @@ def test_tokens_are_made_listed_and_revoked_by_command_while_the_server_runs(tmp
         assert token.split("_", 2)[2] not in json.dumps(listed)
         run_cli("token", "revoke", listed[0]["id"], "--store", folder)
         assert b"revoked" in run_cli("token", "list", "--store", folder).stdout
-    assert run_cli("token", "revoke", "00000000", "--store", folder).returncode == 3
+    refused = run_cli("token", "revoke", "root", "--store", folder)
+    assert refused.returncode == 3
+    assert b"no token has the id 'root': `reverie token list` shows the ids" in refused.stderr
 
 
 def test_other_machines_are_not_served_without_a_token(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
+import click
 import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
+from reverie.interfaces.cli.main import cli
 from reverie.interfaces.http import serve
 from reverie.interfaces.http.operations import Operation
 from reverie.interfaces.http.page.rendering import FOLDER, TEXTS
@@ -329,6 +331,52 @@ def test_an_edit_of_what_changed_meanwhile_loses_neither_version(client: TestCli
     assert memory.get(record.id).content == "The server is blue"
 
 
+def test_a_refused_form_comes_back_with_what_was_entered(client: TestClient, memory: Memory) -> None:
+    entered = {"content": "Alice drinks tea", "category": "A b!", "tags": "tea, green", "etag": ""}
+    answer = client.post("/records/new", data=entered, headers=OWN)
+    assert answer.status_code == 422
+    page = Page(answer.text)
+    assert "category is 'A b!'" in page.text
+    assert "Alice drinks tea" in page.text
+    assert page.find("input", name="tags")[0]["value"] == "tea, green"
+    assert memory.list() == []
+    record = memory.save("Alice drinks coffee").record
+    etag = see(client, f"/records/{record.id}/edit").find("input", name="etag")[0]["value"]
+    entered |= {"kind": "fact", "importance": "0.5", "confidence": "much", "etag": etag}
+    answer = client.post(f"/records/{record.id}/edit", data=entered, headers=OWN)
+    assert answer.status_code == 422
+    page = Page(answer.text)
+    assert "confidence is 'much': give a number" in page.text
+    assert "Alice drinks tea" in page.text
+    assert page.find("input", name="etag")[0]["value"] == etag
+    answer = client.post("/page-edit", data={"name": "My page", "content": "Tea", "etag": ""}, headers=OWN)
+    assert answer.status_code == 422
+    page = Page(answer.text)
+    assert page.find("input", name="name")[0]["value"] == "My page"
+    assert "Tea" in page.text
+    assert memory.get(record.id) == record
+    assert memory.pages.names() == []
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("/records?valid_at=soon", "valid_at is 'soon': give a time such as 2026-11-20 14:30."),
+        ("/records?valid_at=5", "valid_at is '5': give a time such as 2026-11-20 14:30."),
+        (
+            "/records?as_of=soon",
+            "as_of is 'soon': give a time such as 2026-11-20 14:30, or the number of a change.",
+        ),
+    ],
+)
+def test_a_time_that_cannot_be_read_is_refused_with_what_is_accepted_there(
+    client: TestClient, address: str, says: str
+) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 422
+    assert says in Page(answer.text).text
+
+
 def test_an_edit_of_another_field_keeps_hidden_characters(client: TestClient, memory: Memory) -> None:
     record = memory.save("pay \u202e05 to Bob").record
     path = f"/records/{record.id}/edit"
@@ -448,6 +496,20 @@ def test_health_names_the_settings_that_differ(client: TestClient) -> None:
     page = Page(client.post("/health", data={"x": ""}, headers=OWN).text)
     assert "Everything is in order." in page.text
     assert "files" in page.text
+
+
+def test_an_empty_memory_names_a_command_that_there_is(client: TestClient) -> None:
+    page = see(client, "/")
+    name = re.search(r"reverie (\w+)", page.text)
+    assert name is not None
+    assert name[1] in cli.list_commands(click.Context(cli))
+    assert page.find("a", href="/records/new")
+
+
+def test_the_overview_tells_how_much_a_dream_changed(client: TestClient, memory: Memory) -> None:
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    memory.dreams.run()
+    assert "File what has become knowledge: applied – 1 change" in see(client, "/").text
 
 
 def test_without_its_template_engine_the_page_says_what_is_missing(

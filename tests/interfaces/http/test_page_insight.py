@@ -194,8 +194,14 @@ def test_the_dream_of_last_night_is_taken_back_with_two_clicks(client: TestClien
         each["href"] for each in overview.find("a", **{"class": "button"}) if "/undo" in each["href"]
     ]
     see(client, take_back[0])
+    assert "It was taken back." not in overview.text
     send(client, take_back[0], x="")
     assert [record.layer for record in memory.list()] == ["episodic"]
+    for view in ("/", "/review"):
+        page = see(client, view)
+        assert "It was taken back." in page.text
+        assert "Take this dream back" not in page.text
+    assert take_back[0] not in [each["href"] for each in page.find("a")]
 
 
 def test_the_overview_says_what_waits(client: TestClient, memory: Memory) -> None:

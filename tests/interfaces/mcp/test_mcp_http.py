@@ -202,8 +202,12 @@ def test_without_a_token_it_listens_on_this_machine_only(call: Callable[..., Res
 
 def test_a_port_that_is_taken_is_an_error_that_says_so(call: Callable[..., Result], served: Served) -> None:
     result = call("serve", "--port", str(served.port))
-    assert result.exit_code == 4
-    assert "in use" in result.stderr
+    assert result.exit_code == 2
+    assert (
+        f"no server can listen on port {served.port} of '127.0.0.1' (address already in use): "
+        in result.stderr
+    )
+    assert "choose another --port or --host" in result.stderr
 
 
 def test_the_guard_lets_other_kinds_of_messages_through() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
@@ -127,6 +127,9 @@ class Eraser:
         going, left = self._build_matches(query, self._decide_all(query))
         if not going:
             raise _build_not_found(request, left)
+        if self._files is not None:
+            erased = {item.id for item in going if item.subject == "record" and item.fate == "removed"}
+            left = (*left, *self._remove_remains(query, erased, left, dry_run=True))
         return ErasureReport(going=going, left=left, notes=self.describe_copies())
 
     def _build_query(self, request: EraseRequest) -> EraseQuery:
@@ -309,11 +312,11 @@ class Eraser:
         if not done:
             raise _build_not_found(request, left)
         notes = self.describe_copies()
-        named = {item.id for item in left if item.subject == "file"}
-        files = [item for item in self._remove_remains(query, done) if item.id not in named]
+        ids = [name for subject, name in done if subject == "record"]
+        erased = set(ids).difference(record.id for record in self._store.records(ids))
         return ErasureReport(
             going=tuple(done.values()),
-            left=(*left, *files),
+            left=(*left, *self._remove_remains(query, erased, left)),
             done=True,
             pending=self.finish(),
             notes=notes,
@@ -373,29 +376,43 @@ class Eraser:
                 _log.warning("%s", error)
                 return False
 
-    def _remove_remains(self, query: EraseQuery, done: Iterable[tuple[str, str]]) -> list[ErasureItem]:
-        """Remove matches in files that the mirror must not touch; return those for a person to see to."""
+    def _remove_remains(
+        self,
+        query: EraseQuery,
+        records: Collection[str],
+        left: Iterable[ErasureItem],
+        *,
+        dry_run: bool = False,
+    ) -> list[ErasureItem]:
+        """Remove matches in files that the mirror must not touch; return those for a person to see to.
+
+        Args:
+            query: The criteria.
+            records: The ids of erased records.
+            left: What is named already.
+            dry_run: Whether to change nothing.
+        """
         if self._folder is None or not (self._folder / FILES_DATABASE).exists():
             return []
         self._sync()
-        ids = [name for subject, name in done if subject == "record"]
-        erased_ids = set(ids).difference(record.id for record in self._store.records(ids))
         with closing(FileState(self._folder)) as state:
             try:
                 remains = scrub_files(
                     self._folder,
                     state,
                     query.phrases,
-                    records=erased_ids,
+                    records=records,
                     sessions=query.sessions,
                     mirrored=self._files is not None,
+                    dry_run=dry_run,
                 )
             except (StateUnavailable, OSError) as error:
                 return [
                     build_kept_item("file", "memory/", f"old files in it could not be looked at: {error}")
                 ]
         because = "it is yours, and what it says was not taken in: put it right or remove it"
-        return [build_kept_item("file", path, because) for path in remains.left]
+        named = {item.id for item in left if item.subject == "file"}
+        return [build_kept_item("file", path, because) for path in remains.left if path not in named]
 
     def _sync(self) -> None:
         if self._files is not None:

@@ -2,7 +2,8 @@
 
 Pure functions: `reverie.admin.erasure.eraser` reads and erases. The rules:
 
-* What is requested by id or session, or contains the requested text, is erased.
+* What is requested by id or session, or contains the requested text, is erased. Reverie's own words (the ids of
+  other things, the operation that made a change, the state in a record's metadata) do not count as text.
 * A record or note that shares five consecutive words (a shingle) with it repeats it, and is erased. Of a page
   or summary only the lines are removed, of a record that repeats it in labels or metadata only those.
 * A thing that contained it only in an earlier version keeps its content and loses its earlier versions.
@@ -22,14 +23,26 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from reverie.consolidation.planning.signals import SignalKind
 from reverie.domain.change import JournalEntry, Subject, Value, get_subject
-from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.conversation import ORIGIN, SIGNAL, SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace
+from reverie.domain.headlines import LEFT_OUT, MERGED_FROM, PARTS_VERSION
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, build_session_source, parse_daily_note_day
-from reverie.domain.record import NOTHING, PROMOTED_FROM, Record
+from reverie.domain.provenance import SUMMARY_ORIGIN
+from reverie.domain.record import (
+    NOTHING,
+    ORIGINS,
+    PROMOTED_FROM,
+    PROPOSAL,
+    ROUGH,
+    SUPERSEDED_BY,
+    SUPERSEDES,
+    Record,
+)
 from reverie.domain.scope import is_within, parse_session_scope
 from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, normalize_words
 
@@ -48,6 +61,18 @@ Name = tuple[Subject | Literal["entry"], str]
 Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
+_OPERATION = defer_regex(
+    "save|update|(un)?pin|archive|restore|purge|expired|write|append|replace|delete (page|session)|(create|edit|"
+    "delete|rename) file|(archived|edited) by the agent|import .*|undo .*|promoted from [0-9a-f]{12}|"
+    "[a-z]+ [0-9a-f]{12}"
+)
+"""Reasons of changes that name an operation. Others are somebody's words."""
+_OWN_METADATA = defer_regex(
+    f"({PROMOTED_FROM}|{SUPERSEDED_BY}|{SUPERSEDES}|{MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
+    f"{PROPOSAL}=(open|asked|later|rejected)|{ROUGH}=true|({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
+    f"{SIGNAL}=({'|'.join(get_args(SignalKind))})"
+)
+"""Metadata with ids and states, as `key=value`."""
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
 
@@ -217,10 +242,24 @@ def extract_side_texts(value: Value | Entry) -> list[str]:
     for name in _SIDE_FIELDS.get(type(value), ()):
         field: str | tuple[str, ...] | Mapping[str, str] = getattr(value, name)
         if isinstance(field, Mapping):
-            texts += [text for pair in field.items() for text in pair]
+            texts += [text for pair in field.items() if not _is_own_metadata(*pair) for text in pair]
         else:
             texts += [field] if isinstance(field, str) else field
     return texts
+
+
+def _is_own_metadata(key: str, text: str) -> bool:
+    return _OWN_METADATA.fullmatch(f"{key}={text}") is not None
+
+
+def has_side_piece(text: str, phrases: PhraseMatcher) -> bool:
+    """Whether a text beside the content has the requested text, other than as a part of an id."""
+    return phrases.has_piece(_ID.sub(lambda name: name[0] if name[0] == phrases.piece else " ", text))
+
+
+def has_side_match(text: str, phrases: PhraseMatcher) -> bool:
+    """Whether a text beside the content has the requested text or one of the shingles."""
+    return has_side_piece(text, phrases) or bool(phrases.find_phrases(text))
 
 
 def extract_source_ids(record: Record) -> set[str]:
@@ -313,11 +352,12 @@ class MatchCollector:
             return
         for value in row.values:
             self._add_value(value, at=row.at)
-        if row.reason and self._query.phrases.has_match(row.reason):
+        reason = "" if _OPERATION.fullmatch(row.reason) else row.reason
+        if reason and has_side_match(reason, self._query.phrases):
             name = get_name(row.edit.value)
             match = self.matches.setdefault(name, Match(name=name))
-            match.had_piece |= self._query.phrases.has_piece(row.reason)
-            for phrase in self._query.phrases.find_phrases(row.reason):
+            match.had_piece |= has_side_piece(reason, self._query.phrases)
+            for phrase in self._query.phrases.find_phrases(reason):
                 match.once_had.setdefault(phrase, row.at)
 
     def add_value(self, value: Value | Entry) -> None:
@@ -355,11 +395,13 @@ class MatchCollector:
         return match
 
     def _find_hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
-        phrases, hits, piece = self._query.phrases, set[Phrase](), False
-        for text in (*extract_texts(value, by_label=True), *extract_side_texts(value)):
-            if text:
-                hits |= phrases.find_phrases(text)
-                piece = piece or phrases.has_piece(text)
+        phrases, texts, sides = (
+            self._query.phrases,
+            extract_texts(value, by_label=True),
+            extract_side_texts(value),
+        )
+        hits = {phrase for text in (*texts, *sides) if text for phrase in phrases.find_phrases(text)}
+        piece = any(map(phrases.has_piece, texts)) or any(has_side_piece(text, phrases) for text in sides)
         return piece, hits
 
     def _register_derived(self, value: Value | Entry) -> Match | None:
@@ -420,7 +462,7 @@ def remove_matches(value: Value, query: PhraseMatcher, *, labels: Collection[str
     """
 
     def bad(text: str) -> bool:
-        return query.has_match(text) or text in labels
+        return has_side_match(text, query) or text in labels
 
     if isinstance(value, Page):
         return replace(value, content=query.cut(value.content)[0])
@@ -437,7 +479,13 @@ def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
     if isinstance(field, str):
         return "" if bad(field) else field
     if isinstance(field, Mapping):
-        return MappingProxyType({key: text for key, text in field.items() if not (bad(key) or bad(text))})
+        return MappingProxyType(
+            {
+                key: text
+                for key, text in field.items()
+                if _is_own_metadata(key, text) or not (bad(key) or bad(text))
+            }
+        )
     return tuple(text for text in field if not bad(text))
 
 

@@ -84,7 +84,7 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
     echo = {compute_key(sentence) for text in injected for sentence in split_sentences(text)}
     scopes = _group_by_scope(view.turns, echo)
     if not scopes:
-        return draft.plan(skipped="the owner has said nothing since the last cycle")
+        return draft.plan(skipped="the owner has said nothing new")
     earlier = _group_by_scope(view.earlier, echo)
     left: list[str] = []
     for scope in sorted(scopes):

@@ -84,7 +84,7 @@ def merge(view: PassInput, signals: Sequence[Signal] = ()) -> Flow[Plan]:
     fresh = [record for record in view.records if record.id in view.changed and not record.archived]
     bad = [signal for signal in signals if signal.kind in BAD]
     if not fresh and not bad:
-        return draft.plan(skipped="nothing has changed since the last cycle")
+        return draft.plan(skipped="nothing is new")
     writer = HeadlineWriter(view, draft)
     changed = view.changed | writer.end_outdated()
     for group in find_duplicate_groups(view.records, view.changed):

@@ -97,7 +97,6 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
     Raises:
         InvalidInput: it is no duration, not positive, or longer than 100 years.
     """
-    how = "write it as '90s', '10m', '1h30m' or '2d', as seconds, or as a timedelta"
     if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         seconds = sum(float(n) * _UNITS[unit.lower()] for n, unit in _DURATION_PART.findall(value))
     elif isinstance(value, timedelta):
@@ -105,7 +104,12 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = value
     else:
-        raise InvalidInput(f"{name} is {quote_value(value)}, which is no duration: {how}")
+        how = (
+            "write it" if isinstance(value, str) else "pass a timedelta, a number of seconds, or a text such"
+        )
+        raise InvalidInput(
+            f"{name} is {quote_value(value)}, which is no duration: {how} as '90s', '10m', '1h30m' or '2d'"
+        )
     if not _MICROSECOND.total_seconds() <= seconds <= _LONGEST.total_seconds():
         raise InvalidInput(f"{name} is {quote_value(value)}: it must be longer than 0 and at most 100 years")
     return value if isinstance(value, timedelta) else timedelta(seconds=seconds)

@@ -48,6 +48,7 @@ def scrub_files(
     records: Collection[str],
     sessions: Collection[str],
     mirrored: bool = True,
+    dry_run: bool = False,
 ) -> FileRemnants:
     """Remove erased text from files.
 
@@ -58,6 +59,7 @@ def scrub_files(
         records: The ids of erased records.
         sessions: The ids of erased sessions.
         mirrored: Whether the files are kept up to date. If not, known files may contain erased text too.
+        dry_run: Whether to only return what would be removed and left.
 
     Raises:
         StateUnavailable: the state of the files is locked for too long or cannot be written.
@@ -68,7 +70,7 @@ def scrub_files(
     whole = {build_session_path(session) for session in sessions}
     prefixes = tuple(f"{path}." for path in whole)
     with state.lock() as ledger:
-        if not mirrored:
+        if not (mirrored or dry_run):
             ledger.drop_texts()
         for path in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
             marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
@@ -78,11 +80,14 @@ def scrub_files(
             if not marked and (too_large or not _is_own(path)):
                 left.append(path)
                 continue
+            removed.append(path)
+            if dry_run:
+                continue
             _remove(root, path)
             ledger.drop([path])
             ledger.settle([path])
-            removed.append(path)
-        _drop_notes(ledger, [*removed, *whole], phrases)
+        if not dry_run:
+            _drop_notes(ledger, [*removed, *whole], phrases)
     return FileRemnants(removed=tuple(removed), left=tuple(left))
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -175,10 +177,11 @@ def _print_hits(memory: Memory, question: str) -> int:
 
 def list_commands(folder: str, saved: list[Record]) -> list[str]:
     """Return commands to try on the folder, quoted for a shell."""
+    program = "reverie" if shutil.which("reverie") else shlex.quote(sys.argv[0])
     place = f"--store {shlex.quote(folder)}"
     return [
-        f"reverie recall 'When is the launch?' --explain {place}",
-        f"reverie context demo:rehearsal 'Shall we deploy on Friday?' --explain {place}",
-        f"reverie history {max(saved, key=lambda record: record.seen_count).id} {place}",
-        f"reverie remember 'Bosun is a dog' --tag dog {place}",
+        f"{program} recall 'When is the launch?' --explain {place}",
+        f"{program} context demo:rehearsal 'Shall we deploy on Friday?' --explain {place}",
+        f"{program} history {max(saved, key=lambda record: record.seen_count).id} {place}",
+        f"{program} remember 'Bosun is a dog' --tag dog {place}",
     ]

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import click
+from click.core import ParameterSource
+
 from reverie.domain.filter import has_ended
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
@@ -21,6 +24,7 @@ Block: TypeAlias = tuple[str, str, str]
 """An item on a terminal: what stands before its text, the text, and what is known of it."""
 
 _LONGEST = 400
+_PREVIEW = 80
 
 
 def print_listing(
@@ -52,6 +56,18 @@ def print_listing(
         context.print_message(empty)
 
 
+def report_cut(context: CommandContext, count: int, limit: int) -> None:
+    """Tell that a list was cut by a limit that was not asked for.
+
+    Args:
+        count: Number of items found, at most one above the limit.
+        limit: Number of items listed at most.
+    """
+    source = click.get_current_context().get_parameter_source("limit")
+    if count > limit and source is ParameterSource.DEFAULT:
+        context.print_message(f"There are more than {limit}: --limit N lists them.")
+
+
 def render_hits(hits: Sequence[Hit], question: str | None, *, explain: bool) -> Iterator[Block]:
     """Render hits with score, text, place and age; with `explain`, also the reasons."""
     now = timestamps.utc_now()
@@ -80,10 +96,12 @@ def render_turns(turns: Iterable[Turn]) -> Iterator[Block]:
 
 
 def render_changes(changes: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
-    """Render a list of changes: what was changed, and below it when, by whom and why."""
+    """Render a list of changes: what was changed with its first words, and below it when, by whom and why."""
     for each in changes:
         when = str(each["at"])[:19].replace("T", " ")
         what = f"{each['change']} {each['subject']} {one_line(each['id'] or '')}"
+        if content := (each["after"] or each["before"] or {}).get("content"):
+            what += f": {extract_excerpt(one_line(content), [], longest=_PREVIEW)}"
         about = (when, one_line(each["actor"]), one_line(each["reason"]))
         yield str(each["sequence"]), what, " · ".join(filter(None, about))
 
@@ -105,9 +123,10 @@ def _describe_record(record: Record, now: datetime) -> str:
         marks.append(f"seen {record.seen_count} times")
     if record.pinned:
         marks.append("pinned")
-    if record.valid_to is not None:
-        word = "held" if has_ended(record, now) else "holds"
-        marks.append(f"{word} until {record.valid_to:%Y-%m-%d}")
+    since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from and record.valid_from > now else ""
+    until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+    if since or until:
+        marks.append(f"{'held' if has_ended(record, now) else 'holds'}{since}{until}")
     if record.archived:
         marks.append("archived" + (f" ({one_line(record.archive_reason)})" if record.archive_reason else ""))
     return " · ".join([record.id, *filter(None, marks)])

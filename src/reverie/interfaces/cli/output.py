@@ -211,7 +211,9 @@ def explain_hit(hit: Hit, question: str | None) -> str:
 
 
 def format_field(field: Any) -> str:
-    """Format a field on one line: a list with commas, a table as `name: value`."""
+    """Format a field on one line: a list with commas, a table as `name: value`, truth as in JSON."""
+    if isinstance(field, bool):
+        return str(field).lower()
     if isinstance(field, Mapping):
         return ", ".join(f"{one_line(str(name))}: {format_field(value)}" for name, value in field.items())
     if isinstance(field, list):

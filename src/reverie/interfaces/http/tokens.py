@@ -181,7 +181,7 @@ class TokenRegistry:
         """
         text = self._store.cursor(_CURSOR + id)
         if text is None:
-            raise NotFound(f"there is no token {id!r}: see `reverie token list`")
+            raise NotFound(f"no token has the id {id!r}: `reverie token list` shows the ids")
         token = self._read(id, text)
         if token.revoked_at is None:
             token = replace(token, revoked_at=self._writer.clock())

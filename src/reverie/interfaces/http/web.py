@@ -21,6 +21,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from reverie.domain.errors import InvalidInput
 from reverie.interfaces.http.problems import MEDIA_TYPE, Problem
 
 LARGEST_BODY = 4 * 1024 * 1024
@@ -138,9 +139,19 @@ def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Open a listening socket."""
+    """Open a listening socket.
+
+    Raises:
+        InvalidInput: the address is in use, or not one of this machine.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.create_server((host, port), family=family, backlog=128)
+    try:
+        sock = socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        why = str(error.strerror).partition(" (while")[0].lower()
+        raise InvalidInput(
+            f"no server can listen on port {port} of {host!r} ({why}): choose another --port or --host"
+        ) from None
     # Accepted connections inherit this. Without it the end of each answer waits 40 ms for the client's
     # acknowledgement; asyncio sets it only if the protocol number of the socket is known.
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -178,7 +178,9 @@ def _detect_folder_format(folder: Path) -> Form:
             return form
     if any(_is_notes(name) for name, _ in names):
         return "notes"
-    raise InvalidInput(f"{str(folder)!r}: nothing in it is known: {_KNOWN}")
+    raise InvalidInput(
+        f"{str(folder)!r}: nothing in it is known: import its text files one by one, or {_KNOWN}"
+    )
 
 
 def _list_names(folder: Path) -> list[tuple[str, Path]]:

@@ -55,10 +55,13 @@ def show_page_form(call: Call) -> Screen:
     return _draw_form(name, page["content"], compute_etag(page))
 
 
-def _draw_form(name: str, content: str, etag: str, *, stored: str | None = None) -> Screen:
+def _draw_form(
+    name: str, content: str, etag: str, *, stored: str | None = None, problem: Problem | None = None
+) -> Screen:
     return Screen(
         "page_form.html",
-        status=200 if stored is None else 412,
+        status=200 if problem is None else problem.status,
+        problem=problem,
         name=name,
         content=content,
         etag=etag,
@@ -78,10 +81,13 @@ def change_page(call: Call, fields: Fields) -> Screen | Redirect:
     try:
         perform(call, pages.write_page, path=path, body={"content": content}, if_match=etag or None)
     except Problem as problem:
+        if problem.status == 422:
+            return _draw_form(name, content, etag, problem=problem)
         if problem.status not in (412, 428):
             raise
         stored = perform(call, pages.get_page, path=path)
-        return _draw_form(name, content, compute_etag(stored), stored=stored["content"])
+        conflict = Problem(412, problem.detail)
+        return _draw_form(name, content, compute_etag(stored), stored=stored["content"], problem=conflict)
     return Redirect("/pages/" + quote_path(name))
 
 

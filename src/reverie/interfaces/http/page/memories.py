@@ -149,19 +149,27 @@ def _describe_hit(hit: dict[str, Any]) -> dict[str, Any]:
 @VIEWS.add("GET", "/records/new", "write")
 def show_new_memory(call: Call) -> Screen:
     """Show the form of a new record."""
-    return Screen("memory_form.html", record=None, given=_BLANK, etag="", conflict=None, **_CHOICES)
+    return _draw_form(None, _BLANK)
 
 
 @VIEWS.add("POST", "/records/new", "write")
-def save_memory(call: Call, fields: Fields) -> Redirect:
+def save_memory(call: Call, fields: Fields) -> Screen | Redirect:
     """Save a record."""
-    body: dict[str, Any] = {
-        name: value for name in ("content", "category", "kind") if (value := fields.get(name))
-    }
-    saved = perform(call, records.save_record, body={"content": "", **body, "tags": fields.words("tags")})[
-        "record"
-    ]
-    return Redirect(f"/records/{saved['id']}")
+    given = _read_entered(fields)
+    body = {name: given[name] for name in _BLANK if given[name] or name == "content"}
+    try:
+        saved = perform(call, records.save_record, body=body)
+    except Problem as problem:
+        if problem.status != 422:
+            raise
+        return _draw_form(None, given, problem=problem)
+    return Redirect(f"/records/{saved['record']['id']}")
+
+
+def _read_entered(fields: Fields) -> dict[str, Any]:
+    """Return the fields of a form as they were entered."""
+    names = ("content", "kind", "category", "importance", "confidence", "valid_to")
+    return {**{name: fields.get(name) for name in names}, "tags": fields.words("tags")}
 
 
 @VIEWS.add("GET", "/records/{id}", "read", query=MemoryQuery)
@@ -186,18 +194,21 @@ def show_memory(call: Call) -> Screen:
 @VIEWS.add("GET", "/records/{id}/edit", "write")
 def show_memory_form(call: Call) -> Screen:
     """Show the form of a record."""
-    return _draw_form(call)
-
-
-def _draw_form(call: Call, *, given: dict[str, Any] | None = None, conflict: str | None = None) -> Screen:
     record = perform(call, records.get_record)
+    return _draw_form(record, record, etag=compute_etag(record))
+
+
+def _draw_form(
+    record: dict[str, Any] | None, given: dict[str, Any], *, etag: str = "", problem: Problem | None = None
+) -> Screen:
+    """Return the form of a record, None for a new one, with what was entered and why it was refused."""
     return Screen(
         "memory_form.html",
-        status=200 if conflict is None else 412,
+        status=200 if problem is None else problem.status,
         record=record,
-        etag=compute_etag(record),
-        given={**record, **(given or {})},
-        conflict=conflict,
+        etag=etag,
+        given=given,
+        problem=problem,
         **_CHOICES,
     )
 
@@ -205,13 +216,17 @@ def _draw_form(call: Call, *, given: dict[str, Any] | None = None, conflict: str
 @VIEWS.add("POST", "/records/{id}/edit", "write")
 def change_memory(call: Call, fields: Fields) -> Screen | Redirect:
     """Change a record, unless somebody else has changed it since the form was drawn."""
-    given = _read_changes(perform(call, records.get_record), fields)
+    record, etag = perform(call, records.get_record), fields.get("etag") or '""'
     try:
-        perform(call, records.update_record, body=given, if_match=fields.get("etag") or '""')
+        given = _read_changes(record, fields)
+        perform(call, records.update_record, body=given, if_match=etag)
     except Problem as problem:
+        if problem.status == 422:
+            return _draw_form(record, record | _read_entered(fields), etag=etag, problem=problem)
         if problem.status != 412:
             raise
-        return _draw_form(call, given=given, conflict=problem.detail)
+        record = perform(call, records.get_record)
+        return _draw_form(record, record | given, etag=compute_etag(record), problem=problem)
     return Redirect(f"/records/{call.path['id']}")
 
 

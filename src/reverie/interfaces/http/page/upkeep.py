@@ -97,10 +97,23 @@ def _measure_database(path: Path | None) -> int:
     return total
 
 
+def _format_setting(value: object) -> str:
+    """Return a value as a settings file has it; a dash for none."""
+    if value is None or value == ():
+        return "–"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _draw_health(call: Call, diagnosis: dict[str, Any] | None = None) -> Screen:
     settings, usual = call.memory.settings, Settings()
     rows = [
-        {"name": each.name, "value": getattr(settings, each.name), "usual": getattr(usual, each.name)}
+        {
+            "name": each.name,
+            "value": _format_setting(getattr(settings, each.name)),
+            "usual": _format_setting(getattr(usual, each.name)),
+        }
         for each in list_fields(Settings)
         if not each.name.startswith("_")
     ]

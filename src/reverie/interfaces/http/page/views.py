@@ -143,30 +143,33 @@ def perform(
         query=parameters,
         headers={} if if_match is None else {"if-match": if_match},
     )
-    return to_json_value(to_answer(operation.perform(own, value)).body)
+    try:
+        return to_json_value(to_answer(operation.perform(own, value)).body)
+    except InvalidInput as error:
+        raise problems.build_problem(error) from None
 
 
 def read_moment(text: str, name: str) -> datetime | int | None:
     """Return the time or the number of a change that a field of a form names; a time without zone is in UTC."""
+    number = parse_number(text.strip())
+    return read_time(text, name, otherwise=", or the number of a change") if number is None else number
+
+
+def read_time(text: str, name: str, *, otherwise: str = "") -> datetime | None:
+    """Return the time that a field of a form names; one without zone is in UTC.
+
+    Args:
+        text: The field; blank for no time.
+        name: Its name, for the error.
+        otherwise: What else the field may name, for the error.
+    """
     text = text.strip()
-    if not text:
-        return None
-    if (number := parse_number(text)) is not None:
-        return number
     try:
-        return parse_time(text, name=name)
+        return parse_time(text, name=name) if text else None
     except InvalidInput:
         raise Problem(
-            422, f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30, or the number of a change."
+            422, f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30{otherwise}."
         ) from None
-
-
-def read_time(text: str, name: str) -> datetime | None:
-    """Return the time that a field of a form names; one without zone is in UTC."""
-    moment = read_moment(text, name)
-    if isinstance(moment, int):
-        raise Problem(422, f"{name} is {moment}: give a time such as 2026-11-20 14:30.")
-    return moment
 
 
 def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:

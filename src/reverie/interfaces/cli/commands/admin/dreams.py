@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -102,7 +103,21 @@ def _show_log(context: CommandContext, memory: Memory) -> None:
     log = memory.dreams.log()
     columns = ("at", "pass", "state", "changes", "batch", "why")
     rows = ([entry.get(name) or "-" for name in columns] for entry in log)
-    listing.print_listing(context, rows, {"log": log}, empty="No dream has changed anything yet.")
+    listing.print_listing(
+        context,
+        rows,
+        {"log": log},
+        blocks=map(_render_log_entry, log),
+        empty="No dream has changed anything yet.",
+    )
+
+
+def _render_log_entry(entry: Mapping[str, Any]) -> listing.Block:
+    about = [str(entry["at"])[:19].replace("T", " "), output.one_line(str(entry.get("why") or ""))]
+    if batch := entry.get("batch"):
+        about.append(f"undo with `reverie dream --undo {batch}`")
+    changes = output.count(int(entry.get("changes") or 0), "change")
+    return "", f"{entry['pass']}: {entry['state']}, {changes}", " · ".join(filter(None, about))
 
 
 def _undo(context: CommandContext, memory: Memory, batch: int) -> None:
@@ -116,5 +131,13 @@ def _undo(context: CommandContext, memory: Memory, batch: int) -> None:
     rows = memory.history.log(after=batch - 1, limit=1)
     if not rows or rows[0].batch != batch or rows[0].actor != "dream":
         raise NotFound(f"change {batch} is not the first of a dream: see `reverie dream --log`")
-    memory.history.undo(batch=batch)
-    context.print_result(f"Undone: the changes of batch {batch}.", {"undone": batch})
+    try:
+        result = memory.history.undo(batch=batch)
+    except Conflict as error:
+        raise InvalidInput(str(error)) from error  # a retry would fail too
+    text = f"Undone: the changes of batch {batch}."
+    if not result.rows:
+        text = f"Nothing to undo: everything is as it was before batch {batch}."
+    context.print_result(text, {"undone": batch})
+    if result.left:
+        context.print_message(result.text)

@@ -77,7 +77,7 @@ def forget(
     elif not context.quiet:
         click.echo(f"Erased permanently: {_format_counts(report)}.")
         for item in report.left if yes else ():
-            output.print_message(f"Remains: {_format_match(item)}")
+            output.print_message(_format_match(item))
         for note in report.notes:
             output.print_message(f"Note: {note}.")
     context.require_finished(report.pending)
@@ -158,9 +158,10 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
         report = preview if dry_run else memory.admin.redact()
     if context.as_json:
         output.print_json(report)
+    elif not report.found:
+        context.print_message("No stored content looks like a secret.")
     elif dry_run:
         _show_secrets(report.found)
-        context.print_message("" if report.found else "No stored content looks like a secret.")
     elif not context.quiet:
         count = len(report.found) - len(report.left)
         click.echo(f"Redacted permanently: {output.count(count, 'item')}.")

@@ -35,7 +35,9 @@ _UNTIL = "Only changes until then, likewise."
 @click.option("--actor", metavar="NAME", help="Only changes by this actor.")
 @click.option("--since", type=ChangeParam(), metavar="TIME", help=_SINCE)
 @click.option("--until", type=ChangeParam(), metavar="TIME", help=_UNTIL)
-def history(context: CommandContext, /, id: str | None, oldest_first: bool, **filters: Any) -> None:
+def history(
+    context: CommandContext, /, id: str | None, oldest_first: bool, limit: int, **filters: Any
+) -> None:
     """List changes, newest first: all, or those of the record, turn, session, page or paragraph ID.
 
     Erased content is left out of its changes.
@@ -48,10 +50,10 @@ def history(context: CommandContext, /, id: str | None, oldest_first: bool, **fi
     from reverie.admin.history.diff import serialize_change
 
     with context.memory() as memory:
-        rows = memory.history.log(id, **filters, newest_first=not oldest_first)
+        rows = memory.history.log(id, **filters, limit=limit + 1, newest_first=not oldest_first)
         if id is not None and not rows and not memory.history.log(id, limit=1):
             raise _build_not_found(id)
-    changes = [serialize_change(row) for row in rows]
+    changes = [serialize_change(row) for row in rows[:limit]]
     for change in changes:
         change["id"] = change["id"] or id
     cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
@@ -62,6 +64,7 @@ def history(context: CommandContext, /, id: str | None, oldest_first: bool, **fi
         blocks=listing.render_changes(changes),
         empty="No changes.",
     )
+    listing.report_cut(context, len(rows), limit)
 
 
 def _build_not_found(id: str) -> NotFound:

@@ -54,7 +54,7 @@ def serve(
     compat: tuple[str, ...],
     rate_limit: int | None,
 ) -> None:
-    """Serve the memory over HTTP: the API under /v1, and MCP under /mcp.
+    """Serve the memory over HTTP: a page to look at and edit it, the API under /v1, and MCP under /mcp.
 
     The server listens on this machine only, unless --host names another address; then every request needs a
     token of `reverie token create`. Once a token exists, every request needs one on this machine too.
@@ -130,6 +130,9 @@ def create(context: CommandContext, /, label: str, **options: Any) -> None:
     with context.memory() as memory:
         made, text = TokenRegistry(memory._parts.writer).create(label, **options)
     context.print_result(text, {"token": text, **made.to_dict()}, brief=text)
+    context.print_message(
+        "It is not shown again. From now on every request to `reverie serve` needs a token."
+    )
 
 
 @token.command("list", json=True)

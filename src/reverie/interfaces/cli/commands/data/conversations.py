@@ -32,7 +32,8 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
     "summary", "metadata"}]}.
     """
     with context.reading() as memory:
-        overviews = memory.scoped(scope).sessions(limit=limit)
+        found = memory.scoped(scope).sessions(limit=limit + 1)
+    overviews = found[:limit]
     listing.print_listing(
         context,
         ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews),
@@ -43,6 +44,7 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
         },
         empty="No sessions.",
     )
+    listing.report_cut(context, len(found), limit)
 
 
 @command("say", json=True)

@@ -16,6 +16,8 @@ from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from reverie.files.exchange import FileExchange
     from reverie.files.hand_edits.intake import HandEdit, HandEditReport
     from reverie.files.rebuild import RebuildReport
@@ -56,12 +58,29 @@ def watch(context: CommandContext, /, once: bool) -> None:
             if report.problems:
                 raise click.exceptions.Exit(ExitCode.NOTHING)
             return
-        with FolderWatcher(folder.take_in, tell=lambda edits: _print_report(context, edits)):
+        place = memory.path
+        told: dict[str, int] = {}  # when each broken file was saved
+
+        def print_news(report: HandEditReport) -> None:
+            saved = {each.path: _get_modification_time(place / each.path) for each in report.problems}
+            report.problems = [each for each in report.problems if told.get(each.path) != saved[each.path]]
+            told.update(saved)
+            _print_report(context, report)
+
+        with FolderWatcher(folder.take_in, tell=print_news):
             context.print_message(f"Watching {memory.path}; press Ctrl-C to stop.")
             try:
                 threading.Event().wait()
             except KeyboardInterrupt:
                 context.print_message("Stopped.")
+
+
+def _get_modification_time(file: Path) -> int:
+    """Return when a file was saved, in nanoseconds; 0 for one that has gone."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 @contextmanager

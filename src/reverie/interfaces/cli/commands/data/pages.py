@@ -52,7 +52,8 @@ def page(context: CommandContext, /, name: str) -> None:
         text = memory.pages.read(name)
         paragraphs = memory.pages.paragraphs(name) if is_log(name) else None
     if not exists:
-        raise NotFound(f"no page {name!r}: see `reverie pages`")
+        hint = "the first entry makes it" if is_log(name) else f"`reverie edit {name}` makes it"
+        raise NotFound(f"there is no page {name!r}: {hint}; `reverie pages` lists those that exist")
     if context.as_json:
         output.print_json({"name": name, "text": text, "paragraphs": paragraphs})
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reverie.memory import Memory
     from reverie.reader import MemoryReader
     from reverie.repositories.records import SaveResult
+    from reverie.scoped import ScopedMemory
     from reverie.search.hits import Hit, Source
 
 _where = combine_options(
@@ -267,7 +268,9 @@ def _build_not_found(id: str) -> NotFound:
 @click.option(
     "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Number of records to skip."
 )
-def list_records(context: CommandContext, /, scope: str, archived: bool, pinned: bool, **where: Any) -> None:
+def list_records(
+    context: CommandContext, /, scope: str, archived: bool, pinned: bool, limit: int, **where: Any
+) -> None:
     """List records, newest first. A headline stands for the records that it sums up.
 
     In a pipe, one line per record: id, kind, category, time of the last change, content.
@@ -275,7 +278,10 @@ def list_records(context: CommandContext, /, scope: str, archived: bool, pinned:
     With --json: {"records": [{…}]}.
     """
     with context.reading() as memory:
-        records = memory.scoped(scope).list(archived=archived, pinned=True if pinned else None, **where)
+        found = memory.scoped(scope).list(
+            archived=archived, pinned=True if pinned else None, limit=limit + 1, **where
+        )
+    records = found[:limit]
     listing.print_listing(
         context,
         ((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
@@ -283,6 +289,7 @@ def list_records(context: CommandContext, /, scope: str, archived: bool, pinned:
         blocks=listing.render_records(records),
         empty="No records.",
     )
+    listing.report_cut(context, len(found), limit)
 
 
 @command(as_of=True, json=True)
@@ -329,8 +336,7 @@ def archive(context: CommandContext, /, id: str, reason: str) -> None:
 
     With --json: {"record": {…}}.
     """
-    with context.memory() as memory:
-        _print_change(context, "Archived", open_scope_of(memory, id).archive(id, reason=reason))
+    _change(context, id, "Archived", "is archived already", lambda own: own.archive(id, reason=reason))
 
 
 @command(json=True)
@@ -340,8 +346,7 @@ def restore(context: CommandContext, /, id: str) -> None:
 
     With --json: {"record": {…}}.
     """
-    with context.memory() as memory:
-        _print_change(context, "Restored", open_scope_of(memory, id).restore(id))
+    _change(context, id, "Restored", "is not archived", lambda own: own.restore(id))
 
 
 @command(json=True)
@@ -351,8 +356,7 @@ def pin(context: CommandContext, /, id: str) -> None:
 
     With --json: {"record": {…}}.
     """
-    with context.memory() as memory:
-        _print_change(context, "Pinned", open_scope_of(memory, id).update(id, pinned=True))
+    _change(context, id, "Pinned", "is pinned already", lambda own: own.update(id, pinned=True))
 
 
 @command(json=True)
@@ -362,12 +366,19 @@ def unpin(context: CommandContext, /, id: str) -> None:
 
     With --json: {"record": {…}}.
     """
+    _change(context, id, "Unpinned", "is not pinned", lambda own: own.update(id, pinned=False))
+
+
+def _change(
+    context: CommandContext, id: str, verb: str, otherwise: str, change: Callable[[ScopedMemory], Record]
+) -> None:
+    """Change a record, and say so, or why nothing had to be changed."""
     with context.memory() as memory:
-        _print_change(context, "Unpinned", open_scope_of(memory, id).update(id, pinned=False))
-
-
-def _print_change(context: CommandContext, /, verb: str, record: Record) -> None:
-    context.print_result(f"{verb} {record.id}.", {"record": record})
+        own = open_scope_of(memory, id)
+        before = own.get(id)
+        record = change(own)
+    text = f"Nothing changed: {id} {otherwise}." if record == before else f"{verb} {id}."
+    context.print_result(text, {"record": record})
 
 
 @command(json=True)
