@@ -186,7 +186,13 @@ def write_class(cls: type, attributes: dict[str, str]) -> str:
     bases = f"Async{base.__name__}" if base in CLASSES else f"_Wrapper[{name}]"
     lines = [f"class Async{name}({bases}):", f'    """`{name}`, asynchronous."""', ""]
     if base in CLASSES:
-        lines += [f"    def __init__(self, sync: {name}) -> None:", f"        self.sync: {name} = sync", ""]
+        lines += [f"    def __init__(self, sync: {name}) -> None:"]
+        if cls is Memory:
+            lines += [
+                "        if not isinstance(sync, Memory):",
+                '            raise TypeError("AsyncMemory() takes a Memory; open one with AsyncMemory.open(path)")',
+            ]
+        lines += [f"        self.sync: {name} = sync", ""]
     else:
         lines += [f"    sync: {name}", ""]
     for attribute, annotation in attributes.items():

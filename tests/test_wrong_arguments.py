@@ -13,6 +13,7 @@ from reverie import InvalidInput, Memory, NotFound, ReverieError, Settings
 from reverie.admin.transfer.backup import recover
 from reverie.admin.transfer.copying import copy_memory
 from reverie.agent import Agent
+from reverie.aio import AsyncMemory
 
 TEXT = "x" * 3_000
 WRONG: list[Any] = [
@@ -264,3 +265,15 @@ def test_a_progress_that_cannot_be_called_is_refused_before_anything_is_done(tmp
                 call()
         assert memory.admin.stats().records == memory.admin.stats().turns == 0
     assert {each.name for each in tmp_path.iterdir()} == {"talk.jsonl", "memory", "kept.zip"}
+
+
+@pytest.mark.parametrize("model", ["gpt-4", "nobody:gpt-4", "openai:", 5])
+def test_a_model_that_is_none_is_refused_before_anything_is_made(tmp_path: Path, model: Any) -> None:
+    with pytest.raises(InvalidInput, match="openai"):
+        Memory.open(tmp_path / "memory", model=model)
+    assert not (tmp_path / "memory").exists()
+
+
+def test_an_asynchronous_memory_is_made_of_a_memory() -> None:
+    with pytest.raises(TypeError, match=r"AsyncMemory\.open"):
+        AsyncMemory("memory")  # type: ignore[arg-type]

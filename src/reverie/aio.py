@@ -452,6 +452,8 @@ class AsyncMemory(AsyncScopedMemory):
     """`Memory`, asynchronous."""
 
     def __init__(self, sync: Memory) -> None:
+        if not isinstance(sync, Memory):
+            raise TypeError("AsyncMemory() takes a Memory; open one with AsyncMemory.open(path)")
         self.sync: Memory = sync
 
     @property

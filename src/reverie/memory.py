@@ -220,6 +220,7 @@ class Memory(ScopedMemory):
             The memory; close it, or use it in a `with` statement.
 
         Raises:
+            InvalidInput: an argument is not of its form.
             NotFound: there is no memory in the folder, and `create` is False.
             StoreUnavailable: the folder cannot be made, read or written.
             StoreForeign: its database is not Reverie's, or a newer Reverie made it.
@@ -229,6 +230,10 @@ class Memory(ScopedMemory):
             raise InvalidInput(
                 f"settings are {quote_value(settings)}: pass `Settings(…)`, or None for the defaults"
             )
+        if model is not None:
+            from reverie.llm.protocol import validate_model  # here: most memories have no model
+
+            validate_model(model)
         profile_folder = None if profile is None else resolve_path(profile, name="profile")
         build = partial(
             cls, settings=settings, clock=clock, new_id=new_id, actor=actor, model=model, embedder=embedder

@@ -108,11 +108,8 @@ def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> M
         InvalidInput: the name is not of that form, or names no provider.
         MissingExtra: the provider's library is not installed; the message says how to install it.
     """
-    provider, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if not colon or not model.strip():
-        raise InvalidInput(f"model is {name!r}: name it as provider:model, such as openai:gpt-5-mini")
-    if provider not in PROVIDERS:
-        raise InvalidInput(f"model is {name!r}: the providers are {', '.join(PROVIDERS)}")
+    validate_model(name)
+    provider, _, model = name.partition(":")
     module, attribute, extra = PROVIDERS[provider]
     try:
         found = getattr(import_module(module), attribute)
@@ -136,10 +133,26 @@ def resolve_model(model: Model | Answering | str | None) -> Model | None:
     """
     if model is None:
         return None
+    validate_model(model)
     if isinstance(model, str):
         return model_from_name(model, environ=os.environ)
-    if isinstance(model, Model):
-        return model
-    if callable(model):
-        return model_from_function(model)
-    raise InvalidInput(f"model is {model!r}: pass provider:model, a model, or a function")
+    return model if isinstance(model, Model) else model_from_function(model)
+
+
+def validate_model(model: Model | Answering | str) -> None:
+    """Refuse what is no model, without importing or asking any.
+
+    Raises:
+        InvalidInput: it is no model, function or name of the form `provider:model`.
+    """
+    if not isinstance(model, str):
+        if not (isinstance(model, Model) or callable(model)):
+            raise InvalidInput(
+                f"model is {model!r}: pass provider:model such as openai:gpt-5-mini, a model, or a function"
+            )
+        return
+    provider, _, name = model.partition(":")
+    if not name.strip():
+        raise InvalidInput(f"model is {model!r}: name it as provider:model, such as openai:gpt-5-mini")
+    if provider not in PROVIDERS:
+        raise InvalidInput(f"model is {model!r}: the providers are {', '.join(PROVIDERS)}")
