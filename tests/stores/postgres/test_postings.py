@@ -38,7 +38,7 @@ from tests.factories import MovableClock
 from tests.profiles import examples
 from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.proxy import CuttingProxy
-from tests.stores.postgres.server import PostgresServer
+from tests.stores.postgres.server import OWNER, PostgresServer
 from tests.stores.postgres.test_memory import ENDS, SUBJECTS, VERBS, fill, search_everything
 
 TABLES = "&index=tables"
@@ -246,7 +246,14 @@ def count_rows_read(store: PostgresStore, tables: str) -> int:
     return int(count)
 
 
-def test_a_token_is_looked_up_also_in_tables_without_statistics(url: str) -> None:
+def make_database(postgres: PostgresServer, name: str) -> str:
+    """Make a database, whose statistics no other test has made; return the address of a memory in it."""
+    postgres.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
+    return postgres.url("plans", database=name)
+
+
+def test_a_token_is_looked_up_also_in_tables_without_statistics(postgres: PostgresServer) -> None:
+    url = make_database(postgres, "looked_up")
     with closing(PostgresStore(url + TABLES, analyse=analyze)) as store:
         records = [make_record(n, content=f"Record {n} tells of tea and an owl {n * n}") for n in range(100)]
         store.commit(make_additions(*records), actor="owner", at=NOW)
@@ -361,11 +368,13 @@ def test_postings_change_with_their_transaction_alone(url: str) -> None:
 
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_a_search_reads_what_it_looks_up_without_statistics_and_with_those_of_empty_tables(
-    postgres: PostgresServer, url: str, analyzed: bool
+    postgres: PostgresServer, analyzed: bool
 ) -> None:
+    database = f"analyzed_{analyzed}".lower()
+    url = make_database(postgres, database)
     with Memory.open(url + TABLES, settings=Settings(embedder=None)) as memory:
         if analyzed:
-            postgres.execute("agents", "ANALYZE")
+            postgres.execute(database, "ANALYZE")
         memory.save_many(f"The number of house {number} is {number * 7}" for number in range(600))
         for number in range(14):  # the first ones are planned each time
             memory.search(f"house {number}")
