@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import numpy as np
-from fit_question_projection import CachedEmbedder, ProjectedEmbedder, read_person
-from fit_question_projection import fit as fit_projection
+from fit_question_projection import PARTS, embed_for_others
 
 from reverie.domain.passage import Passage
 from reverie.domain.record import STANDING, Record
@@ -42,7 +41,6 @@ from evaluation.measures.questions import Persona, ask_questions, read_personas 
 
 NAMES = ("words", "covered", "near", "both", "rule", "lead", "message", "reply")
 LEAD = NAMES.index("lead")
-FOLDS = 4
 ROUNDS = 1_500
 STEP = 0.05
 PENALTY = 1e-4
@@ -68,18 +66,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--data", type=Path, default=ROOT / "evaluation" / "training")
     parser.add_argument("--cache", type=Path, help="a file that keeps vectors between runs (.npz)")
     options = parser.parse_args(arguments)
-    embedder = CachedEmbedder(options.cache)
-    personas = read_personas(options.data)
-    people = [read_person(options.data / f"{persona.name}.json", embedder) for persona in personas]
-    folds: list[list[Asked]] = []
-    for part in range(FOLDS):
-        projection = fit_projection([each for place, each in enumerate(people) if place % FOLDS != part])
-        folds.append([])
-        for persona in personas[part::FOLDS]:
-            with collect_candidates(persona, folds[-1]):
-                ask_questions(persona, embedder=ProjectedEmbedder(embedder, projection))
-            sys.stderr.write(f"{persona.name}\n")
-    embedder.save()
+    personas = {persona.name: persona for persona in read_personas(options.data)}
+    folds: list[list[Asked]] = [[] for _ in range(PARTS)]
+    for part, file, embedder in embed_for_others(sorted(options.data.glob("*.json")), options.cache):
+        with collect_candidates(personas[file.stem], folds[part]):
+            ask_questions(personas[file.stem], embedder=embedder)
     everything = [asked for fold in folds for asked in fold]
     in_use = np.array([getattr(fusion.DEFAULTS, name) for name in NAMES])
     for name, fitted, used in zip(NAMES, fit(everything), in_use, strict=True):
@@ -93,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
             title,
             [
                 count_found(folds[part], fit([asked for fold in others for asked in fold], left_out))
-                for part in range(FOLDS)
+                for part in range(PARTS)
                 if (others := [*folds[:part], *folds[part + 1 :]])
             ],
         )
@@ -145,11 +136,8 @@ def measure_candidates(
 ) -> list[list[float]]:
     """Return the quantities of the candidates, in the order of `NAMES`, as `fusion.fuse` has them."""
     words = {entry.key: entry for entry in ranked}
-    cosines = near.get_cosines([passage.key for passage in passages])
-    nearness = {key: (cosine - near.mean) / near.deviation for key, cosine in cosines.items()}
-    turns: dict[tuple[int | None, int], Passage] = {
-        (each.thread, each.position): each for each in passages if each.thread is not None
-    }
+    nearness = fusion.standardize(near.get_cosines([passage.key for passage in passages]), near)
+    turns = fusion.map_turns(passages)
     rows = []
     for passage in passages:
         entry, own = words.get(passage.key), nearness.get(passage.key, 0.0)

@@ -23,8 +23,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from fit_question_projection import CachedEmbedder, ProjectedEmbedder, read_person
-from fit_question_projection import fit as fit_projection
+from fit_question_projection import embed_for_others
 
 from reverie.llm.embedding import NO_EMBEDDER
 from reverie.search import updates
@@ -35,7 +34,6 @@ sys.path.insert(0, str(ROOT))
 from evaluation.measures.questions import Persona, ask_questions, read_personas  # noqa: E402
 
 NAMES = ("contained", "score", "days", "place", "older_length", "newer_length", "rare", "alike", "change")
-FOLDS = 4
 PENALTY = 1.0
 ROUNDS = 30
 ADDED = 1.5
@@ -49,18 +47,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--data", type=Path, default=ROOT / "evaluation" / "training")
     parser.add_argument("--cache", type=Path, help="a file that keeps vectors between runs (.npz)")
     options = parser.parse_args(arguments)
-    embedder = CachedEmbedder(options.cache)
-    personas = read_personas(options.data)
-    people = [read_person(options.data / f"{persona.name}.json", embedder) for persona in personas]
+    personas = {persona.name: persona for persona in read_personas(options.data)}
     examples: dict[bool, tuple[list[list[float]], list[bool]]] = {False: ([], []), True: ([], [])}
-    for part in range(FOLDS):
-        projection = fit_projection([each for place, each in enumerate(people) if place % FOLDS != part])
-        for persona in personas[part::FOLDS]:
-            for chosen in (NO_EMBEDDER, ProjectedEmbedder(embedder, projection)):
-                with collect_examples(persona, *examples[chosen != NO_EMBEDDER]):
-                    ask_questions(persona, embedder=chosen)
-            sys.stderr.write(f"{persona.name}\n")
-    embedder.save()
+    for _, file, embedder in embed_for_others(sorted(options.data.glob("*.json")), options.cache):
+        for chosen in (NO_EMBEDDER, embedder):
+            with collect_examples(personas[file.stem], *examples[chosen != NO_EMBEDDER]):
+                ask_questions(personas[file.stem], embedder=chosen)
     rows, labels = (one + other for one, other in zip(*examples.values(), strict=True))
     _print("without vectors", NAMES[:-2] + NAMES[-1:], np.delete(np.array(rows), -2, 1), labels)
     _print("with vectors", NAMES, np.array(examples[True][0]), examples[True][1])

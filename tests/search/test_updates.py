@@ -236,13 +236,8 @@ def test_a_newer_fact_without_a_word_of_the_question_is_looked_up(tmp_path: Path
 
 
 def test_of_two_records_that_share_many_words_the_newer_stands_first() -> None:
-    older, newer = (
-        Matched(Passage(day, pack(tokenize(text)), 8, at=86_400.0 * day), score)
-        for day, score, text in (
-            (1, 0.5, "Mila has a violin lesson at four on Wednesday"),
-            (9, 0.3, "Mila has her violin hour at five on Thursday"),
-        )
-    )
+    older = match(1, "Mila has a violin lesson at four on Wednesday")
+    newer = match(9, "Mila has her violin hour at five on Thursday", score=0.3)
     places = order_by_time(
         [older, newer],
         {"lesson": 9, "wednesday": 9},
@@ -286,20 +281,14 @@ def test_a_newer_text_that_shares_half_of_the_question_stays_behind_the_one_that
     chores = "Chayo waters the plants, feeds cats, cleans windows, brings bread, walks dogs and sweeps the yard daily"
     with remember(tmp_path, ["We pay Chayo 450 daily", chores]) as memory:
         assert memory.search("what do we pay Chayo daily?")[0].content.startswith("We pay")
-    older, newer = (
-        Matched(Passage(day, pack(tokenize(text)), 4, at=86_400.0 * day), 0.5)
-        for day, text in ((1, "pay Chayo 450 daily"), (9, "Chayo 520 daily"))
-    )
-    assert order([older, newer], tokenize("pay Chayo daily")) == [1, 0]
+    assert order(
+        [match(1, "pay Chayo 450 daily"), match(9, "Chayo 520 daily")], tokenize("pay Chayo daily")
+    ) == [1, 0]
 
 
 def test_two_records_that_are_found_by_their_vectors_alone_keep_their_order() -> None:
-    older, newer = (
-        Matched(Passage(day, pack(tokenize(text)), 4, at=86_400.0 * day), 0.5)
-        for day, text in ((1, "自転車 青い"), (9, "電車 赤い"))
-    )
     places = order_by_time(
-        [older, newer],
+        [match(1, "自転車 青い"), match(9, "電車 赤い")],
         {"vehicle": 0},
         get_records=lambda keys: [make_record() for _ in keys],
         rare_words=RareWords(lambda words: dict.fromkeys(words, 2), 2),
@@ -311,18 +300,20 @@ def test_two_records_that_are_found_by_their_vectors_alone_keep_their_order() ->
 def test_vectors_tell_that_two_records_with_few_common_words_are_of_one_thing(
     nearness: float | None, places: list[int]
 ) -> None:
-    older, newer = (
-        Matched(Passage(day, pack(tokenize(text)), 6, at=86_400.0 * day), 0.5)
-        for day, text in ((1, "Rosa teaches the piano pupils"), (40, "The pupils have lessons from Ines"))
-    )
     found = order_by_time(
-        [older, newer],
+        [match(1, "Rosa teaches the piano pupils"), match(40, "The pupils have lessons from Ines")],
         {"pupil": 2},
         get_records=lambda keys: [make_record() for _ in keys],
         rare_words=RareWords(lambda words: dict.fromkeys(words, 9), 100),
         get_likeness=lambda one, other: nearness,
     )
     assert found == places
+
+
+def match(day: int, text: str, *, score: float = 0.5) -> Matched:
+    """Return a record that was told on some day and matched."""
+    tokens = tokenize(text)
+    return Matched(Passage(day, pack(tokens), len(tokens), at=86_400.0 * day), score)
 
 
 def order(matches: Sequence[Matched], asked: Collection[str]) -> list[int]:

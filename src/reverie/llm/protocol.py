@@ -108,8 +108,7 @@ def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> M
         InvalidInput: the name is not of that form, or names no provider.
         MissingExtra: the provider's library is not installed; the message says how to install it.
     """
-    validate_model(name)
-    provider, _, model = name.partition(":")
+    provider, model = _parse_name(name)
     module, attribute, extra = PROVIDERS[provider]
     try:
         found = getattr(import_module(module), attribute)
@@ -119,8 +118,18 @@ def model_from_name(name: str, *, environ: Mapping[str, str] | None = None) -> M
         raise MissingExtra(
             f"the model {name!r} needs the {extra} library: pip install 'reverie[{extra}]'"
         ) from error
-    made: Model = found.from_environment(model.strip(), environ or {})
+    made: Model = found.from_environment(model, environ or {})
     return made
+
+
+def _parse_name(name: str) -> tuple[str, str]:
+    """Return the provider and the name that it knows the model by; raises `InvalidInput` for any other name."""
+    provider, _, model = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if not model.strip():
+        raise InvalidInput(f"model is {name!r}: name it as provider:model, such as openai:gpt-5-mini")
+    if provider not in PROVIDERS:
+        raise InvalidInput(f"model is {name!r}: the providers are {', '.join(PROVIDERS)}")
+    return provider, model.strip()
 
 
 def resolve_model(model: Model | Answering | str | None) -> Model | None:
@@ -145,14 +154,9 @@ def validate_model(model: Model | Answering | str) -> None:
     Raises:
         InvalidInput: it is no model, function or name of the form `provider:model`.
     """
-    if not isinstance(model, str):
-        if not (isinstance(model, Model) or callable(model)):
-            raise InvalidInput(
-                f"model is {model!r}: pass provider:model such as openai:gpt-5-mini, a model, or a function"
-            )
-        return
-    provider, _, name = model.partition(":")
-    if not name.strip():
-        raise InvalidInput(f"model is {model!r}: name it as provider:model, such as openai:gpt-5-mini")
-    if provider not in PROVIDERS:
-        raise InvalidInput(f"model is {model!r}: the providers are {', '.join(PROVIDERS)}")
+    if isinstance(model, str):
+        _parse_name(model)
+    elif not (isinstance(model, Model) or callable(model)):
+        raise InvalidInput(
+            f"model is {model!r}: pass provider:model such as openai:gpt-5-mini, a model, or a function"
+        )

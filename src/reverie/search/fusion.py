@@ -149,11 +149,8 @@ def fuse(
     """
     words = {entry.key: entry for entry in ranked}
     cosines = near.get_cosines([passage.key for passage in passages])
-    deviation = max(near.deviation, _LEAST_DEVIATION)
-    nearness = {key: (cosine - near.mean) / deviation for key, cosine in cosines.items()}
-    turns: dict[tuple[int | None, int], Passage] = {
-        (each.thread, each.position): each for each in passages if each.thread is not None
-    }
+    nearness = standardize(cosines, near)
+    turns = map_turns(passages)
     around = [(-i, weight) for i, weight in enumerate(settings.before, 1)]
     around += [(i, weight) for i, weight in enumerate(settings.after, 1)]
     fused = []
@@ -193,9 +190,24 @@ def fuse(
     return [entry for _, entry in fused]
 
 
+Turns = Mapping[tuple[int | None, int], Passage]
+"""Turns by the number of their session and their place in it."""
+
+
+def map_turns(passages: Sequence[Passage]) -> Turns:
+    """Return those of the passages that are turns, by their place."""
+    return {(each.thread, each.position): each for each in passages if each.thread is not None}
+
+
+def standardize(cosines: Mapping[int, float], near: QueryCosines) -> dict[int, float]:
+    """Return the distance of each cosine from the mean, in standard deviations."""
+    deviation = max(near.deviation, _LEAST_DEVIATION)
+    return {key: (cosine - near.mean) / deviation for key, cosine in cosines.items()}
+
+
 def compute_lead(
     message: Passage,
-    turns: Mapping[tuple[int | None, int], Passage],
+    turns: Turns,
     nearness: Mapping[int, float],
     room: int,
 ) -> float:
@@ -203,6 +215,10 @@ def compute_lead(
     left = max(0, room - message.length)
     before = (turns.get((message.thread, message.position - offset)) for offset in _LEAD)
     return max(
-        (nearness.get(turn.key, 0.0) * min(1.0, left / max(1, turn.length)) for turn in before if turn),
+        (
+            nearness.get(turn.key, 0.0) * min(1.0, left / max(1, turn.length))
+            for turn in before
+            if turn is not None
+        ),
         default=0.0,
     )

@@ -183,9 +183,8 @@ class HandEditImporter:
             place = parse_path(path)
             if place is None:
                 ledger.drop([path])
-            elif (
-                path in noted and noted[path]["size"] != 0
-            ):  # what it said last is in force, and was not deleted
+            elif path in noted and noted[path]["size"] != 0:
+                # What it said last is in force, and was not deleted.
                 run.write_again(path, _SUBJECTS[place.form], place.name)
             elif place.form == "session":
                 run.write_again(path, "session", parse_session_id(place.name) or place.name)

@@ -116,7 +116,7 @@ class Neighbours:
 
 
 class Likeness:
-    """How near the vectors of some passages are to each other, in standard deviations of their cosines."""
+    """Nearness of the vectors of some passages to each other, in standard deviations of their cosines."""
 
     def __init__(self, keys: Sequence[int], vectors: Any) -> None:
         """Take the keys and a vector of length 1 for each."""
@@ -301,9 +301,10 @@ class VectorFile:
         with self._lock:
             places, scales, order, known = self._select(subject, None if scopes is None else tuple(scopes))
             rows = self._rows()
-        found = order[_find_places(known, sorted(set(keys)))]
+        asked = _find_places(known, sorted(set(keys)))
+        found = order[asked]
         vectors = rows["vector"][places[found]].astype(np.float32) * scales[found, None]
-        return Likeness(rows["key"][places[found]].tolist(), vectors)
+        return Likeness(known[asked].tolist(), vectors)
 
     def read_digests(self) -> dict[int, int]:
         """Return the digest of every key."""
