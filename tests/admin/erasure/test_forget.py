@@ -671,7 +671,7 @@ def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
 
 def test_the_same_for_asyncio(tmp_path: Path) -> None:
     async def work() -> None:
-        async with await AsyncMemory.open(tmp_path / "m") as memory:
+        async with AsyncMemory.open(tmp_path / "m") as memory:
             saved = await memory.save(SECRET)
             assert (await memory.admin.forget(saved.record.id, dry_run=True)).counts == {"record": 1}
             assert (await memory.admin.forget(saved.record.id)).done
