@@ -58,7 +58,10 @@ class ProviderModel(ABC):
             requests += 1
             return relay.guarded(lambda: self._answer_once(request, left_s, relay))
 
-        reply: ModelReply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
+        try:
+            reply: ModelReply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
+        finally:
+            relay.close()
         usage = replace(reply.usage, requests=requests)
         return replace(reply, usage=usage if self._price is None else self._price.of(usage))
 

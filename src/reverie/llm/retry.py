@@ -84,15 +84,22 @@ class RetryPolicy:
 
 
 class StreamRelay:
-    """Passes on the pieces of an answer, and allows no other try once something was passed on."""
+    """Passes on the pieces of an answer until it is closed, and allows no other try once it has passed one on."""
 
     def __init__(self, on_text: Callable[[str], None] | None) -> None:
         self._on_text = on_text
         self.wanted = on_text is not None
         self._begun = False
+        self._closed = False
+
+    def close(self) -> None:
+        """Let every later piece fail, which ends the thread of a try that was abandoned."""
+        self._closed = True
 
     def __call__(self, text: str) -> None:
         """Pass a piece on."""
+        if self._closed:
+            raise RetryableError("no time was left")
         if self._on_text is not None and text:
             self._begun = True
             self._on_text(text)
