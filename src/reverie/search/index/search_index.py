@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import StoreUnavailable
+from reverie.domain.errors import StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import (
@@ -626,10 +626,10 @@ class SearchIndex:
         if self._lost:  # found by this thread, or while it was busy
             self._rebuild()
 
-    def _run_unless_unavailable(self, work: Callable[[], object]) -> None:
+    def _run_unless_store_fails(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except StoreUnavailable as error:  # removed: whoever asks next is told by the store itself
+        except StoreError as error:  # removed: whoever asks next is told by the store itself
             _log.warning("the search index is left as it is: %s", error)
 
     def _start(self, work: Callable[[], object]) -> None:
@@ -637,7 +637,7 @@ class SearchIndex:
             return
         if self._folding is None or not self._folding.is_alive():
             self._folding = threading.Thread(
-                target=self._run_unless_unavailable, args=(work,), name="reverie-index", daemon=True
+                target=self._run_unless_store_fails, args=(work,), name="reverie-index", daemon=True
             )
             self._folding.start()
 
@@ -651,7 +651,7 @@ class SearchIndex:
         with self._lock:
             worthwhile = self._committed is not None and self._count_waiting() >= FOLD_ON_CLOSE
         if worthwhile and self._folder is not None:
-            self._run_unless_unavailable(self.fold)
+            self._run_unless_store_fails(self.fold)
         with self._lock:
             self._committed = None
             self._forget_tail(0)

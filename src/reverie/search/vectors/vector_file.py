@@ -242,6 +242,9 @@ class VectorFile:
             ]
         )
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         """Release the file. What was handed out stays readable."""
         if self._descriptor >= 0:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from reverie.domain.category import to_search_words
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import ModelUnavailable, StoreUnavailable
+from reverie.domain.errors import ModelUnavailable, StoreError, StoreUnavailable
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
 from reverie.domain.record import Record
@@ -54,6 +54,7 @@ _DEBOUNCE_S = 0.2
 _RETRY_S = 0.5
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 300.0
+_MOST_DOUBLINGS = 10
 _GRACE_S = 1.0
 _QUERIES = 512
 _ASKED_S = 1.0
@@ -239,7 +240,7 @@ class VectorIndex:
             if not self._problem:
                 _log.warning("vectors are not available, searches go by words alone: %s", error)
             self._problem = str(error)
-            pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._failures)
+            pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, _MOST_DOUBLINGS))
             self._failures += 1
             self._retry_at = time.monotonic() + pause
 
@@ -316,7 +317,7 @@ class VectorIndex:
             self._wake.clear()
             try:
                 self._follow_until_current()
-            except StoreUnavailable as error:  # the next user is told; the next change starts another thread
+            except StoreError as error:  # the next user is told; the next change starts another thread
                 if not self._closing:
                     _log.warning("the vectors are left as they are: %s", error)
                 with self._lock:
