@@ -137,7 +137,7 @@ _FIELDS = {
 
 
 def build_filter(
-    options: Mapping[str, Any], allowed: type = SearchFilters, *, scopes: tuple[str, ...] | None = None
+    options: Mapping[str, Any], allowed: type, *, scopes: tuple[str, ...] | None = None
 ) -> Filter:
     """Return the filter that keyword arguments describe.
 

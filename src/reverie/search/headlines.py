@@ -147,7 +147,7 @@ class HeadlineIndex:
         return len(entries) < until - after or any(map(_may_be_headline, entries))
 
 
-def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Collection[str] = ()) -> list[Hit]:
+def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Collection[str]) -> list[Hit]:
     """Return the hits with one hit for what a headline stands for.
 
     Args:

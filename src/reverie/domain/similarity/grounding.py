@@ -448,7 +448,7 @@ class _Said:
         lasting = [
             part for each in self._sentences for part in CLAUSE.split(each) if not PASSING.search(part)
         ]
-        denied = {value.removeprefix("not ") for value in extract_specifics("\n".join(lasting)).negations}
+        denied = extract_specifics("\n".join(lasting)).denied
         if flipped := (specifics.affirmed & denied) - self._known.affirmed - _extract_denied_words(text):
             return f"the turns deny: {', '.join(sorted(flipped))}"
         sources = self._select_sources(text)

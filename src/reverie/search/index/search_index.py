@@ -267,14 +267,13 @@ class SearchIndex:
             until: Only those up to this one; None for all.
 
         Raises:
-            IndexBroken: the commit cannot be read.
+            IndexCorrupt: the commit cannot be read.
         """
         with self._lock:
             committed = self._catch_up().collect_keys(subject, after, until)
-            fresh = {leaf.key for leaf in self._fresh[subject].list_leaves()}
-            stale = {leaf.key for leaf in self._stale[subject].list_leaves()} | self._gone[subject]
-        in_range = {key for key in fresh if after < key and (until is None or key <= until)}
-        return (committed - stale) | in_range
+            fresh = self._fresh[subject].collect_keys()
+            in_range = {key for key in fresh if after < key and (until is None or key <= until)}
+            return (committed - self._collect_stale_keys(subject)) | in_range
 
     def _compute_rarities(
         self, subject: Searchable, query: CandidateQuery, scopes: Collection[str], category: str | None
@@ -537,7 +536,7 @@ class SearchIndex:
                     yield IndexedPassage(passage.key, value, passage.analysis)
 
     def _handle_loss(self, error: Exception) -> None:
-        """Return the files are gone or broken: go on with what is still open, and build new ones beside."""
+        """Go on with the files that are still open, since those on disk are gone or broken, and build new ones."""
         _log.warning("the search index was lost and is built again: %s", error)
         self._lost = True
         self._start(self._rebuild)
