@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -311,6 +312,17 @@ def test_a_missing_or_damaged_file_is_made_again(tmp_path, embedder, damage):
         assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
         assert memory.admin.embed().ready == 1
         assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
+
+
+def test_a_file_that_was_cut_short_counts_as_none(tmp_path, embedder):
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        memory.save("Drives a Volvo to work")
+        memory.admin.embed()
+    (file,) = (tmp_path / FOLDER).glob("*.vectors")
+    os.truncate(file, 4_100)
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        assert memory.admin.stats().vectors.ready == 0
+        assert memory.admin.embed().ready == 1
 
 
 def test_the_doctor_finds_a_changed_vector_and_has_it_made_again(tmp_path, embedder):
