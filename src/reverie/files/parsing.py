@@ -62,6 +62,10 @@ _Checks = Mapping[str, Callable[[Any], Any]]
 """What checks and converts the value of each field."""
 
 
+class EmptiedFile(InvalidInput):
+    """A file without content, or without most of it. It is not imported, and deleting it deletes what it said."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenFile:
     """A file that cannot be imported. Its last good content stays in force.
@@ -185,7 +189,7 @@ def _decode_text(path: str, data: bytes, *, was: str = "", whole: bool = True) -
     """
     check_size(path, len(data))
     if not data and was:
-        raise InvalidInput("it is empty: delete the file if its content is to go, or restore it")
+        raise EmptiedFile("it is empty: delete the file if its content is to go, or restore it")
     if data and not data.strip(b"\0"):
         raise InvalidInput("it holds nothing but zero bytes, as after a crash: restore or delete it")
     try:
@@ -234,9 +238,7 @@ def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]
     """One JSON object with fields of these forms and no others; `line` says which it is of several."""
     before = f"line {line}: " if line else ""
     if not text.strip():
-        raise InvalidInput(
-            f"{before}it is empty: write a JSON object there, or delete {'it' if line else 'the file'}"
-        )
+        raise EmptiedFile("it is empty: write a JSON object there, or delete the file")
     try:
         found = _decode(text)
     except json.JSONDecodeError as error:
@@ -274,7 +276,7 @@ def _parse_lines(text: str, forms: Callable[[int], _Checks], bad: list[str] | No
     With `bad`, a line that cannot be parsed is None; one at least has to be good.
     """
     if not text.strip():
-        raise InvalidInput("it is empty: delete the file, or restore what stood there")
+        raise EmptiedFile("it is empty: delete the file, or restore what stood there")
     found: list[Fields | None] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):

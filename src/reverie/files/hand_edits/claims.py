@@ -40,7 +40,7 @@ from reverie.files.hand_edits.merge import (
     reconstruct_base,
 )
 from reverie.files.layout import build_path, parse_path, render_record
-from reverie.files.parsing import Fields
+from reverie.files.parsing import EmptiedFile, Fields
 from reverie.files.written_texts import read_base_text
 
 
@@ -304,7 +304,7 @@ class RecordImporter:
             and (number < last_seen or not self._run.is_recent(file, record_id))
         ]
         if is_mass_removal(len(removed), len(ids)):
-            raise InvalidInput(
+            raise EmptiedFile(
                 f"{len(removed)} of {len(ids)} lines are missing: restore them, or delete the file to "
                 "archive all its records"
             )

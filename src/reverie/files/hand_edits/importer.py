@@ -183,7 +183,7 @@ class HandEditImporter:
             place = parse_path(path)
             if place is None:
                 ledger.drop([path])
-            elif path in noted and noted[path]["size"] != 0:
+            elif path in noted and not noted[path].get("emptied"):
                 # What it said last is in force, and was not deleted.
                 run.write_again(path, _SUBJECTS[place.form], place.name)
             elif place.form == "session":
@@ -251,7 +251,7 @@ class HandEditImporter:
         for path, broken in run.problems.items():
             size, mtime_ns = self._stat(path)
             why = _remove_quotations(broken.why, self._root / path)
-            problem = {"why": why, "size": size, "mtime_ns": mtime_ns}
+            problem = {"why": why, "size": size, "mtime_ns": mtime_ns, "emptied": path in run.emptied}
             if not problem.items() <= before.get(path, {}).items():
                 _log.warning("not taken in: %s", broken)
             ledger.note("problem", path, problem | {"sequence": now})

@@ -38,7 +38,7 @@ from reverie.files.layout import (
     render_record,
 )
 from reverie.files.names import build_file_name
-from reverie.files.parsing import BrokenFile
+from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.pending import PendingChanges
 from reverie.files.scan import CONFLICT
 from reverie.files.written_texts import keep_written, read_base_text
@@ -138,6 +138,7 @@ class HandEditRun:
     Attributes:
         report: What was done so far, without the problems.
         problems: The files that cannot be imported, by path.
+        emptied: Those of them that a person has emptied.
         conflicts: The conflict files that were written, with their subjects.
         pending: The changes that the files are not known to show.
     """
@@ -151,6 +152,7 @@ class HandEditRun:
         """Prepare to import files; the caller holds the lock of `ledger`."""
         self.report = HandEditReport()
         self.problems: dict[str, BrokenFile] = {}
+        self.emptied: set[str] = set()
         self.conflicts: dict[str, dict[str, Any]] = {}
         self.store = writer.store
         self.ledger = ledger
@@ -242,6 +244,8 @@ class HandEditRun:
             self.problem(path, "its content in the store changes all the time: it is tried again")
         except InvalidInput as error:
             self.problem(path, str(error))
+            if isinstance(error, EmptiedFile):
+                self.emptied.add(path)
         except StoreCorrupt:
             self.problem(path, "its content in the store cannot be read: see `reverie check`")
 

@@ -29,6 +29,7 @@ from reverie.domain.text.ids import NewId
 from reverie.files.hand_edits.base_versions import normalize_paragraph
 from reverie.files.layout import build_path, parse_path
 from reverie.files.parsing import (
+    EmptiedFile,
     Fields,
     ParsedSession,
     build_record,
@@ -335,7 +336,7 @@ def decide_log(
     )
     removed = [place for place in missing if is_sure(place)]
     if is_mass_removal(len(removed), len(began)):
-        raise InvalidInput(
+        raise EmptiedFile(
             f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "
             "clear the whole log"
         )
