@@ -11,12 +11,14 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import Conflict
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.shingles import RUN, normalize_text, normalize_words
@@ -36,11 +38,13 @@ def make_key(store: Store, *, at: datetime) -> bytes:
     """Return the key of this store's tombstones; create it if there is none.
 
     Args:
-        store: Where it is kept.
-        at: The time.
+        store: The store.
+        at: The current time.
     """
     if store.cursor(KEY) is None:
-        store.commit([], actor=_ACTOR, at=at, cursors={KEY: os.urandom(32).hex()})
+        with suppress(Conflict):  # another process has just made one
+            new = os.urandom(32).hex()
+            store.commit([], actor=_ACTOR, at=at, cursors={KEY: new}, expected={KEY: None})
     key = _read_key(store)
     assert key is not None
     return key
