@@ -55,7 +55,6 @@ NOON = times(12)
 
 _LINE_ENDS = defer_regex(r"\r\n?")
 _BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
-_LINE_END = defer_regex(r"\s*\n\s*")
 _STAMP = defer_regex(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
 _NOTE_STAMP = defer_regex(r"\[(\d{2}:\d{2})\] ")
 _SHORTEST_NOTE = 6  # tokens: notes are not shorter as a rule, and reading too few loses little
@@ -344,7 +343,7 @@ class Pages(WritingRepository):
         validate_page_name(name)
         given = None if at is None else timestamps.to_utc(at, name="at")
         if is_log(name):
-            return self._add(self._build_paragraph(name, text, given, source), reason=reason or "append")
+            return self._append_paragraphs(name, [text], at=given, source=source, reason=reason or "append")[0]
         if at is not None or source:
             raise InvalidInput(
                 f"page is {name!r}, whose lines have no time or source: leave at and source out"
@@ -431,13 +430,20 @@ class Pages(WritingRepository):
         if day is None:
             moment, content = _stamp_paragraph(_BLANK_LINES.sub("\n", content), at, now=now)
         else:
-            moment, content = _stamp_note(_LINE_END.sub(" ", content), at, day=day, now=now)
+            line = " ".join(filter(None, map(str.strip, content.split("\n"))))
+            moment, content = _stamp_note(line, at, day=day, now=now)
         return _create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
 
-    def _add(self, paragraph: Paragraph, *, reason: str) -> Paragraph:
-        def attempt(_: int) -> Paragraph:
-            placed = replace(paragraph, position=_compute_next_position(self._store, paragraph.page))
-            self._writer.commit([Change(before=None, after=placed)], reason=reason)
+    def _append_paragraphs(
+        self, name: str, texts: Iterable[str], *, at: datetime | None = None, source: str = "", reason: str
+    ) -> list[Paragraph]:
+        """Add paragraphs to the end of a log, all or none."""
+        paragraphs = [self._build_paragraph(name, text, at, source) for text in texts]
+
+        def attempt(_: int) -> list[Paragraph]:
+            first = _compute_next_position(self._store, name)
+            placed = [replace(each, position=first + number) for number, each in enumerate(paragraphs)]
+            self._writer.commit([Change(before=None, after=each) for each in placed], reason=reason)
             return placed
 
         return self._run_with_retries(attempt)

@@ -30,7 +30,6 @@ from reverie.stores.writer import StoreWriter
 SHARED = "shared"
 """The folder of everybody's pages, within a scope."""
 
-_LINE_ENDED = defer_regex(r"\s*\n\s*")
 _BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
 
 
@@ -95,14 +94,17 @@ class PageDocuments(DocumentSource):
             )
         name = convert_path_to_page(path)
         self._refuse_hearsay(name, old, new)
-        between = _BLANK_LINES if name == HISTORY else _LINE_ENDED
-        paragraphs = between.split(new[len(old) :].strip())
+        added = new[len(old) :].strip()
+        paragraphs = (
+            _BLANK_LINES.split(added)
+            if name == HISTORY
+            else [line for line in map(str.strip, added.split("\n")) if line]
+        )
         if any(len(each) > LONGEST_PARAGRAPH for each in paragraphs):
             raise InvalidInput(
                 f"a paragraph of {name} has at most {LONGEST_PARAGRAPH:,} characters: add it in parts"
             )
-        for paragraph in paragraphs:
-            self._pages.append(name, paragraph, reason=reason)
+        self._pages._append_paragraphs(name, paragraphs, reason=reason)
 
     def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
         """Raise `InvalidInput` if an unconfirmed text of a tool would get into every prompt, or be recalled."""
