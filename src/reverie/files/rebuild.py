@@ -224,7 +224,8 @@ class _Rebuild:
         self._now = clock()
         self._new_id = new_id
         self._places: dict[str, tuple[str, int]] = {}
-        self._said: dict[tuple[str, str], str] = {}
+        self._ids_by_words: dict[tuple[str, str], str] = {}
+        self._sessions: dict[str, str] = {}
         self._turns: set[str] = set()
         self._misplaced: list[tuple[str, Record, int]] = []
         self._pending: list[Value] = []
@@ -302,34 +303,34 @@ class _Rebuild:
     def _add_record(self, path: str, record: Record, mtime_ns: int, *, proper: bool) -> None:
         """Add a record. Of two files at their proper places, the one saved last counts."""
         other = self._places.get(record.id)
-        if other is not None:
-            self._flush()
-            if not proper or other[1] >= mtime_ns:
-                return self._record_broken(
-                    path, f"the id {record.id!r} is that of {other[0]!r} too, which was taken"
-                )
-            self._take_back(record.id)
-            self._record_broken(other[0], f"the id {record.id!r} is that of {path!r} too, which was taken")
-        saying = (record.scope, record.fingerprint)
-        if not record.archived and saying in self._said:
+        if other is not None and (not proper or other[1] >= mtime_ns):
             return self._record_broken(
-                path, f"it says the same as the record {self._said[saying]!r}, which was taken"
+                path, f"the id {record.id!r} is that of {other[0]!r} too, which was taken"
             )
+        words = (record.scope, record.fingerprint)
+        twin = record.id if record.archived else self._ids_by_words.get(words, record.id)
+        if twin != record.id:
+            return self._record_broken(path, f"it says the same as the record {twin!r}, which was taken")
         if self._is_forgotten(record):
             return self._record_broken(path, f"the record {record.id!r} was forgotten on request")
+        if other is not None:
+            self._take_back(record.id)
+            self._record_broken(other[0], f"the id {record.id!r} is that of {path!r} too, which was taken")
         self._places[record.id] = (path, mtime_ns)
         if not record.archived:
-            self._said[saying] = record.id
+            self._ids_by_words[words] = record.id
         self.rebuilt.records += 1
         self.rebuilt.archived += record.archived
         self._add(record)
         return None
 
     def _take_back(self, name: str) -> None:
+        self._flush()
         (record,) = self._store.records([name])
         edits = [Change(before=record, after=None)]
         self._store.commit(edits, actor=REBUILDER, reason=_REASON, at=self._now)
-        self._said.pop((record.scope, record.fingerprint), None)
+        if not record.archived:
+            del self._ids_by_words[record.scope, record.fingerprint]
         self.rebuilt.records -= 1
         self.rebuilt.archived -= record.archived
 
@@ -366,6 +367,8 @@ class _Rebuild:
     def _take_session(self, path: str, data: bytes) -> None:
         lines = self._parse_lines(path, lambda bad: parsing.read_session(path, data, bad=bad))
         state = parsing.build_session_state(lines.state, path=path, base=None, now=self._now)
+        if (other := self._sessions.setdefault(state.id, path)) != path:
+            raise InvalidInput(f"the session {state.id!r} is that of {other!r} too, which was taken")
         turns: list[Turn] = []
         bad: list[str] = []
         for number, fields in enumerate(lines.turns):

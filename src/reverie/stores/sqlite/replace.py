@@ -65,8 +65,8 @@ def _open_quiesced(path: Path, patience: float) -> Iterator[sqlite3.Connection |
     with closing(connection) as file:
         try:
             _quiesce_file(file, path, time.monotonic() + patience)
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+        except (sqlite3.DatabaseError, UnicodeError) as error:
+            if isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF not in _DAMAGED:
                 raise
             yield None
             return

@@ -44,6 +44,6 @@ def salvage_marks(path: Path, cursor: str) -> SalvagedMarks:
                 value = str(found)
             for (mark,) in file.execute("SELECT mark FROM tombstones"):
                 marks.append(str(mark))
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeError):  # the latter quotes a damaged definition
         return SalvagedMarks(tuple(marks), value, complete=False)
     return SalvagedMarks(tuple(marks), value, complete=True)
