@@ -113,6 +113,10 @@ def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, sto
         ("UPDATE records SET content = 'Changed by hand' WHERE key = 1", "not what the journal says"),
         ("DELETE FROM records WHERE key = 1", "in the journal and not in the store"),
         ("UPDATE journal SET after = '{' WHERE sequence = 1", "cannot be read"),
+        (
+            "UPDATE journal SET after = json_set(after, '$.kind', json('[1]')) WHERE sequence = 1",
+            "change 1 in the journal cannot be read: its kind is unknown",
+        ),
         ("UPDATE journal SET before = after WHERE sequence = 9", "does not follow"),
         ("UPDATE measures SET tokens = tokens + 1 WHERE subject = 'turn'", "differ from a recount"),
         ("DELETE FROM measures", "differ from a recount"),
