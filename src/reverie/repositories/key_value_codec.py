@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -162,15 +163,15 @@ def _decode_character(found: re.Match[str]) -> str:
 
 
 def decode_place(shelf: str, record: Record) -> Place | None:
-    """Address of the record's value; None if it is no item of this store."""
+    """Return the address of a record's value; None if it is no item of this store."""
     where = record.metadata.get(KEPT, "")
     if not where or record.id not in compute_ids(record.scope, where):
         return None
     try:
         name, namespace, key = json.loads(where)
-    except ValueError:
+        return (tuple(namespace), key) if name == shelf else None
+    except (ValueError, TypeError, RecursionError):
         return None
-    return (tuple(namespace), key) if name == shelf else None
 
 
 # -- a value becomes a record ----------------------------------------------------------------------------
@@ -337,7 +338,6 @@ def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | 
         return None
     if how.get("said") != _compute_digest(record.content):
         value = _apply_hand_edit(value, record.content, how.get("said"))
-    ttl = how.get("ttl")
     return Item(
         namespace=place[0],
         key=place[1],
@@ -345,11 +345,18 @@ def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | 
         created_at=record.created_at,
         updated_at=record.updated_at,
         expires_at=record.expires_at,
-        ttl=timedelta(seconds=ttl) if isinstance(ttl, int | float) else None,
+        ttl=_decode_ttl(how.get("ttl")),
         searchable=how.get("search") is not False,
         record=record.id,
         score=score,
     )
+
+
+def _decode_ttl(seconds: Any) -> timedelta | None:
+    """Return a number of seconds as a duration; None if it is none, which a person may have written there."""
+    with suppress(TypeError, ValueError, OverflowError):
+        return timedelta(seconds=seconds)
+    return None
 
 
 def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -358,7 +365,7 @@ def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[st
         parts.append(record.metadata[name])
     try:
         value, how = json.loads("".join(parts)), json.loads(record.metadata.get(HOW, "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None, {}
     return (value if isinstance(value, dict) else None), (how if isinstance(how, dict) else {})
 
