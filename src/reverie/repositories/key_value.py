@@ -38,7 +38,6 @@ from reverie.search.request import MOST_HITS, SearchRequest
 from reverie.search.searcher import Searcher
 from reverie.stores.writer import StoreWriter
 
-_CHUNK = 500
 _SPARE = 16  # more hits asked for than wanted, since some stand elsewhere or are not what is wanted
 _SHARE = 100  # a value is kept longer only where that adds a hundredth of its time, or a minute
 _LEAST_GAIN = timedelta(minutes=1)
@@ -271,30 +270,22 @@ class KeyValueStore(WritingRepository):
     # -- expiry ------------------------------------------------------------------------------------------
 
     def sweep(self) -> int:
-        """Archive the records of values whose time is over; returns how many.
+        """Archive the records of expired values; return their number.
 
-        They are not found any more before that either. As everything archived they can be read by the
-        record's id, and purged when the user's retention is over.
+        Expired values are not found before that either. Their records can be read by id, as everything archived.
         """
 
-        def attempt(_: int) -> int:
+        def find_changes() -> Iterator[Change]:
             now = self._clock()
-            over = [
-                record
-                for record in self._store.find(self._build_filter((), alive=None))
-                if record.expires_at is not None
-                and record.expires_at <= now
-                and key_value_codec.decode_place(self.name, record) is not None
-            ]
-            for start in range(0, len(over), _CHUNK):
-                edits = [
-                    _build_archive_change(record, now, _REASON_EXPIRED)
-                    for record in over[start : start + _CHUNK]
-                ]
-                self._commit(edits, reason=f"{self.name}: {_REASON_EXPIRED}")
-            return len(over)
+            for record in self._store.find(self._build_filter((), alive=None)):
+                if (
+                    record.expires_at is not None
+                    and record.expires_at <= now
+                    and key_value_codec.decode_place(self.name, record) is not None
+                ):
+                    yield _build_archive_change(record, now, _REASON_EXPIRED)
 
-        return self._run_with_retries(attempt)
+        return self._commit_in_chunks(find_changes, reason=f"{self.name}: {_REASON_EXPIRED}")
 
     # -- inside ------------------------------------------------------------------------------------------
 

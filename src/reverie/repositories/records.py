@@ -7,7 +7,7 @@ processes that save the same fact leave one record, seen twice.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
@@ -420,30 +420,31 @@ class RecordRepository(WritingRepository):
 
     def expire(self) -> int:
         """Archive expired records; return their number."""
-        now = self._clock()
-        count = 0
-        for record in list(self._store.find(Filter())):
-            if record.expires_at is not None and record.expires_at <= now:
-                self.archive(record.id, reason="expired")
-                count += 1
-        return count
+
+        def find_changes() -> Iterator[Change]:
+            now = self._clock()
+            for record in self._store.find(Filter()):
+                if record.expires_at is not None and record.expires_at <= now:
+                    after = replace(record, archived_at=now, archive_reason="expired")
+                    yield Change(before=record, after=after)
+
+        return self._commit_in_chunks(find_changes, reason="expired")
 
     def purge(self, *, older_than: timedelta) -> int:
         """Remove records for good that were archived longer ago than `older_than` (see `Administration.purge`)."""
         limit = self._clock() - older_than
-        archived = self._store.find(Filter(archived=True))
-        due = [
-            r
-            for r in archived
-            if r.archived_at is not None
-            and r.archived_at <= limit
-            and not r.pinned
-            and PROPOSAL not in r.metadata
-        ]
-        for start in range(0, len(due), _CHUNK):
-            edits = [Change(before=record, after=None) for record in due[start : start + _CHUNK]]
-            self._writer.commit(edits, reason="purge")
-        return len(due)
+
+        def find_changes() -> Iterator[Change]:
+            for record in self._store.find(Filter(archived=True)):
+                if (
+                    record.archived_at is not None
+                    and record.archived_at <= limit
+                    and not record.pinned
+                    and PROPOSAL not in record.metadata
+                ):
+                    yield Change(before=record, after=None)
+
+        return self._commit_in_chunks(find_changes, reason="purge")
 
     def delete_session(
         self,
