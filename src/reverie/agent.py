@@ -85,7 +85,7 @@ class Agent:
         most_tokens: int = _MOST_TOKENS,
         timeout_s: float = 120.0,
     ) -> None:
-        """Talk in a session.
+        """Converse in a session.
 
         Args:
             session: The conversation.

@@ -223,7 +223,7 @@ class Memory(ScopedMemory):
             InvalidInput: an argument is not of its form.
             NotFound: there is no memory in the folder, and `create` is False.
             StoreUnavailable: the folder cannot be made, read or written.
-            StoreForeign: its database is not Reverie's, or a newer Reverie made it.
+            StoreIncompatible: its database is not Reverie's, or a newer Reverie made it.
             StoreCorrupt: its database cannot be read.
         """
         if settings is not None and not isinstance(settings, Settings):

@@ -424,12 +424,12 @@ _HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def _normalize_name(name: str) -> str:
-    """`MaxTurnsPerSession`, `maxTurnsPerSession` and `max-turns-per-session` as `max_turns_per_session`."""
+    """Return `MaxTurnsPerSession`, `maxTurnsPerSession` and `max-turns-per-session` as `max_turns_per_session`."""
     return _HUMP.sub("_", name).replace("-", "_").lower()
 
 
 def _collect_settings(given: Mapping[str, Any], *, where: str, prefix: str) -> dict[str, tuple[str, Any]]:
-    """Each setting's value, with the name it was given under; sections are opened."""
+    """Return the settings in a mapping and its sections: the name under which each was given, and its value."""
     found: dict[str, tuple[str, Any]] = {}
     for called, name, value in _iterate_leaves(given, where=where, section="", path=prefix):
         if name in found:
@@ -588,7 +588,7 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
 
 
 def _validate_patterns(value: Any, *, where: str, called: str) -> tuple[str, ...]:
-    """Regular expressions that are safe to run over every text."""
+    """Return regular expressions; raise `InvalidInput` if one is not safe to run over every text."""
     if isinstance(value, str) or not isinstance(value, list | tuple):
         sort = type(value).__name__
         raise InvalidInput(f"{called} {where} is {sort}: it must be a list of regular expressions")

@@ -235,7 +235,13 @@ _decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_re
 
 
 def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]:
-    """One JSON object with fields of these forms and no others; `line` says which it is of several."""
+    """Return the fields of a JSON object, checked; refuse unknown ones.
+
+    Args:
+        text: The object.
+        forms: The checks of the known fields.
+        line: The number of its line in a file of several; 0 in a file of one.
+    """
     before = f"line {line}: " if line else ""
     if not text.strip():
         raise EmptiedFile("it is empty: write a JSON object there, or delete the file")
@@ -271,9 +277,13 @@ def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]
 
 
 def _parse_lines(text: str, forms: Callable[[int], _Checks], bad: list[str] | None) -> list[Fields | None]:
-    """One JSON object a line, blank ones left out; the n-th has fields of `forms(n)`. No id is twice.
+    """Return the fields of each line that is not blank. No id may stand twice.
 
-    With `bad`, a line that cannot be parsed is None; one at least has to be good.
+    Args:
+        text: The lines, each a JSON object.
+        forms: Returns the checks of the n-th object, counted from 1.
+        bad: Receives what is wrong with lines that cannot be parsed, of which the result has None; one at least has
+            to be good. None to refuse the file because of one.
     """
     if not text.strip():
         raise EmptiedFile("it is empty: delete the file, or restore what stood there")

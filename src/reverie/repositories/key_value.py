@@ -220,7 +220,7 @@ class KeyValueStore(WritingRepository):
         offset: int = 0,
         where: _Accept | None = None,
     ) -> list[Item]:
-        """Values in a namespace and those below it: the best answers first, or the latest changed.
+        """Return the items in a namespace and those below it: the best answers first, or the latest changed.
 
         Args:
             query: The question; None for all values. What is relevant to none is not found.
@@ -244,7 +244,7 @@ class KeyValueStore(WritingRepository):
         return list(islice(filter(wanted, found), offset, offset + limit))
 
     def items(self, namespace: Namespace = ()) -> Iterator[Item]:
-        """Every value in a namespace and those below it, the latest changed first, read as it is asked for."""
+        """Yield the items in a namespace and those below it, the latest changed first."""
         return filter(_build_test(namespace), self._iterate_items(namespace))
 
     def reading(self) -> AbstractContextManager[None]:
@@ -316,7 +316,7 @@ class KeyValueStore(WritingRepository):
     def _put_all(
         self, wanted: Mapping[Place, PutItem], expected: Mapping[Place, Mapping[str, Any] | None]
     ) -> bool:
-        """Whether it was done: not, where something else stands there than was expected."""
+        """Put the items; return False, and change nothing, if something else stands there than was expected."""
         now = self._clock()
         there, used_ids = self._look_up(wanted)
         for place, value in expected.items():
@@ -383,14 +383,14 @@ class KeyValueStore(WritingRepository):
         return Filter(scopes=(self.scope,), categories=(category,), alive_at=alive)
 
     def _iterate_items(self, namespace: Namespace) -> Iterator[Item]:
-        """Every value that may be in the namespace, the latest changed first."""
+        """Yield the items that may be in a namespace, the latest changed first."""
         now = self._clock()
         for record in self._store.find(self._build_filter(namespace, alive=now)):
             if (found := self._read(record, now)) is not None:
                 yield found
 
     def _search_items(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
-        """Return candidates in a namespace that answer a question, best first."""
+        """Yield the items that may be in a namespace and answer a question, best first."""
         now = self._clock()
         allowed = self._build_filter(namespace, alive=now)
         seen: set[str] = set()

@@ -310,7 +310,7 @@ def _format_leaf(leaf: object) -> str:
 
 
 def _iterate_leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, object]]:
-    """Every text, number, truth value, null and empty container in a value, with the way to it."""
+    """Yield each text, number, truth value, null and empty container in a value, with its path."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _iterate_leaves(inner, (*path, key))

@@ -266,13 +266,13 @@ class KnowledgeGraph(WritingRepository):
     # -- reading -----------------------------------------------------------------------------------------
 
     def read_graph(self) -> Plain:
-        """All of it: `{"entities", "relations"}`, in the order in which they were put there."""
+        """Return the graph as `{"entities", "relations"}`, in the order in which they were created."""
         with self._lock:
             _, graph = self._read()
             return _serialize_graph(graph, graph.entities, graph.relations)
 
     def search_nodes(self, query: str) -> Plain:
-        """Entities whose name, type or one of whose observations has a text, and the relations at them.
+        """Return entities with a text in their name, type or observations, and the relations that start or end at them.
 
         Args:
             query: The text; upper and lower case are the same.
@@ -290,10 +290,10 @@ class KnowledgeGraph(WritingRepository):
             )
 
     def open_nodes(self, names: Iterable[str]) -> Plain:
-        """Entities by name, and the relations that start or end at them.
+        """Return entities by name, and the relations that start or end at them.
 
         Args:
-            names: Their names; those that are not there are passed over.
+            names: The names; unknown ones are ignored.
         """
         wanted = set(self._clean_texts(names, "names"))
         with self._lock:

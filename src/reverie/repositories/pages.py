@@ -343,7 +343,10 @@ class Pages(WritingRepository):
         validate_page_name(name)
         given = None if at is None else timestamps.to_utc(at, name="at")
         if is_log(name):
-            return self._append_paragraphs(name, [text], at=given, source=source, reason=reason or "append")[0]
+            (added,) = self._append_paragraphs(
+                name, [text], at=given, source=source, reason=reason or "append"
+            )
+            return added
         if at is not None or source:
             raise InvalidInput(
                 f"page is {name!r}, whose lines have no time or source: leave at and source out"

@@ -203,7 +203,7 @@ class RecordRepository(WritingRepository):
     # -- saving ------------------------------------------------------------------------------------------
 
     def save(self, note: NewRecord, *, reason: str = "save") -> SaveResult:
-        """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
+        """Save one record; a repetition reinforces the record that is there (see `Memory.save`)."""
         record = self._build_record(note)
         is_of_any_kind = _is_of_any_kind(note)
 
@@ -221,7 +221,7 @@ class RecordRepository(WritingRepository):
     def save_many(
         self, notes: Iterable[NewRecord | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
     ) -> list[SaveResult]:
-        """Remember many things, a thousand in a transaction (see `Memory.save_many`)."""
+        """Save many records, a thousand in a transaction (see `Memory.save_many`)."""
         records = self._build_records(map(_parse_new_record, notes))  # all are checked before any is written
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):

@@ -157,7 +157,7 @@ class WorkingMemory:
         tags: Iterable[str] = (),
         limit: int = 10,
     ) -> builtins.list[EntryHit]:
-        """Entries that have words of a question in key, text, tags or category, best first (BM25).
+        """Return entries with words of a question in key, text, tags or category, best first (BM25).
 
         Args:
             query: What to look for; None gives the newest instead, with score 0.
@@ -265,7 +265,7 @@ def sanitize_text(working: WorkingMemory, text: str) -> str:
 
 
 def lies_under(key: str, prefix: str) -> bool:
-    """Whether a key is the prefix or goes on from it with a new segment (`/`, `:` or `.` between them)."""
+    """Return whether a key is the prefix, or continues it with a new segment after `/`, `:` or `.`."""
     if not prefix or key == prefix:
         return True
     if not key.startswith(prefix):

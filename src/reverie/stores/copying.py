@@ -77,7 +77,7 @@ class CopyTarget(CopySource, Protocol):
         """Append rows to the journal in one transaction."""
 
     def finish(self, rest: Unjournaled) -> None:
-        """Make all things from the journal, and the rest, anew, in one transaction."""
+        """Make all things from the journal, and store the rest, in one transaction."""
 
     def publish(self) -> None:
         """Give the store its own name, by which it is opened.

@@ -1,9 +1,9 @@
 """Tombstones: marks without content of what was erased on a person's request.
 
 When something is forgotten, the store keeps keyed hashes (HMAC-SHA-256) of its id and of what it said. They
-tell an import, a rebuild from files or a file that reappears that this must not come back. They say nothing
-by themselves; whoever has the whole store can only try out guesses, text by text. What is in the store now
-is not forgotten: its owner has saved it anew. Decides nothing else and changes nothing but the key.
+keep it from coming back with an import, a rebuild from files or a file that reappears. They do not reveal the
+text: whoever has the whole store can only try out guesses. What is in the store now is not forgotten: its owner
+has saved it again. This module changes nothing in a store but the key.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
     """Return the ids of values that were forgotten and have not been stored again.
 
     Args:
-        store: Where they were.
-        values: Records, turns and paragraphs, about to be taken in from outside.
+        store: The store.
+        values: Records, turns and paragraphs to be imported; for pages use `drop_forgotten`.
 
     Returns:
-        Ids; empty at once where nothing was ever forgotten. For pages use `drop_forgotten`.
+        The ids; none if nothing was ever forgotten.
     """
     key = _read_key(store)
     if key is None:
@@ -123,15 +123,13 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
 def find_forgotten_texts(
     store: Store, texts: Iterable[str], *, kind: str = "record", place: str = ""
 ) -> set[str]:
-    """Return the texts that were forgotten. For texts without ids, as in an import.
-
-    Unlike `is_forgotten` it does not ask whether they are in the store again.
+    """Return those of some texts without ids that were forgotten, whether they have been stored again or not.
 
     Args:
-        store: Where they were.
-        texts: What somebody wants to bring in.
+        store: The store.
+        texts: Texts to be imported.
         kind: What they would become: `record`, `turn`, `paragraph` or `line`.
-        place: Where they would stand: a turn's session, a paragraph's or line's page.
+        place: The session of a turn; the page of a paragraph or line.
     """
     key = _read_key(store)
     if key is None:
@@ -174,7 +172,7 @@ def _mark(key: bytes, kind: str, place: str, text: str) -> str:
 
 
 def _is_there(store: Store, value: Value) -> bool:
-    """Whether the store has it now: its owner brought it back."""
+    """Return whether the store has a value now, because its owner saved it again."""
     match value:
         case Record():
             found = store.records([value.id])

@@ -32,7 +32,7 @@ _EXTRA_CURSORS: ContextVar[Mapping[str, str | None] | None] = ContextVar("extra_
 def setting_cursors(cursors: Mapping[str, str | None]) -> Iterator[None]:
     """Set cursors in every transaction that this thread commits until the block ends.
 
-    So that a request is marked as done by the very transaction that does it.
+    With it, a request is marked as done by the same transaction that does it.
     """
     token = _EXTRA_CURSORS.set(cursors)
     try:

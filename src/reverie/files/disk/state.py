@@ -544,7 +544,7 @@ def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _is_broken(error: BaseException) -> bool:
-    """Whether an error says that the database is damaged or foreign, or that a value in it is none of its type."""
+    """Return whether an error says that the database is damaged or foreign, or a value in it of a wrong type."""
     undecodable = isinstance(error, sqlite3.Error) and is_undecodable(error)
     return undecodable or isinstance(error, ValueError | TypeError) or _get_error_code(error) in _BROKEN
 

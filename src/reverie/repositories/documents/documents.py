@@ -40,7 +40,7 @@ _T = TypeVar("_T")
 
 
 class Documents(WritingRepository):
-    """Text files of an agent, of which every change is journalled. `Scoped.documents` gives it.
+    """Text files of an agent, of which every change is journalled. `ScopedMemory.documents` gives it.
 
     Safe to use from several threads, and beside other processes: each change is one transaction, made from
     what is there at that moment.
@@ -66,7 +66,7 @@ class Documents(WritingRepository):
         look: Callable[[], None],
         determine_origin: OriginFunction | None = None,
     ) -> None:
-        """Show a memory as files; `Scoped.documents` is the usual way.
+        """Show a memory as files; `ScopedMemory.documents` is the usual way.
 
         Args:
             writer: Commits the changes.
@@ -101,7 +101,7 @@ class Documents(WritingRepository):
     # -- reading -----------------------------------------------------------------------------------------
 
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        """Whether there is a file or a folder at a path; None for neither. The root is always there."""
+        """Return whether a file or a folder is at a path; None for neither. The root is always there."""
         self._look()
         return self._get_kind(path)
 
@@ -112,7 +112,7 @@ class Documents(WritingRepository):
         return files.text(inside) if inside else None
 
     def is_confirmed(self, path: Parts) -> bool:
-        """Whether what a file says is the owner's or the agent's own word, as far as that is known."""
+        """Return whether a file is the owner's or the agent's own word, as far as that is known."""
         files, inside = self._resolve_mount(path)
         return not inside or files.is_confirmed(inside)
 

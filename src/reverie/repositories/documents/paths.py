@@ -109,7 +109,7 @@ class DocumentSource(ABC):
 
 
 def is_untrusted_change(determine_origin: OriginFunction | None, old: str, new: str) -> bool:
-    """Whether what a new text says beyond the old one is the word of somebody whom nobody confirmed.
+    """Return whether what a new text adds to the old one is of an origin that is not trusted.
 
     Args:
         determine_origin: Tells whose word a text is; None where that is not known.

@@ -235,7 +235,7 @@ class RecordDocuments(DocumentSource):
         return {name: count for name, count in found.items() if name.split("/")[0] != self._shelf}
 
     def _is_file(self, record: Record) -> bool:
-        """Whether the record stands for a file of its own already."""
+        """Return whether a record holds a file of the scope."""
         return decode_place(self._shelf, record) is not None
 
 

@@ -107,7 +107,7 @@ class PostgresCopyTarget(PostgresCopySource):
             )
 
     def finish(self, rest: Unjournaled) -> None:
-        """Make all things from the journal, and the rest, anew, in one transaction."""
+        """Make all things from the journal, and store the rest, in one transaction."""
         with self._connections.connection() as connection, connection.transaction():
             connection.execute(SET_SPACE, [str(self._space)])
             for table in _MADE:

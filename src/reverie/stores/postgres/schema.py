@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connect_once(address: PostgresAddress) -> Iterator[psycopg.Connection]:
-    """Lend a connection of its own, outside the pool; errors of psycopg come out translated."""
+    """Yield a connection outside the pool, and translate errors of psycopg."""
     psycopg = load_psycopg()
     try:
         psycopg.conninfo.conninfo_to_dict(address.connection)
@@ -155,10 +155,9 @@ def _find_space(connection: psycopg.Connection, address: PostgresAddress) -> tup
 
 
 def _read_origin(connection: psycopg.Connection) -> str:
-    """Return what tells a database from its copies, and from what it was before a restore or a fail-over.
+    """Return an identifier of a database that a copy, a restore or a fail-over changes; empty where it is not known.
 
-    That is the server, the database and the table in it, and the timeline, which a restore or a fail-over begins anew.
-    Not every service tells them.
+    It has the server, the database, the table in it, and the timeline, which a restore or a fail-over begins anew.
     """
     try:
         row = connection.execute(

@@ -51,7 +51,7 @@ from reverie.stores.protocol import Order
 if TYPE_CHECKING:
     from reverie.stores.health import ServerStatus, StoreProblem
 
-logger = logging.getLogger("reverie")
+_log = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
@@ -64,14 +64,14 @@ class PostgresStore(DatabaseStore, PostgresVectors):
 
     Args:
         url: The database and the memory, such as `postgresql://host/database?memory=acme`.
-        analyse: What turns a record, turn or paragraph into its tokens.
+        analyse: Returns the tokens of a record, turn or paragraph.
         create: Whether to make the memory, and the tables, where there are none.
         busy_timeout: How long to wait for others that write, and for a server that is away.
 
     Attributes:
         shown: The address without user and password.
         identity: A UUID of the memory, unlike that of any other in any database.
-        origin: What tells the database from its copies, and from what it was before a restore or a fail-over.
+        origin: An identifier of the database that a copy, a restore or a fail-over changes.
         postings: Its postings for search, if the URL has `index=tables`; they are made where there are none.
 
     Raises:
@@ -626,7 +626,7 @@ def _decode_or_skip(subject: Subject, key: int, body: str) -> Value | None:
     try:
         return decode_value(subject, body)
     except UnreadableRow as error:
-        logger.warning("%s %d cannot be read and is left out, %s: run check()", subject, key, error)
+        _log.warning("%s %d cannot be read and is left out, %s: run check()", subject, key, error)
         return None
 
 

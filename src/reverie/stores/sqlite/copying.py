@@ -109,7 +109,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
             file.executemany("INSERT OR IGNORE INTO gone VALUES (?, ?)", removed)
 
     def finish(self, rest: Unjournaled) -> None:
-        """Make all things from the journal, and the rest, anew, in one transaction."""
+        """Make all things from the journal, and store the rest, in one transaction."""
         with self._connections.writing() as file:
             for name in _MADE:
                 file.execute(f"DELETE FROM {name}")

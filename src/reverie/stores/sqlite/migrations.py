@@ -78,7 +78,7 @@ def prepare(
 
     Raises:
         NotFound: there is no file and `create` is false.
-        StoreForeign: the file is not a Reverie store, or is of a newer version.
+        StoreIncompatible: the file is not a Reverie store, or is of a newer version.
         StoreCorrupt: it begins as one and cannot be read.
         StoreUnavailable: the file or folder cannot be read or written.
     """
@@ -176,7 +176,7 @@ def _create(path: Path, steps: Sequence[Migration]) -> None:
 
 @contextlib.contextmanager
 def _reserve_draft(path: Path) -> Iterator[Path]:
-    """Another name for a file until it is finished; nothing is left of it afterwards."""
+    """Yield another name for a file until it is finished; remove what has that name at the end."""
     draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     try:
         yield draft
@@ -187,7 +187,7 @@ def _reserve_draft(path: Path) -> Iterator[Path]:
 
 
 def _publish(draft: Path, path: Path) -> bool:
-    """Name the finished file; when another process was faster, its file stays, and this is false."""
+    """Give the finished file its name; return False if another process was faster, whose file stays."""
     try:
         if not link_file(draft, path):
             if path.exists():

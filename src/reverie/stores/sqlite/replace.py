@@ -19,12 +19,11 @@ from pathlib import Path
 
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import not_forking
-from reverie.stores.sqlite.errors import translate_error
+from reverie.stores.sqlite.errors import CORRUPT, translate_error
 from reverie.stores.sqlite.migrations import build_uri, copy_out, link_file, sync_folder
 
 _PAUSE_S = 0.02
 _PATIENCE_S = 10.0
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
@@ -66,7 +65,7 @@ def _open_quiesced(path: Path, patience: float) -> Iterator[sqlite3.Connection |
         try:
             _quiesce_file(file, path, time.monotonic() + patience)
         except (sqlite3.DatabaseError, UnicodeError) as error:
-            if isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF not in _DAMAGED:
+            if isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF not in CORRUPT:
                 raise
             yield None
             return

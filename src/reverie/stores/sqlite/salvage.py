@@ -1,6 +1,6 @@
 """Salvage of the marks of erased content, and their key, from a damaged file.
 
-Everything else a person can find again; what was forgotten must not come back because a file broke.
+Other content can be found elsewhere. The marks cannot, and without them forgotten content could come back.
 """
 
 from __future__ import annotations

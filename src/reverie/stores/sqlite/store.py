@@ -1,7 +1,7 @@
 """Embedded SQLite store with a journal: many readers, many processes, no server.
 
 Standard library only. A commit is acknowledged when it is on the disk (write-ahead log, `synchronous=FULL`).
-The tables, and why they are as they are, stand in `migrations`.
+`migrations` has the tables, and the reasons for their form.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from reverie.stores.sqlite.where import (
 if TYPE_CHECKING:
     from reverie.stores.health import StoreProblem
 
-logger = logging.getLogger("reverie")
+_log = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, Page, Paragraph)
 V = TypeVar("V")
@@ -106,19 +106,19 @@ class SQLiteStore(DatabaseStore):
     Args:
         path: The file, such as `~/agent/reverie.db` with `~` expanded; its folder is made when missing.
             File and folder are made for their owner alone, whatever the umask.
-        analyse: What turns a record, turn or paragraph into its tokens.
+        analyse: Returns the tokens of a record, turn or paragraph.
         create: Whether to make the file when there is none.
         busy_timeout: How long to wait for others that write before `StoreUnavailable`.
 
     Raises:
         NotFound: there is no file and `create` is false.
-        StoreForeign: the file is no Reverie store, or a newer Reverie made it; it is left untouched.
+        StoreIncompatible: the file is no Reverie store, or a newer Reverie made it; it is left untouched.
         StoreCorrupt: the file cannot be read.
         StoreUnavailable: the file or its folder cannot be opened.
 
     Example:
         >>> store = SQLiteStore(Path("agent/reverie.db"), analyse=analyse)      # doctest: +SKIP
-        >>> store.commit([Edit(before=None, after=record)], actor="owner", at=utc_now())   # doctest: +SKIP
+        >>> store.commit([Change(before=None, after=record)], actor="owner", at=utc_now())   # doctest: +SKIP
     """
 
     def __init__(

@@ -347,7 +347,7 @@ def _get_counted_scope(table: TableCodec[Any], row: Row) -> str | None:
 
 
 def _is_same_value(table: TableCodec[Any], stored: Row, edit: Change) -> bool:
-    """Whether rows that differ in form, such as the order of their metadata, hold the same value."""
+    """Return whether a row that differs in form, such as the order of its metadata, holds the expected value."""
     try:
         return bool(table.decode(stored) == edit.before)
     except UnreadableRow:
