@@ -146,7 +146,7 @@ def is_earlier_version(store: Store, path: str, data: bytes, *, torn: bool = Fal
     A session or log may lack its last turns or paragraphs, and lines of a session may be earlier versions.
 
     Args:
-        torn: Whether the file may also have begun like this, as its writer may have been killed.
+        torn: Whether a beginning of such a content counts too, because the writer may have been killed.
     """
     place = parse_path(path)
     if place is None:

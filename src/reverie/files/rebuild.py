@@ -151,7 +151,7 @@ def rebuild(
             run.rebuilt.kept = _put_in_place(draft, database)
             shutil.rmtree(
                 folder / _INDEX, ignore_errors=True
-            )  # derived; one that stays is seen to be another's
+            )  # derived; one that stays is recognised as that of another store
             ledger.clear()
         return run.rebuilt
     except StateUnavailable as error:

@@ -1,6 +1,6 @@
 """Atomic writing of files that a person may be editing at the same time.
 
-File names are paths relative to the memory's folder, with `/`. This module decides nothing: `mirror` says
+File names are paths relative to the memory's folder, with `/`. `mirror` decides
 what is written and what may be removed.
 
 **Writing.** New content is written to a draft in `memory/.reverie/` or `sessions/.reverie/`. The draft then

@@ -77,17 +77,12 @@ _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState, ToolCall)
 class HandEditImporter:
     """Importer of the hand edits in one folder. Safe for several threads and processes."""
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        state: FileState,
-        root: Path,
-    ) -> None:
-        """Take the edits below `root` into a store.
+    def __init__(self, writer: StoreWriter, state: FileState, root: Path) -> None:
+        """Import the edits below `root` into a store.
 
         Args:
             writer: Commits them, inside the state's lock.
-            state: What is known of the files.
+            state: The state of the files.
             root: The memory's folder.
         """
         self._writer = writer
@@ -97,13 +92,13 @@ class HandEditImporter:
         self._disk = AtomicFolder(root)
 
     def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
-        """Look at the files, and take in what is not as we know it.
+        """Examine files, and import those that were edited.
 
         Args:
-            paths: Which files or folders to look at, relative to the memory's folder; None for all.
+            paths: Which files or folders to examine, relative to the memory's folder; None for all.
 
         Returns:
-            What was taken in, and what could not be.
+            What was imported, and what could not be.
 
         Raises:
             StateUnavailable: the state of the files is locked or broken; nothing is lost, try again later.
@@ -120,7 +115,7 @@ class HandEditImporter:
         with self._state.lock() as ledger:
             found = scan(self._root, self._select_known(ledger, chosen), chosen)
             if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
-                chosen = None  # it may have been moved to where nobody was asked to look
+                chosen = None  # it may have been moved to a place that was not to be examined
                 found = scan(self._root, ledger.known())
             run = HandEditRun(self._writer, ledger, self._disk)
             self._import(run, found)
@@ -269,7 +264,7 @@ class HandEditImporter:
 
 
 def _remove_quotations(why: str, file: Path) -> str:
-    """Return a message without what it quotes from a file, except names of fields and ids."""
+    """Return a message without quotations from a file, except names of fields and ids."""
     if _QUOTED.search(why) is None:
         return why
     try:
@@ -277,7 +272,7 @@ def _remove_quotations(why: str, file: Path) -> str:
     except OSError:
         text = None
     if text is not None and "\\u" in text:
-        text = None  # what is escaped there is not in the message
+        text = None  # the message quotes escaped characters in another form
     return _QUOTED.sub(lambda quoted: quoted[0] if _is_harmless(quoted[2], text) else "'…'", why)
 
 

@@ -58,6 +58,7 @@ SAVING_S = 1.0
 """Time after its last change during which a page that has become shorter may be half saved."""
 
 FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
+"""Reason why a file is not imported that has erased text."""
 
 _ATTEMPTS = 20
 _CHUNK = 500
@@ -143,12 +144,7 @@ class HandEditRun:
         pending: The changes that the files are not known to show.
     """
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        ledger: LockedFileState,
-        disk: AtomicFolder,
-    ) -> None:
+    def __init__(self, writer: StoreWriter, ledger: LockedFileState, disk: AtomicFolder) -> None:
         """Prepare to import files; the caller holds the lock of `ledger`."""
         self.report = HandEditReport()
         self.problems: dict[str, BrokenFile] = {}

@@ -313,7 +313,7 @@ def decide_log(
         ours: The paragraphs that the store has.
         texts: The paragraphs of the file.
         now: The time.
-        new_id: What makes ids.
+        new_id: Returns a new id.
         is_recent: Whether a paragraph is so new that the person may not have seen it. It is not removed then,
             and only a similar paragraph counts as a changed version of it.
 
@@ -516,7 +516,7 @@ def decide_session(
         ours: What the store has; None when it has no such session.
         lines: The content of the file.
         now: The time.
-        new_id: What makes ids.
+        new_id: Returns a new id.
         earlier: Returns the versions of a turn in the journal, in any session.
         is_recent: Whether a turn is so new that the person may not have seen it.
 
