@@ -73,7 +73,7 @@ class DayActivity:
         return ends[min(place, len(ends) - 1)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the day as JSON has it."""
+        """Return the day as a JSON object."""
         medians = {name: [self.estimate(name, 0.5), self.estimate(name, 0.95)] for name in _CLASSES}
         return {"day": self.day.isoformat(), "counts": dict(self.counts), "median_and_p95": medians}
 
@@ -85,7 +85,7 @@ class ActivityLog:
         """Count for a memory.
 
         Args:
-            zone: Where days begin and end.
+            zone: The time zone in which days begin and end.
             is_enabled: Whether anything is counted.
         """
         self._writer = writer

@@ -46,7 +46,7 @@ _NO_LABEL = "--x-"
 _LONGEST_LABEL = 48
 _NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 _SPEAKING = frozenset({"content", "text", "memory", "message", "data", "value", "note", "summary"})
-"""Keys that say nothing about what stands under them."""
+"""Keys that tell nothing about their values."""
 
 _Path: TypeAlias = tuple[str | int, ...]
 
@@ -56,16 +56,16 @@ class Item:
     """Item under a key.
 
     Attributes:
-        namespace: Where, one text for each level.
-        key: Its name there.
-        value: A JSON object, a copy of its own.
-        created_at: When something was put there first.
-        updated_at: When it was put, or changed by a person, last.
-        expires_at: When it goes by itself; None for never.
-        ttl: For how long it was put, or is kept again when it is read; None for ever.
+        namespace: Its namespace, one text for each level.
+        key: Its key.
+        value: A JSON object, which the caller may change.
+        created_at: When a value was first stored there.
+        updated_at: When it was last stored, or changed by a person.
+        expires_at: When it expires; None for never.
+        ttl: Its lifetime, which `KeyValueStore.touch` renews; None for ever.
         searchable: Whether a search with a question may find it.
-        record: The id of the record that stands for it.
-        score: How well it answers the question, 0 to 1; None where none was asked.
+        record: The id of its record.
+        score: How well it answers the question, 0 to 1; None without a question.
     """
 
     namespace: Namespace
@@ -85,11 +85,11 @@ class PutItem:
     """New item for a key.
 
     Attributes:
-        namespace: Where, one text for each level.
-        key: Its name there; any text.
-        value: A JSON object; None to take away what is there.
-        texts: What a search shall look at; None for the whole value, empty to leave it out of search.
-        ttl: For how long; None for ever.
+        namespace: Its namespace, one text for each level.
+        key: Its key; any text.
+        value: A JSON object; None to remove what is there.
+        texts: The texts that a search looks at; None for the whole value, empty to leave it out of search.
+        ttl: Its lifetime; None for ever.
     """
 
     namespace: Namespace
@@ -113,8 +113,8 @@ def compute_ids(scope: str, where: str) -> list[str]:
     """Return the ids that the record of an address may have, the usual one first.
 
     Args:
-        scope: Whose memory it is.
-        where: What `address` gives.
+        scope: The scope of the record.
+        where: The result of `encode_place`.
     """
     texts = (f"{scope}\0{where}\0{probe}" for probe in range(PROBES))
     return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] for text in texts]

@@ -41,7 +41,7 @@ _SEGMENT = defer_regex(r"[A-Za-z0-9_-]+")
 
 
 class ScopedDocuments(DocumentSource):
-    """Files that are kept as records of a scope, by a shelf."""
+    """Files that a key-value store keeps as records of a scope."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ScopedDocuments(DocumentSource):
     ) -> None:
         self._store = store
         self._shelf = shelf
-        self._unconfirmed = unconfirmed  # the same, but that what it puts first is a tool's word
+        self._unconfirmed = unconfirmed  # the same store, whose new items have the origin `tool`
         self._determine_origin = determine_origin
 
     def text(self, path: Parts) -> str | None:
@@ -65,7 +65,7 @@ class ScopedDocuments(DocumentSource):
         return {at: text for at, text in texts.items() if at[: len(path)] == path}
 
     def change(self, before: Texts, after: Texts, reason: str) -> None:
-        del reason  # a shelf says itself what it does
+        del reason  # the key-value store gives its own
         for path in after:
             if len("/".join(path)) > LONGEST_PATH:
                 raise InvalidInput(f"the path is too long: at most {LONGEST_PATH} characters are kept")
@@ -108,7 +108,7 @@ class ScopedDocuments(DocumentSource):
 
 
 class RecordDocuments(DocumentSource):
-    """Live records as files, `{category}/{id}.md`, with their contents; not those that nobody confirmed."""
+    """Live records of a trusted origin as files `{category}/{id}.md` with their contents."""
 
     def __init__(
         self,
