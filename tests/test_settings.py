@@ -192,7 +192,7 @@ def test_a_variable_is_read_as_what_its_setting_is(name, text, value):
         ({"idle_minutes": 0}, "it must be a number of minutes, or text such as '90s' or '1h30m', over 0"),
         ({"idle_minutes": "soon"}, "is 'soon'"),
         ({"default_ttl_minutes": -1}, "or none$"),
-        ({"base_path": " "}, "it must be a path$"),
+        ({"base_path": " "}, "it must be text that is not blank$"),
         ({"memory": 3}, "^memory in .* is no setting"),
         ({"soft_tokens": {"x": 1}}, "it must be a whole number"),
         ({"soft_tokens": 4_000},

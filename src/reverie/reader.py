@@ -1,4 +1,4 @@
-"""Reading side of a memory: everything that can be asked of one scope, or of all of them."""
+"""Queries of a memory within one scope, or over all scopes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Order = Literal["newest", "oldest", "created"]
 
 
 class MemoryReader:
-    """Everything that can be asked of a memory within one scope. Safe to use from several threads.
+    """Queries of a memory within one scope. Safe to use from several threads.
 
     A reader sees the records and turns of its scope, of the scopes that contain it, and of the empty scope,
-    which belongs to everybody. What lies in other scopes does not exist here. The scope `EVERY_SCOPE` sees
+    which belongs to everybody. It does not see other scopes. The scope `EVERY_SCOPE` sees
     everything. Pages and logs belong to everybody.
 
     Attributes:
@@ -270,7 +270,7 @@ class MemoryReader:
     # -- numbers -----------------------------------------------------------------------------------------
 
     def stats(self) -> ScopeStats:
-        """Return how much can be seen here."""
+        """Return the numbers of records, turns and sessions that can be seen here."""
         from reverie.admin.stats import ScopeStats
 
         by_kind = self._store.tally("kind", self._build_live_filter())

@@ -1,4 +1,4 @@
-"""Memory of one scope: reading, and everything that changes what belongs to that scope."""
+"""Memory of one scope: reading, and changes of what belongs to that scope."""
 
 from __future__ import annotations
 
@@ -447,13 +447,12 @@ class ScopedMemory(MemoryReader):
     def documents(
         self, *, actor: str = "agent", determine_origin: Callable[[str], Origin] | None = None
     ) -> Documents:
-        """Return the memory as text files, for an agent that keeps it so (`reverie.repositories.documents`).
+        """Return the memory as text files (`reverie.repositories.documents`).
 
         Args:
             actor: Author of the changes in the journal.
             determine_origin: Function that returns the origin of a text to be written, such as
-                `Session.determine_origin`. Text of a tool is kept out of what stands in prompts. None where
-                origins are not known.
+                `Session.determine_origin`. Text of a tool is kept out of prompts. None where origins are not known.
         """
         from reverie.repositories.documents import KEPT_AS, Documents  # here: few agents keep files
 
