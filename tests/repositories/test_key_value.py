@@ -263,3 +263,12 @@ def test_what_a_person_writes_into_the_metadata_of_one_value_spoils_no_other(
     memory.update(record.id, metadata={**record.metadata, **metadata})
     assert [item.value for item in shelf.items() if item.key == "l"] == [{"n": 2}]
     assert all(item.ttl is None for item in shelf.items())
+
+
+def test_a_secret_in_a_very_deep_value_is_refused(shelf: KeyValueStore) -> None:
+    deep: dict[str, Any] = {"password": "kT9x2vQ7zLp"}
+    for _ in range(600):
+        deep = {"inner": deep}
+    with pytest.raises(InvalidInput, match="holds a secret"):
+        shelf.put(ALICE, "k", deep)
+    assert shelf.get(ALICE, "k") is None

@@ -211,11 +211,10 @@ def _redact_document(document: str, redactor: Redactor) -> str:
     """Return the document with secrets replaced in its texts, each examined together with its key."""
     if redactor.json_text(document) == document:
         return document
-    document = _to_json(redactor.json_value(json.loads(document)))
-    document = redactor.text(document)
     try:
+        document = redactor.text(_to_json(redactor.json_value(json.loads(document))))
         replaced = json.loads(document)
-    except ValueError:
+    except (ValueError, RecursionError):
         replaced = None
     if isinstance(replaced, dict):
         return document
