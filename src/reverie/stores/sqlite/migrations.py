@@ -94,8 +94,9 @@ def prepare(
     except (sqlite3.Error, UnicodeError) as error:
         raise translate_error(error, path) from error
     except OSError as error:
+        advice = "free some space and retry" if error.errno == errno.ENOSPC else "choose another folder"
         raise StoreUnavailable(
-            f"{str(path)!r} cannot be opened ({error.strerror or error}): choose another folder"
+            f"{str(path)!r} cannot be opened ({error.strerror or error}): {advice}"
         ) from error
 
 
@@ -243,16 +244,10 @@ def _backup(path: Path, version: int) -> Path:
     """Make a consistent copy beside the file, such as `reverie.db.v1.backup`; never replace an older one."""
     target = path.with_name(f"{path.name}.v{version}.backup")
     number = 1
-    while target.exists():
-        number += 1
-        target = path.with_name(f"{path.name}.v{version}.backup-{number}")
-    with (
-        _create_private_file(target),
-        _open_connection(build_uri(path, "mode=ro")) as source,
-        _open_connection(build_uri(target, "mode=rw")) as copy,
-    ):
-        source.backup(copy)
-    sync_folder(path.parent)
+    with _open_connection(build_uri(path, "mode=ro")) as source:
+        while not copy_out(source, target):
+            number += 1
+            target = path.with_name(f"{path.name}.v{version}.backup-{number}")
     return target
 
 
