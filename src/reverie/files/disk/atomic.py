@@ -43,6 +43,7 @@ DRAFTS = ".reverie"
 
 _LONGEST_NAME = 230
 _LONGEST_LINE = 16_384
+_MOST_READS = 100
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -86,7 +87,7 @@ class AtomicFolder:
         return _stat_regular_file(f"{self._root}/{path}", path)
 
     def read(self, path: str) -> tuple[bytes, FileStamp] | None:
-        """Return the bytes of a file and its stamp at that time, or None; raises as `stat`."""
+        """Return the bytes of a file and its stamp at that time, or None; raise as `stat` does."""
         self._refuse_links(path)
         return _read(f"{self._root}/{path}", path)
 
@@ -404,12 +405,13 @@ def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
     except FileNotFoundError:
         return None
     with open(handle, "rb") as file:
-        while True:
+        for _ in range(_MOST_READS):
             before = _build_stamp(os.fstat(handle))
             file.seek(0)
             data = file.read()
             if _build_stamp(os.fstat(handle)) == before and len(data) == before.size:
                 return data, before
+    raise OSError(errno.EBUSY, "somebody is writing it all the time", place)
 
 
 def _write(handle: int, data: bytes, start: int) -> None:
