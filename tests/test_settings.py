@@ -269,7 +269,11 @@ def test_settings_are_passed_by_name():
         ("s.toml", "= 3"),
         ("s.yaml", "a: [1"),
         ("s.ini", "a = 1"),
+        ("s.json", "[" * 200_000),
+        ("s.toml", f"a = {'[' * 100_000}"),
+        ("s.yaml", "[" * 20_000),
     ],
+    ids=["half", "list", "twice", "toml", "yaml", "ending", "deep json", "deep toml", "deep yaml"],
 )
 def test_a_file_that_cannot_be_understood_is_named(written, name, text):
     with pytest.raises(InvalidInput, match=name):

@@ -21,7 +21,7 @@ from reverie.domain.record import PROMOTED_FROM, UNTRUSTED, Kind, Layer, Origin,
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
-from reverie.reader import MemoryReader, validate_text
+from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages, find_notes_from_turns
 from reverie.repositories.receipts import find_session_receipts
@@ -371,7 +371,7 @@ class ScopedMemory(MemoryReader):
         Returns:
             The result for each insight; the summary last, if there is a new one.
         """
-        return self._parts.learner.consolidate(self._resolve_own_session(validate_text(id, "id")))
+        return self._parts.learner.consolidate(self._resolve_own_session(id))
 
     def delete_session(self, id: str) -> int:
         """Remove a session, its turns, its working memory and its lines in daily notes.
@@ -381,7 +381,7 @@ class ScopedMemory(MemoryReader):
         Returns:
             The number of turns removed; 0 for an unknown session.
         """
-        parts, own = self._parts, self._resolve_own_session(validate_text(id, "id"))
+        parts, own = self._parts, self._resolve_own_session(id)
         parts.sessions.discard(own)
         removed = parts.records.delete_session(
             own,

@@ -516,7 +516,7 @@ def _read(path: str | Path) -> Mapping[str, Any]:
             )
     except InvalidInput:
         raise
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the settings file {str(file)!r} is not valid: {error}") from None
     if data is None:
         return {}
