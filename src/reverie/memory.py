@@ -68,7 +68,7 @@ class Memory(ScopedMemory):
 
     Attributes:
         path: The folder; None in memory.
-        folder: The readable files; None where none are kept, and in a folder that cannot be written.
+        folder: The readable files; None for a memory without files, and in a folder that cannot be written.
 
     Example:
         >>> memory = Memory.open(":memory:")
@@ -205,7 +205,7 @@ class Memory(ScopedMemory):
             create: Whether to create a memory where there is none.
             model: The model for background thinking: `provider:model` (its key is read from the environment), a
                 `reverie.llm.Model`, or a function from a `ModelRequest` to text; None takes the setting
-                `model`, and nobody where that is not set either.
+                `model`, which is none by default.
             embedder: The embedder, which turns texts into vectors: a name as in the setting `embedder`, a
                 `reverie.llm.Embedder`, or a function from a list of texts to their vectors; None takes the
                 setting.
@@ -214,7 +214,7 @@ class Memory(ScopedMemory):
         A folder that cannot be written, as on a read-only mount, can be read. Its search index is built in memory
         then, and hand edits are not imported. A memory in a database has no readable files; its search index is in
         a cache on this machine (setting `index_cache`), and is built when it is first used here. With `index=tables`
-        in the URL it is in the database, and nothing is kept here.
+        in the URL it is in the database, and nothing is stored on this machine.
 
         Returns:
             The memory; close it, or use it in a `with` statement.
@@ -388,7 +388,7 @@ class Memory(ScopedMemory):
         return VectorIndex(store, folder, embedder, settings=settings)
 
     def _open_folder(self) -> MemoryFolder | None:
-        """Return the readable files, brought up to date; None where none are kept."""
+        """Return the readable files, brought up to date; None for a memory without files."""
         if self.path is None or not self.settings.files or self._is_read_only:
             return None
         from reverie.files.folder import MemoryFolder

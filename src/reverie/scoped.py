@@ -362,7 +362,7 @@ class ScopedMemory(MemoryReader):
 
         Sentences with "decided", "conclusion", "important", "remember", "note that", "key insight", "learned
         that", "will use", "should use" or "agreed" become insights. The last answer of over 100 characters
-        becomes a summary, in place of the one before. Each turn is looked at once, however often this runs.
+        becomes a summary, in place of the one before. Each turn is read once, however often this is called.
         What is saved already, and what seems to hold a secret, is left out.
 
         Args:

@@ -620,7 +620,7 @@ class Session:
             self._writer.publish(rows)
 
     def _take_in(self, rows: Sequence[JournalEntry]) -> None:
-        """Bring the copy up to date with changes made here, if nobody else made any in between."""
+        """Update the copy after a commit of this session, unless others have committed in between."""
         if rows[0].sequence != self._sequence + 1:
             self._sequence = -1
             return

@@ -519,7 +519,7 @@ _is_ending = False
 
 @atexit.register
 def _write_at_exit() -> None:
-    """Write the files of memories that nobody has closed, and from now on those of every change at once."""
+    """Write the files of memories that were not closed, and from now on those of every change at once."""
     global _is_ending
     _is_ending = True
     for folder in list(_OPEN):

@@ -411,7 +411,7 @@ _CHECKS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
 
 
 def _list_checks(kind: type, **others: Callable[[Any], Any]) -> _Checks:
-    """Return the check of each field of a class; `others` are those that more than the type tells."""
+    """Return the check of each field of a class; `others` are checks that do not follow from the type."""
     checks = {name: _CHECKS.get(hint, _is_text) for name, hint in get_type_hints(kind).items()}
     return MappingProxyType(checks | others)
 
@@ -435,16 +435,16 @@ def build_record(
 ) -> Record:
     """Return the record that a file or line describes, with the missing fields filled in.
 
-    A field that is left out keeps the value of `base`. In a new record the category is that of the folder,
-    the kind follows from the category as when it is saved, the layer from the kind, the times are now (in an
-    episodic file of another day its noon), and all else is as `Record` has it.
+    A missing field has the value of `base`. In a new record a missing category is that of the folder, the kind
+    follows from the category, and the layer from the kind. The times are now; in an episodic file of another day
+    they are its noon. All else is as in `Record`.
 
     Args:
-        fields: What is said.
-        id: Its id.
+        fields: The given fields.
+        id: The id of the record.
         base: The record that the person began with; None for a new one.
-        place: Where the file stands.
-        now: The time.
+        place: The parsed path of the file.
+        now: The current time.
 
     Raises:
         InvalidInput: a field is not of its form, or there is no content.
@@ -531,7 +531,7 @@ def build_page(name: str, content: str, *, now: datetime) -> Page:
     """Return a page with this name and content.
 
     Raises:
-        InvalidInput: it may not be called so, or is too long.
+        InvalidInput: the name is not valid, or the content is too long.
     """
     return validate_page(Page(name=validate_page_name(name), content=content, updated_at=now))
 
@@ -539,13 +539,13 @@ def build_page(name: str, content: str, *, now: datetime) -> Page:
 def parse_moment(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
     """Return the time that a paragraph of a log is about.
 
-    It is what stands at its beginning: `[2026-02-07 10:30]`, or in a daily note `[10:30]`. Where nothing
-    stands there it is `otherwise`, or, in the daily note of another day, the noon of that.
+    A paragraph begins with its time: `[2026-02-07 10:30]`, or in a daily note `[10:30]`. One without a time has
+    that of `otherwise`; in the daily note of another day, that day's noon.
 
     Args:
         name: The log's name.
         paragraph: The text.
-        otherwise: The moment to take where nothing is said.
+        otherwise: The time of a paragraph that names none.
     """
     day = parse_daily_note_day(name)
     found = _STAMP.match(paragraph)
@@ -553,7 +553,7 @@ def parse_moment(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
         try:
             return timestamps.parse_time(f"{found[1] or day}T{found[2]}:{found[3]}")
         except InvalidInput:
-            pass  # `[99:99]` is no time, and may stand in a text
+            pass  # a text may begin with `[99:99]`, which is no time
     if day is None or abs(otherwise - datetime.combine(day, time(12), UTC)) <= timedelta(hours=12):
         return otherwise
     return datetime.combine(day, time(12), UTC)

@@ -25,7 +25,7 @@ from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.writer import StoreWriter
 
 KEPT_DAYS = 400
-"""Days that are kept."""
+"""Number of days whose counters are stored."""
 
 MILLISECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 """Upper ends of the classes of times; the last class has none."""
@@ -140,7 +140,7 @@ class ActivityLog:
             return
         day = self._get_today().isoformat()
         with self._lock:
-            if self._process != os.getpid():  # a child counts anew
+            if self._process != os.getpid():  # a forked child counts by itself
                 self._process, self._owner = os.getpid(), os.urandom(4).hex()
                 self._totals, self._next = {}, time.monotonic() + FLUSH_S
             total = self._totals.setdefault(day, Counter())

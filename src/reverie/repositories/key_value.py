@@ -1,4 +1,4 @@
-"""Key-value store for programs: values in namespaces, each kept as a record.
+"""Key-value store for programs: values in namespaces, each stored as a record.
 
 Values are set, read, replaced and deleted by key, and found by their words. People see them among the
 records, can edit them, and undo what a program did. `key_value_codec` defines their form as records.
@@ -54,10 +54,10 @@ class KeyValueStore(WritingRepository):
     Example:
         >>> from reverie import Memory
         >>> with Memory.open(":memory:") as memory:
-        ...     shelf = memory.key_value("app")
-        ...     _ = shelf.put(("users", "alice"), "tone", {"text": "Prefers short answers"})
-        ...     found = shelf.search("how should I answer?", namespace=("users",))
-        ...     print(shelf.get(("users", "alice"), "tone").value, [kept.key for kept in found])
+        ...     store = memory.key_value("app")
+        ...     _ = store.put(("users", "alice"), "tone", {"text": "Prefers short answers"})
+        ...     items = store.search("how should I answer?", namespace=("users",))
+        ...     print(store.get(("users", "alice"), "tone").value, [item.key for item in items])
         {'text': 'Prefers short answers'} ['tone']
     """
 

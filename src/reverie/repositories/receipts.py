@@ -1,4 +1,4 @@
-"""Receipts of packs in the store: kept for a while, and removed with what is erased."""
+"""Receipts of packs in the store, which are removed after a while, and with what is erased."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def _finish_imports() -> None:
 
 
 def _pause_all(patience: float) -> bool:
-    """Pause all owners, each within so many seconds; False if one of them could not."""
+    """Pause all owners, each within a number of seconds; return False if one of them could not be paused."""
     if not _acquire(not_forking, patience) or not _acquire(_listing, patience):
         return False
     done = True

@@ -32,7 +32,7 @@ class ServerStatus:
         version: Version of the server.
         round_trip_ms: How long a query takes that does nothing.
         connections: Connections that this process has open, for all its memories in the database.
-        idle_connections: How many of them nobody uses.
+        idle_connections: How many of them are not in use.
         most_connections: How many it may open.
         waiting_calls: Calls that wait for a connection.
         lost_connections: Connections that were lost or refused since the process began.

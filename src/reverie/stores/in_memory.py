@@ -215,7 +215,7 @@ class InMemoryStore(BaseStore):
         return name[0] in ("session", "page") and name not in self._data.things
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that `erase` has kept."""
+        """Return those of some marks that `erase` has stored."""
         with self._open():
             return self._data.tombstones.intersection(marks)
 

@@ -107,7 +107,7 @@ class Store(Protocol):
         """
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that `erase` has kept."""
+        """Return those of some marks that `erase` has stored."""
 
     def scrub(self) -> bool:
         """Rewrite the store so that no erased or overwritten content is left in free space or logs.

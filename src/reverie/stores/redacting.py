@@ -298,7 +298,7 @@ def _redact_message(record: logging.LogRecord) -> bool:
     """Redact a log record, because messages and exceptions may quote what a caller passed."""
     try:
         message = record.getMessage()
-    except (TypeError, ValueError):  # whoever handles it reports the wrong arguments
+    except (TypeError, ValueError):  # the handler of the record reports the wrong arguments
         return True
     if (clean := redact_secrets(message)) != message:
         record.msg, record.args = clean, ()

@@ -48,7 +48,7 @@ def add_extra_cursors(cursors: Mapping[str, str | None] | None) -> Mapping[str, 
 
 
 def discard_rows(rows: Sequence[JournalEntry]) -> None:
-    """Ignore journal entries: the `publish` of a writer that nobody follows."""
+    """Ignore journal entries: the `publish` of a writer without followers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ never drops the old file. It gives the old file the name of a draft, and the old
    it. For an instant there is no file of that name.
 
 An old file that has changed is an edit. It is kept beside as `{name}.recovered-N` and imported from there.
-It is not exchanged back: whoever read our file in between would save over the edit.
+It is not exchanged back: an editor that has read our file in between would overwrite the edit.
 
 A killed process leaves drafts in `.reverie`. Their names contain the path of their file, and the next process
 examines them (`list_drafts`). What a process still writes to an old file that it has open is not detected.
@@ -262,7 +262,7 @@ class AtomicFolder:
         return folder if folder in self.mtimes and self.mtimes[folder] == self.read_mtime(folder) else None
 
     def _update_mtime(self, folder: str | None) -> None:
-        """Record a change of our own, so that nobody else looks for it."""
+        """Record the time of a folder after a change made here, so that the change does not count as an edit."""
         if folder is not None:
             self.mtimes[folder] = self.read_mtime(folder)
 

@@ -1,8 +1,8 @@
 """Import of records: which file or line speaks for which record.
 
 A record has one place (`layout.build_path`). A file elsewhere that contains its id was moved if nothing
-stands at that place any more. Otherwise it is a copy, which is refused, because nobody can tell which
-counts. A file whose record is archived was put back. Files are therefore imported together.
+stands at that place any more. Otherwise it is a copy. It is refused, because it is unclear which of
+the two counts. A file whose record is archived was put back. Files are therefore imported together.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class RecordImporter:
         )
 
     def _is_stale(self, file: ChangedFile, versions: Sequence[Record], written: Record | None) -> bool:
-        """Return whether a file has the content of an earlier time and nobody took back a pin or the like.
+        """Return whether a file has the content of an earlier time, unless a person took back a pin or the like.
 
         Pins and archiving do not change `updated_at`. If a later content was in the file already, a person
         has put the earlier one there.
@@ -273,7 +273,7 @@ class RecordImporter:
                 base_records is None
                 and build_placed_record(fields, id=record_id, base=ours, path=file.path, now=now) in versions
             ):
-                return MergeDecision()  # one of its versions, and nobody knows which was here
+                return MergeDecision()  # one of its versions, and it is not known which the file had
             elif (
                 not ours.archived
                 and build_path(ours) != file.path

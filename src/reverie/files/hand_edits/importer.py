@@ -129,7 +129,7 @@ class HandEditImporter:
         return [each for each in _list_problems(self._state.notes("problem")) if self._is_there(each.path)]
 
     def conflicts(self) -> list[ConflictFile]:
-        """Return the conflicts whose files nobody has deleted yet."""
+        """Return the conflicts whose files were not deleted yet."""
         return [
             ConflictFile(path=path, of=note["of"], id=note["id"], fields=tuple(note["fields"]))
             for path, note in self._state.notes("conflict").items()
@@ -159,10 +159,10 @@ class HandEditImporter:
         self._import_missing(run, records, found.missing)
 
     def _import_missing(self, run: HandEditRun, records: RecordImporter, paths: Sequence[str]) -> None:
-        """Import deletions, unless there are so many that it looks like an accident."""
+        """Import deletions, unless their number looks like an accident."""
         ledger = run.ledger
         ledger.drop(records.moved)
-        # Where a write or a removal failed, or may have been made and not recorded, nobody can tell a deletion.
+        # A file whose write or removal failed, or may have been made and not recorded, may miss for that reason.
         due = set(ledger.due())
         own = {path for path in paths if path in due or run.pending.may_have_removed(path)}
         if own:

@@ -250,7 +250,7 @@ class HandEditRun:
         self.problems[path] = BrokenFile(path=path, why=get_redactor(self.store).text(why))
 
     def is_stale(self, file: ChangedFile, name: str | None) -> bool:
-        """Return whether a file has the content of an earlier time, and nobody has put it back on purpose.
+        """Return whether a file has the content of an earlier time, unless a person has put it back on purpose.
 
         Args:
             file: The file.

@@ -195,7 +195,7 @@ class Documents(WritingRepository):
             if new == old:
                 return old
             files.change({inside: old}, {inside: new}, "edit file")
-            return files.text(inside)  # as it is kept, which may be without a secret that was in it
+            return files.text(inside)  # as it was stored: secrets may have been replaced
 
         return self._run_with_retries(attempt)
 

@@ -80,7 +80,7 @@ _CONNECTION = {
 
 
 class ChangeRefused(Exception):
-    """A refusal of the server to make a change, with what it says of the reason."""
+    """A refusal of the server to make a change, with the details that it gave."""
 
     def __init__(self, detail: Mapping[str, Any]) -> None:
         super().__init__()

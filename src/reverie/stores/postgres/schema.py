@@ -47,7 +47,7 @@ def prepare_database(url: str, *, create: bool) -> list[str]:
         The names of the steps that were made.
 
     Raises:
-        NotFound: there are no tables, and none shall be made.
+        NotFound: there are no tables, and `create` is false.
         StoreIncompatible: a newer Reverie made the tables.
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
@@ -81,7 +81,7 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str
         create: Whether to make the tables and the memory where there are none.
 
     Raises:
-        NotFound: there is no such memory, and it shall not be made.
+        NotFound: there is no such memory, and `create` is false.
         StoreIncompatible: another version of Reverie made the tables.
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """

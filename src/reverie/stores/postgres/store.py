@@ -151,7 +151,7 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         ]
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that `erase` has kept."""
+        """Return those of some marks that `erase` has stored."""
         rows = self._connections.rows(
             "SELECT mark FROM reverie.tombstone WHERE space = %s AND mark = ANY (%s)",
             (self._space, list(marks)),
@@ -161,7 +161,7 @@ class PostgresStore(DatabaseStore, PostgresVectors):
     def scrub(self) -> bool:
         """Rewrite the tables of the memory, so that no erased content is left in their free space.
 
-        `describe_remains` says where the server keeps such content all the same.
+        `describe_remains` returns where the server still has such content.
 
         Returns:
             False if others had them in use, or if the role may not rewrite tables.

@@ -219,12 +219,12 @@ class ConnectionPool:
             own.writing.release()
 
     def scrub(self) -> bool:
-        """Rewrite the file without its free space, and empty the log; False when others are in the way."""
+        """Rewrite the file without its free space, and empty the log; return False if others prevented that."""
         deadline = time.monotonic() + self._patience
         if not self._run_maintenance("VACUUM", self._patience):
             return False
-        # Whoever reads an older state keeps the log from being emptied. Between two attempts others may
-        # write: with SQLite's own patience they would be locked out for as long as somebody reads.
+        # A reader of an older state keeps the log from being emptied. Between two attempts others may write: with
+        # SQLite's own patience they would be locked out for as long as it reads.
         while not self._run_maintenance("PRAGMA wal_checkpoint(TRUNCATE)", _ATTEMPT_S):
             if time.monotonic() > deadline:
                 return False
@@ -232,14 +232,14 @@ class ConnectionPool:
         return True
 
     def _run_maintenance(self, sql: str, patience: float) -> bool:
-        """Run a statement of upkeep, waiting so many seconds for other processes; False when it is busy."""
+        """Run a statement of upkeep; return False if others keep the file busy for `patience` seconds."""
         own = self._own
         if not own.writing.acquire(timeout=self._patience):
             return False
         try:
             writer = self._get_writer(own)
             self._refuse_another_file()
-            # What VACUUM puts aside is all that is kept, which could be more than fits into memory.
+            # VACUUM copies the whole content, which may not fit into memory.
             writer.execute("PRAGMA temp_store = FILE")
             writer.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
             try:
@@ -263,7 +263,7 @@ class ConnectionPool:
         return own.writer
 
     def close(self) -> None:
-        """Close all that are idle; one in use is closed by whoever uses it."""
+        """Close idle connections; one in use is closed after its use."""
         self._closed = True
         with self._own.writing, self._own.lock:
             self._own.close()
@@ -317,10 +317,10 @@ class ConnectionPool:
             raise StoreUnavailable(f"{str(self._path)!r} has been closed: open it again")
 
     def _refuse_another_file(self) -> None:
-        """Raise if the file is not in its place any more: SQLite would write on, to where nobody looks.
+        """Raise if the file is not in its place any more: SQLite would continue to write to the removed file.
 
-        Readers are refused as well. What they read would be written into a search index and into files that
-        belong to the file which is there now. (A `stat`: 1.5 µs of the 4 µs that a short query takes.)
+        Readers are refused as well. What they read would be written into the search index and the files of the
+        database that is there now. (A `stat`: 1.5 µs of the 4 µs that a short query takes.)
         """
         if get_file_identity(self._path) != self._file:
             raise StoreUnavailable(

@@ -163,7 +163,7 @@ def _refuse_log_alone(path: Path) -> None:
 
 
 def _create(path: Path, steps: Sequence[Migration]) -> None:
-    """Make a complete store under another name, then give it its own: nobody ever sees half of one."""
+    """Make a complete store under another name, then give it its own, so that others never see a part of one."""
     make_folder(path.parent)
     with _reserve_draft(path) as draft:
         with _create_private_file(draft), _open_connection(build_uri(draft, "mode=rw")) as file:

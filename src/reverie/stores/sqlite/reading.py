@@ -1,7 +1,7 @@
 """Decoding of rows from a file that may be damaged.
 
-A row that cannot be read raises `StoreCorrupt` where it was asked for by itself, and is left out with a
-warning that names it where many were asked for.
+A row that was requested by itself and cannot be read raises `StoreCorrupt`. One of many is left out, with a
+warning that names it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Replacement of a database that others may have open; the old one is kept.
 
-A log (`-wal`) that is left beside another file than its own is played into it and destroys it, so the log has
-to go before the new file comes; and it may hold what the old file lacks, so it has to be empty by then. It is
-emptied and the write lock is held meanwhile: whoever writes waits, and is then refused, because `connections`
-sees that its file is no longer in its place. Nothing that was acknowledged is missing in the old file.
+A log (`-wal`) beside another file than its own is played into it and destroys it. So the log has to be removed
+before the new file comes. It may hold what the old file lacks, so it has to be empty by then. It is emptied while
+the write lock is held: a writer waits, and is then refused, because `connections` sees that its file is no longer
+in its place. The old file has every change that was acknowledged.
 
-If this process is killed, the old file is in its place and whole, or the new one is.
+If this process is killed, either the old file or the new one is in its place, and complete.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _refuse_log(replacement: Path) -> None:
 
 
 def _set_aside(path: Path, kept: Path) -> None:
-    """Move a damaged file and its log; nobody can be writing to it."""
+    """Move a damaged file and its log, to which no process can write."""
     for ending in ("-wal", ""):
         source = path.with_name(path.name + ending)
         if source.exists():

@@ -181,7 +181,7 @@ class SQLiteStore(DatabaseStore):
             return changes.finish(actor=actor, reason="", at=at)
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that `erase` has kept."""
+        """Return those of some marks that `erase` has stored."""
         found: set[str] = set()
         for start in range(0, len(marks), _CHUNK):
             some = _pad_values(marks[start : start + _CHUNK])
@@ -550,7 +550,7 @@ class SQLiteStore(DatabaseStore):
         return [decode_or_raise(table, found[name]) for name in wanted if name in found]
 
     def _fetch_neighbor_rows(self, keys: Sequence[int], around: int) -> list[Row]:
-        """Return the passages of these turns and of those up to so many positions around, none twice."""
+        """Return the rows of passages of turns and of their neighbours up to a distance, none twice."""
         rows: dict[int, Row] = {}
         for start in range(0, len(keys), _CHUNK):
             some = _pad_values(keys[start : start + _CHUNK])
@@ -575,8 +575,8 @@ class SQLiteStore(DatabaseStore):
     def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
         """Yield the values whose keys a query returns, in its order, without those that cannot be read.
 
-        Keys first, then rows by the hundred: sorting keys is cheap where sorting whole rows is not, and a
-        text that is not UTF-8 spoils only its own batch, which is then read again with more patience.
+        Keys are read first, then rows in batches, because sorting keys is cheaper than sorting rows. A batch with a
+        text that is not UTF-8 is read again, so that only its row is left out.
         """
         for _, thing in self._iterate_keyed_things(table, sql, values):
             yield thing
