@@ -461,7 +461,7 @@ class ScopedMemory(MemoryReader):
             writer,
             pages=Pages(writer, settings=self.settings),
             saving=self._parts.records.acting(actor),
-            shelf=self._build_key_value(KEPT_AS, writer, "agent"),
+            items=self._build_key_value(KEPT_AS, writer, "agent"),
             unconfirmed=self._build_key_value(KEPT_AS, writer, "tool"),
             scope=self.scope,
             look=self._parts.refresh_files,

@@ -85,7 +85,7 @@ class KeyValueStore(WritingRepository):
             InvalidInput: name, scope or origin is not of its form.
         """
         super().__init__(writer)
-        self.name = category.validate_category(name, name="shelf")
+        self.name = category.validate_category(name, name="name")
         self.scope = validate_scope(scope)
         validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin

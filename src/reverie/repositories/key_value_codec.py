@@ -102,11 +102,11 @@ class PutItem:
 # -- where -----------------------------------------------------------------------------------------------
 
 
-def encode_place(shelf: str, place: Place) -> str:
+def encode_place(store_name: str, place: Place) -> str:
     """Return an address as it is stored in the metadata of a record."""
     namespace, key = place
     labels = ", ".join(map(encode_basestring, namespace))
-    return _escape_unprinted(f"[{encode_basestring(shelf)}, [{labels}], {encode_basestring(key)}]")
+    return _escape_unprinted(f"[{encode_basestring(store_name)}, [{labels}], {encode_basestring(key)}]")
 
 
 def compute_ids(scope: str, where: str) -> list[str]:
@@ -120,7 +120,7 @@ def compute_ids(scope: str, where: str) -> list[str]:
     return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] for text in texts]
 
 
-def build_category(shelf: str, namespace: Namespace) -> str:
+def build_category(store_name: str, namespace: Namespace) -> str:
     """Return the category of a namespace; a longer namespace is below that of its prefix.
 
     No two namespaces have the same. A character that a category cannot have becomes its code, `--40-` for `@`;
@@ -129,7 +129,7 @@ def build_category(shelf: str, namespace: Namespace) -> str:
     Raises:
         InvalidInput: the namespace has too many labels for a category.
     """
-    category = "/".join((shelf, *map(_encode_label, namespace)))
+    category = "/".join((store_name, *map(_encode_label, namespace)))
     if len(category) > LONGEST:
         raise InvalidInput(
             f"a namespace of {len(namespace)} labels makes a category of {len(category)} characters, and at most "
@@ -138,17 +138,17 @@ def build_category(shelf: str, namespace: Namespace) -> str:
     return category
 
 
-def decode_category(shelf: str, category: str) -> Namespace | None:
+def decode_category(store_name: str, category: str) -> Namespace | None:
     """Return the namespace of a category; None if one of its labels is a digest, which only an item resolves."""
     if _DIGEST.search(category):
         return None
-    segments = category[len(shelf) + 1 :].split("/") if category != shelf else []
+    segments = category[len(store_name) + 1 :].split("/") if category != store_name else []
     return tuple(_ENCODED.sub(_decode_character, segment) for segment in segments)
 
 
-def count_levels(shelf: str, category: str) -> int:
+def count_levels(store_name: str, category: str) -> int:
     """Return the number of labels of the namespace of a category."""
-    return category.count("/") - shelf.count("/")
+    return category.count("/") - store_name.count("/")
 
 
 def _encode_label(label: str) -> str:
@@ -162,14 +162,14 @@ def _decode_character(found: re.Match[str]) -> str:
     return "" if found.group() == _NO_LABEL else chr(int(found[1], 16))
 
 
-def decode_place(shelf: str, record: Record) -> Place | None:
+def decode_place(store_name: str, record: Record) -> Place | None:
     """Return the address of a record's value; None if it is no item of this store."""
     where = record.metadata.get(KEPT, "")
     if not where or record.id not in compute_ids(record.scope, where):
         return None
     try:
         name, namespace, key = json.loads(where)
-        return (tuple(namespace), key) if name == shelf else None
+        return (tuple(namespace), key) if name == store_name else None
     except (ValueError, TypeError, RecursionError):
         return None
 
@@ -327,9 +327,9 @@ def _compute_digest(content: str) -> str:
 # -- a record becomes a value ----------------------------------------------------------------------------
 
 
-def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | None:
+def decode(store_name: str, record: Record, *, score: float | None = None) -> Item | None:
     """Return the item of the record; None if it has none of this store, or its value has been removed."""
-    place = decode_place(shelf, record)
+    place = decode_place(store_name, record)
     if place is None:
         return None
     value, how = _decode_stored_value(record)

@@ -59,7 +59,7 @@ class Documents(WritingRepository):
         *,
         pages: Pages,
         saving: RecordRepository,
-        shelf: KeyValueStore,
+        items: KeyValueStore,
         unconfirmed: KeyValueStore,
         scope: str,
         look: Callable[[], None],
@@ -71,7 +71,7 @@ class Documents(WritingRepository):
             writer: Commits the changes.
             pages: Adds to logs.
             saving: Changes records.
-            shelf: Holds the files of a scope.
+            items: Holds the files of a scope.
             unconfirmed: The same store, for files whose text comes from a tool.
             scope: The scope; in the empty one the files are the pages.
             look: Called before each operation; imports what a person changed in the readable files.
@@ -84,7 +84,7 @@ class Documents(WritingRepository):
             RECORDS: RecordDocuments(
                 writer.store,
                 saving=saving,
-                shelf=shelf.name,
+                store_name=items.name,
                 scope=scope,
                 clock=writer.clock,
                 determine_origin=determine_origin,
@@ -93,7 +93,7 @@ class Documents(WritingRepository):
         self._root: DocumentSource
         if scope:
             self._mounts[SHARED] = SharedPageDocuments(writer, pages, determine_origin)
-            self._root = ScopedDocuments(writer.store, shelf, unconfirmed, determine_origin)
+            self._root = ScopedDocuments(writer.store, items, unconfirmed, determine_origin)
         else:
             self._root = PageDocuments(writer, pages, determine_origin)
 
