@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -112,12 +111,6 @@ def fill(edited_folder: EditedFolder) -> None:
 
 def again(folder: Path, **options: bool) -> RebuildReport:
     return rebuild(folder, analyse=analyze, clock=lambda: NOW, **options)
-
-
-def reopened(folder: Path) -> Iterator[SQLiteStore]:
-    store = SQLiteStore(folder / "reverie.db", analyse=analyze, create=False)
-    yield store
-    store.close()
 
 
 def content_of(folder: Path) -> dict[str, Any]:
