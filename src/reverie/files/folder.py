@@ -71,6 +71,8 @@ _BATCHES = 20
 _LONGEST_PATH = 4_096
 _LONGEST_WAIT_S = 86_400
 _IMPORT, _WRITE = "import", "write"
+_CLOSED = "the memory has been closed"
+_CATCHING_UP = "many changes are being written to the files: try again in a moment"
 
 
 class MemoryFolder:
@@ -213,21 +215,22 @@ class MemoryFolder:
             paths: Which files or folders to examine, relative to the memory's folder; None for all.
 
         Returns:
-            The hand edits; none if the files could not be examined, with the reason, which is also logged.
+            The hand edits; none if the files could not be examined, with the reason.
 
         Raises:
             InvalidInput: the paths are not texts; nothing was examined.
         """
         if paths is not None:
             paths = _validate_paths(paths)
+        if self._closed or self._catching_up:
+            return HandEditReport(failure=_CLOSED if self._closed else _CATCHING_UP)
         report = HandEditReport()
-        if not (self._closed or self._catching_up):
-            with self._suppress_errors():
-                self._mirror.prepare()
-                if self._mirror.needs_fresh_start():
-                    self._write_all()
-                report = self._take_in(paths)
-            report.failure = self._failure
+        with self._suppress_errors():
+            self._mirror.prepare()
+            if self._mirror.needs_fresh_start():
+                self._write_all()
+            report = self._take_in(paths)
+        report.failure = self._failure
         return report
 
     def sync(self, *, wait: bool = True) -> None:
