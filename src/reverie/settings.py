@@ -38,16 +38,9 @@ class _Form(NamedTuple):
     also: tuple[str, ...] = ()
 
 
-def _define_setting(
-    default: Any,
-    kind: _Kind,
-    *also: str,
-    low: float = 0,
-    high: float = 1_000_000,
-    optional: bool = False,
-) -> Any:
-    form = _Form(kind=kind, low=low, high=high, optional=optional, also=also)
-    return field(default=default, metadata={"form": form})
+def _define_setting(default: Any, kind: _Kind, *also: str, **limits: Any) -> Any:
+    """Return the field of a setting with its default, its kind, its other names and the rest of its form."""
+    return field(default=default, metadata={"form": _Form(kind=kind, also=also, **limits)})
 
 
 class ProfilePaths(NamedTuple):
@@ -225,7 +218,7 @@ class Settings:
     compaction_keep: int = _define_setting(20, "int", "keep_last_messages", low=1, high=10_000)
     model: str | None = _define_setting(None, "text", optional=True)
     index_cache: str | None = _define_setting(None, "text", optional=True)
-    index_cache_mb: int = _define_setting(10_000, "int", low=0, high=100_000_000)
+    index_cache_mb: int = _define_setting(10_000, "int", high=100_000_000)
     embedder: str | None = _define_setting("auto", "text", optional=True)
     enrich: bool = _define_setting(True, "flag")
     dream_interval: float | None = _define_setting(1_440.0, "minutes", low=1, optional=True)
