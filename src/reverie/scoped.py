@@ -637,5 +637,5 @@ def _copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> New
     copied = {
         each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
     }
-    metadata = {**key_value_codec.other_metadata(record.metadata), PROMOTED_FROM: record.id}
+    metadata = {**key_value_codec.select_other_metadata(record.metadata), PROMOTED_FROM: record.id}
     return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})

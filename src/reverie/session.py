@@ -49,7 +49,7 @@ from reverie.domain.record import Origin, Record, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
-from reverie.repositories.pages import Pages, commit_with_notes, daily_note_changes
+from reverie.repositories.pages import Pages, build_daily_note_changes, commit_with_notes
 from reverie.repositories.receipts import PendingReceipts
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
@@ -575,7 +575,7 @@ class Session:
             return []
         turns = [*self._window, *added]
         now = self._clock()
-        return daily_note_changes(
+        return build_daily_note_changes(
             self._store, turns, since=added[0].position, now=now, new_id=self._writer.new_id
         )
 

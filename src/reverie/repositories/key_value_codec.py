@@ -196,13 +196,13 @@ def encode(record: Record, put: PutItem, redactor: Redactor) -> Record:
         how["search"] = False
     if put.ttl is not None:
         how["ttl"] = put.ttl.total_seconds()
-    theirs = other_metadata(record.metadata)
+    theirs = select_other_metadata(record.metadata)
     values = {VALUE if n == 0 else f"{VALUE}-{n + 1}": part for n, part in enumerate(parts)}
     metadata = {**theirs, KEPT: record.metadata[KEPT], HOW: json.dumps(how), **values}
     return replace(record, content=content, metadata=MappingProxyType(metadata))
 
 
-def other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+def select_other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata of a record besides its value."""
     return {name: text for name, text in metadata.items() if not _OURS.fullmatch(name)}
 

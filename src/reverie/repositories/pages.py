@@ -445,7 +445,7 @@ class Pages(WritingRepository):
 # -- daily notes -------------------------------------------------------------------------------------------
 
 
-def daily_note_changes(
+def build_daily_note_changes(
     store: Store, turns: Sequence[Turn], *, since: int, now: datetime, new_id: NewId
 ) -> list[Change]:
     """Return the edits that note the exchanges which new turns complete, each in the daily note of its day.

@@ -261,13 +261,13 @@ class RecordRepository(WritingRepository):
         for record, is_of_any_kind in chunk:
             cues = analyze(record).cues.split()
             stored, _ = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=thorough)
-            candidates = pending.alike(record, cues) + pending.apply_pending(stored)
+            candidates = pending.find_similar(record, cues) + pending.apply_pending(stored)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             decision, ended = self._apply_supersession(decision, pending)
-            pending.take(decision, cues)
-            pending.end(ended)
+            pending.add_decision(decision, cues)
+            pending.add_ends(ended)
             saved.append(_to_saved(decision))
-        return pending.edits(), saved
+        return pending.build_changes(), saved
 
     def _decide(self, record: Record, candidates: Sequence[Record], *, any_kind: bool) -> Decision:
         """Decide what becomes of a record, beside candidates of its kind and, with `any_kind`, of others.
@@ -532,7 +532,7 @@ class _Pending:
         self._created: list[Record] = []
         self._words = InvertedIndex()  # of the records that this chunk creates, as far as it was needed
 
-    def alike(self, record: Record, cues: Sequence[str]) -> list[Record]:
+    def find_similar(self, record: Record, cues: Sequence[str]) -> list[Record]:
         """Return records of this chunk that may say the same."""
         ids = {name: None for cue in (record.fingerprint, *cues) for name in self._by_cue.get(cue, ())}
         return [self._now[name] for name in ids]
@@ -550,7 +550,7 @@ class _Pending:
         found = self._words.search_any(query, build_predicate("record", allowed), limit)
         return [self._now[self._created[place].id] for place in found]
 
-    def take(self, decision: Decision, cues: Sequence[str]) -> None:
+    def add_decision(self, decision: Decision, cues: Sequence[str]) -> None:
         """Add a decision about a record with these cues."""
         after = decision.after
         self._first.setdefault(after.id, decision.old)
@@ -562,7 +562,7 @@ class _Pending:
         for cue in (after.fingerprint, *cues):
             self._by_cue.setdefault(cue, {})[after.id] = None
 
-    def end(self, edits: Iterable[Change]) -> None:
+    def add_ends(self, edits: Iterable[Change]) -> None:
         """Add the ends of superseded records."""
         for edit in edits:
             assert isinstance(edit.before, Record)
@@ -570,7 +570,7 @@ class _Pending:
             self._first.setdefault(edit.id, edit.before)
             self._now[edit.id] = edit.after
 
-    def edits(self) -> list[Change]:
+    def build_changes(self) -> list[Change]:
         """Return one change for each record concerned."""
         return [Change(before=self._first[name], after=after) for name, after in self._now.items()]
 

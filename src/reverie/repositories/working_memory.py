@@ -147,7 +147,7 @@ class WorkingMemory:
                 `api.endpoint` and `api/v1` but not `apikey`; `api.` only what begins with exactly that.
         """
         entries = self._store.entries(self.namespace, now=self._clock())
-        return [entry for entry in entries if lies_under(entry.key, prefix)]
+        return [entry for entry in entries if is_under(entry.key, prefix)]
 
     def search(
         self,
@@ -264,7 +264,7 @@ def sanitize_text(working: WorkingMemory, text: str) -> str:
     return get_redactor(working._store).text(_UNSTORABLE.sub("\ufffd", text))
 
 
-def lies_under(key: str, prefix: str) -> bool:
+def is_under(key: str, prefix: str) -> bool:
     """Return whether a key is the prefix, or continues it with a new segment after `/`, `:` or `.`."""
     if not prefix or key == prefix:
         return True

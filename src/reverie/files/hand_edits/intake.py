@@ -201,10 +201,10 @@ class HandEditRun:
             parsing.check_size(path, stamp.size)
             content = self.disk.read(at)
         except (UnsafePath, InvalidInput) as error:
-            self.problem(at, str(error))
+            self.report_problem(at, str(error))
             return None
         except OSError as error:
-            self.problem(at, f"it cannot be read ({error.strerror})")
+            self.report_problem(at, f"it cannot be read ({error.strerror})")
             return None
         if content is None:
             return None
@@ -237,15 +237,15 @@ class HandEditRun:
         try:
             self._writer.retrying(lambda _: act(), attempts=_ATTEMPTS)
         except Conflict:
-            self.problem(path, "its content in the store changes all the time: it is tried again")
+            self.report_problem(path, "its content in the store changes all the time: it is tried again")
         except InvalidInput as error:
-            self.problem(path, str(error))
+            self.report_problem(path, str(error))
             if isinstance(error, EmptiedFile):
                 self.emptied.add(path)
         except StoreCorrupt:
-            self.problem(path, "its content in the store cannot be read: see `reverie check`")
+            self.report_problem(path, "its content in the store cannot be read: see `reverie check`")
 
-    def problem(self, path: str, why: str) -> None:
+    def report_problem(self, path: str, why: str) -> None:
         """Report a file that cannot be imported."""
         self.problems[path] = BrokenFile(path=path, why=get_redactor(self.store).text(why))
 

@@ -361,8 +361,8 @@ def decide_log(
     for place in removed:
         mine = there.get(began[place].id)
         if mine is not None and mine.content == began[place].content:
-            order.take_out(mine)
-    return MergeDecision(edits=tuple(order.edits()))
+            order.remove(mine)
+    return MergeDecision(edits=tuple(order.build_changes()))
 
 
 def _change_paragraph(order: _Order, old: Paragraph, mine: Paragraph, text: str) -> str | None:
@@ -447,11 +447,11 @@ class _Order:
         self._there.insert(0 if after is None else self._find_index(after) + 1, added)
         self._new.add(added.id)
 
-    def take_out(self, removed: Paragraph) -> None:
+    def remove(self, removed: Paragraph) -> None:
         self._edits.append(Change(before=removed, after=None))
         del self._there[self._find_index(removed.id)]
 
-    def edits(self) -> list[Change]:
+    def build_changes(self) -> list[Change]:
         """Return the changes and removals, then the additions, at positions that keep the order."""
         edits = list(self._edits)
         for paragraph, position in zip(self._there, self._assign_positions(), strict=True):

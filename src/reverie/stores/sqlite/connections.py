@@ -56,28 +56,28 @@ class _ProcessConnections:
         self.idle: list[sqlite3.Connection] = []
         self.busy: dict[sqlite3.Connection, int] = {}  # with the thread that uses it
         self.waiting = False  # whether a fork waits until no connection is busy
-        self.rested = False
+        self.is_paused = False
 
-    def rest(self, patience: float) -> bool:
+    def pause(self, patience: float) -> bool:
         """Close all connections when no other thread uses one; return False if that takes longer than `patience`."""
         # A reader of the forking thread itself belongs to an unfinished `find`, which waiting would not end.
         me = threading.get_ident()
-        self.rested = self.writing.acquire(timeout=patience)
+        self.is_paused = self.writing.acquire(timeout=patience)
         with self.lock:
             self.waiting = True
             free = self.changed.wait_for(
                 lambda: all(user == me for user in self.busy.values()), timeout=patience
             )
-            if self.rested:
+            if self.is_paused:
                 self.close()
-        return self.rested and free
+        return self.is_paused and free
 
     def resume(self) -> None:
-        """Go on after `rest`."""
+        """Go on after `pause`."""
         with self.lock:
             self.waiting = False
             self.changed.notify_all()
-        if self.rested:
+        if self.is_paused:
             self.writing.release()
 
     def close(self) -> None:
@@ -340,7 +340,7 @@ class ConnectionPool:
 
     def pause_for_fork(self, patience: float) -> bool:
         """Close the connection; see `stores.forks.Pausable`."""
-        return self._own.rest(patience)
+        return self._own.pause(patience)
 
     def resume_after_fork(self) -> None:
         """Let other threads go on."""
