@@ -367,7 +367,7 @@ class _Rebuild:
     def _take_session(self, path: str, data: bytes) -> None:
         lines = self._parse_lines(path, lambda bad: parsing.read_session(path, data, bad=bad))
         state = parsing.build_session_state(lines.state, path=path, base=None, now=self._now)
-        if (other := self._sessions.setdefault(state.id, path)) != path:
+        if (other := self._sessions.get(state.id)) is not None:
             raise InvalidInput(f"the session {state.id!r} is that of {other!r} too, which was taken")
         turns: list[Turn] = []
         bad: list[str] = []
@@ -380,6 +380,7 @@ class _Rebuild:
             raise InvalidInput(bad[0])
         for why in bad:
             self._record_broken(path, f"{why}; the other turns were taken")
+        self._sessions[state.id] = path
         self._turns.update(turn.id for turn in turns)
         self.rebuilt.sessions += 1
         self.rebuilt.turns += len(turns)

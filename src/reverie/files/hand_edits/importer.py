@@ -162,7 +162,7 @@ class HandEditImporter:
         """Import deletions, unless their number looks like an accident."""
         ledger = run.ledger
         ledger.drop(records.moved)
-        # A file whose write or removal failed, or may have been made and not recorded, may miss for that reason.
+        # A file whose write or removal failed, or may have been made and not recorded, may be missing for that reason.
         due = set(ledger.due())
         own = {path for path in paths if path in due or run.pending.may_have_removed(path)}
         if own:
