@@ -253,7 +253,7 @@ def _is_earlier_day(store: Store, path: str, day: str, data: bytes, torn: bool) 
 
 
 class _Stays(NamedTuple):
-    """Stays of a record at a path: the entries with which it came there, and its lines there."""
+    """Presence of a record at a path: the numbers of the entries with which it came, and its lines there."""
 
     came: list[int]
     lines: set[bytes]

@@ -1,4 +1,4 @@
-"""State of a store: problems that a check found, and the server that keeps it."""
+"""State of a store: problems that a check found, and the health of its server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StoreProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """Health of the server that keeps a memory beside others, as this process sees it.
+    """Health of the server of a memory, as this process sees it.
 
     Attributes:
         version: Version of the server.

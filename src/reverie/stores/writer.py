@@ -1,4 +1,4 @@
-"""Committing changes to a store as one actor, with publication and retries."""
+"""Writer that commits changes to a store as one actor, publishes them, and retries."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def discard_rows(rows: Sequence[JournalEntry]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreWriter:
-    """A store together with what every change of it needs.
+    """Writer of a store: the store, and what every change of it needs.
 
     Attributes:
         store: The store.

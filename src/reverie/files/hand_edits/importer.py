@@ -28,7 +28,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
-from reverie.files.hand_edits.claims import RecordImporter
+from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.hand_edits.intake import ChangedFile, HandEditReport, HandEditRun
 from reverie.files.hand_edits.merge import FEW, is_mass_removal
 from reverie.files.hand_edits.pages import import_log, import_missing_page, import_page, import_session

@@ -221,7 +221,7 @@ class MirrorWriter:
 
 
 class _Batch:
-    """Files that are written while the lock is held once."""
+    """Writing of files while the lock is held once."""
 
     def __init__(self, mirror: MirrorWriter, ledger: LockedFileState, report: MirrorReport) -> None:
         self._store = mirror._store

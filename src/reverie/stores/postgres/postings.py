@@ -1,4 +1,4 @@
-"""Postings of a memory in its database: who has which token, and what search needs to know of that."""
+"""Postings of a memory in its database: which passage has which token, and queries of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Import of records: which file or line speaks for which record.
+"""Import of edited records: which file or line is that of which record.
 
 A record has one place (`layout.build_path`). A file elsewhere that contains its id was moved if nothing
 stands at that place any more. Otherwise it is a copy. It is refused, because it is unclear which of
