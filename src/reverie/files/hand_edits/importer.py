@@ -28,10 +28,10 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
-from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.hand_edits.intake import ChangedFile, HandEditReport, HandEditRun
 from reverie.files.hand_edits.merge import FEW, is_mass_removal
 from reverie.files.hand_edits.pages import import_log, import_missing_page, import_page, import_session
+from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
