@@ -230,7 +230,9 @@ def test_what_has_expired_is_not_found_and_is_archived_by_purge(memory: Memory, 
     assert found.archive_reason == "expired"
 
 
-def test_a_record_that_gets_a_later_end_while_others_expire_stays(tmp_path: Path, clock: MovableClock) -> None:
+def test_a_record_that_gets_a_later_end_while_others_expire_stays(
+    tmp_path: Path, clock: MovableClock
+) -> None:
     calls = -1
 
     def racing_clock() -> datetime:
