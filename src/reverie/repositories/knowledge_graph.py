@@ -313,12 +313,12 @@ class KnowledgeGraph(WritingRepository):
     def _clean_text(self, text: object, name: str) -> str:
         """Return a text as it is stored: without secrets, and without characters that cannot be stored."""
         if not isinstance(text, str):
-            raise InvalidInput(f"{text!r:.80} stands in {name} where a text should: pass a string")
+            raise InvalidInput(f"{name} has {quote_value(text)}: pass a string")
         return self._redactor.text(clean_text(text))
 
     def _clean_texts(self, texts: object, name: str) -> list[str]:
         if isinstance(texts, str) or not isinstance(texts, Iterable):
-            raise InvalidInput(f"{name} are {texts!r:.80}: pass a list of strings")
+            raise InvalidInput(f"{name} is {quote_value(texts)}: pass a list of strings")
         return list(dict.fromkeys(self._clean_text(text, name) for text in texts))
 
     def _parse_text(self, given: Mapping[str, Any], name: str) -> str:
@@ -426,7 +426,7 @@ def _order_new_records(edits: Sequence[Change], now: datetime, last: datetime) -
 
 def _get_part(given: Mapping[str, Any], name: str) -> Any:
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{quote_value(given):.80} stands where an object with {name} should")
+        raise InvalidInput(f"an item is {quote_value(given)}: pass a mapping with {name!r}")
     if name not in given:
         raise InvalidInput(f"{name} is missing beside {', '.join(map(str, given)) or 'nothing'}: pass it too")
     return given[name]
