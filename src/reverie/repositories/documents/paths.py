@@ -104,7 +104,7 @@ class DocumentSource(ABC):
             if 0 < len(inside) <= depth:
                 entries.append(DocumentEntry(path=inside, folder=False, size=size))
         entries += [DocumentEntry(path=path, folder=True, size=size) for path, size in folders.items()]
-        shown = [each for each in entries if not any(name.startswith(".") for name in each.path)]
+        shown = [each for each in entries if not any(map(_is_hidden, each.path))]
         return sorted(shown, key=lambda each: each.path)
 
 
@@ -144,13 +144,21 @@ def parse_path(text: object) -> Parts:
             raise InvalidInput("the path leads out of the folder")
         if _LIKE_SLASHES_AND_DOTS & set(form):
             raise InvalidInput("the path has a character that looks like a slash or a dot, or a backslash")
-        if any(unicodedata.category(sign) in _UNSEEN for sign in form):
+        if _has_unseen(form):
             raise InvalidInput("the path has a character that cannot be seen")
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
     for part in parts:
         if part != part.strip():
             raise InvalidInput("a name in the path begins or ends with a blank")
     return parts
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or _has_unseen(name)
+
+
+def _has_unseen(text: str) -> bool:
+    return any(unicodedata.category(sign) in _UNSEEN for sign in text)
 
 
 def normalize_line_ends(text: str) -> str:
