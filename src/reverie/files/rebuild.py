@@ -47,7 +47,7 @@ from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
 from reverie.stores.sqlite.replace import replace_file
 from reverie.stores.sqlite.salvage import salvage_marks
-from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
+from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten, is_key
 
 _REASON = "rebuilt from the folder"
 _INDEX = "index"
@@ -235,12 +235,12 @@ class _Rebuild:
         if not database.exists():
             return
         marks = salvage_marks(database, KEY)
-        if marks.cursor is not None:
+        self._has_marks = is_key(marks.cursor)
+        if self._has_marks:
             self._store.commit([], actor=REBUILDER, at=self._now, cursors={KEY: marks.cursor})
         if marks.tombstones:
             self._store.erase([], actor=REBUILDER, at=self._now, tombstones=marks.tombstones)
-        self._has_marks = marks.cursor is not None
-        if not marks.complete:
+        if not marks.complete or (marks.tombstones and not self._has_marks):
             self.rebuilt.notes.append(
                 "the old database does not tell what was forgotten: look whether anything of that is back"
             )

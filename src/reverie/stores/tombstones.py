@@ -18,7 +18,8 @@ from typing import TypeVar
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import Conflict
+from reverie.domain.errors import Conflict, StoreCorrupt
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.shingles import RUN, normalize_text, normalize_words
@@ -32,6 +33,7 @@ T = TypeVar("T")
 _ACTOR = "owner"
 _MARK_CHARACTERS = 32
 _LONG_TURN = 12
+_KEY_FORM = defer_regex("[0-9a-f]{64}")
 
 
 def make_key(store: Store, *, at: datetime) -> bytes:
@@ -157,9 +159,21 @@ def _select_marked(store: Store, marked: Iterable[tuple[T, Iterable[str]]]) -> l
     return [thing for mark in store.tombstones(list(things)) for thing in things[mark]]
 
 
+def is_key(text: str | None) -> bool:
+    """Return whether a text is the value of the cursor `KEY`."""
+    return text is not None and _KEY_FORM.fullmatch(text) is not None
+
+
 def _read_key(store: Store) -> bytes | None:
     text = store.cursor(KEY)
-    return None if text is None else bytes.fromhex(text)
+    if text is None:
+        return None
+    if not is_key(text):
+        raise StoreCorrupt(
+            f"the key of the marks of forgotten content (cursor {KEY!r}) is damaged: bring back a backup with "
+            "`reverie recover`"
+        )
+    return bytes.fromhex(text)
 
 
 def _compute_bound_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
