@@ -92,17 +92,17 @@ class MemoryReader:
         Raises:
             StoreCorrupt: the record cannot be read.
         """
-        records = self._store.records([_validate_string(id, "id")])
+        records = self._store.records([_validate_id(id)])
         return records[0] if records and self._is_visible(records[0].scope) else None
 
     def get_turn(self, id: str) -> Turn | None:
         """Return the turn of that id; None if there is none here."""
-        turns = self._store.turns([_validate_string(id, "id")])
+        turns = self._store.turns([_validate_id(id)])
         return turns[0] if turns and self._is_visible(turns[0].scope) else None
 
     def get_paragraph(self, id: str) -> Paragraph | None:
         """Return the paragraph of that id from a log or a page; None if there is none. Pages belong to everybody."""
-        paragraphs = self._store.paragraphs([_validate_string(id, "id")])
+        paragraphs = self._store.paragraphs([_validate_id(id)])
         return paragraphs[0] if paragraphs else self._searcher.find_page_paragraph(id)
 
     # -- lists -------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ class MemoryReader:
 
     def _resolve_own_session(self, id: str) -> str:
         """Return the id under which a session of this scope is stored, whether it has begun or not."""
-        _validate_string(id, "id")
+        _validate_id(id)
         if self._scopes is None:
             return id
         own = build_scoped_session_id(self.scope, id)
@@ -338,8 +338,8 @@ def parse_sources(sources: Source | Sequence[Source]) -> tuple[Source, ...]:
     return tuple(source for source in SOURCES if source in where)
 
 
-def _validate_string(value: str, name: str) -> str:
-    """Return the value if it is a string; raise `InvalidInput` otherwise."""
-    if not isinstance(value, str):
-        raise InvalidInput(f"{name} is {quote_value(value)}: pass a string")
-    return value
+def _validate_id(id: str) -> str:
+    """Return an id if it is a string; raise `InvalidInput` otherwise."""
+    if not isinstance(id, str):
+        raise InvalidInput(f"id is {quote_value(id)}: pass a string")
+    return id

@@ -77,7 +77,7 @@ class PageDocuments(DocumentSource):
             if (None if there is None else there.content) != before[path]:
                 raise Conflict(f"page {name!r} has been changed: read it again")
             if there is None:
-                _refuse_twin(name, [*present, *self._store.logs()])
+                self._pages._refuse_twin(name)
             self._refuse_hearsay(name, before[path] or "", text or "")
             new = None if text is None else validate_page(Page(name=name, content=text, updated_at=now))
             edits.append(Change(before=there, after=new))
@@ -176,13 +176,3 @@ def _unescape_name(name: str, ending: str) -> str:
     again = _ESCAPED.sub(lambda sign: f"_x{ord(sign[0]):02x}_", found) + ending
     is_plain = _PLAIN[ending].fullmatch(found) and not found.endswith(ending)
     return found if found and again == name and not is_plain and "/" not in found else name
-
-
-def _refuse_twin(name: str, names: Iterable[str]) -> None:
-    """Raise `InvalidInput` if a name differs from another only in case: on many disks both would be one file."""
-    for other in names:
-        if other != name and other.casefold() == name.casefold():
-            raise InvalidInput(
-                f"there is {'/'.join(convert_page_to_path(other))!r} already, which differs only in upper and lower "
-                "case: use that name"
-            )
