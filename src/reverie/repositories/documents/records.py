@@ -34,7 +34,6 @@ NO_CATEGORY = "uncategorised"
 MOST_LISTED = 200
 """Files of records shown of one folder, the latest changed first."""
 
-_ALL = 1_000_000
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
 _ID = defer_regex(r"[0-9a-f]{12}")
 _SEGMENT = defer_regex(r"[A-Za-z0-9_-]+")
@@ -60,7 +59,7 @@ class ScopedDocuments(DocumentSource):
         return None if found is None else str(found.value.get("text", ""))
 
     def below(self, path: Parts) -> dict[Parts, str]:
-        found = self._items.search(limit=_ALL)
+        found = self._items.items()
         texts = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in found}
         return {at: text for at, text in texts.items() if at[: len(path)] == path}
 
