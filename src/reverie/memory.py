@@ -250,15 +250,16 @@ class Memory(ScopedMemory):
         if is_database(path):
             from reverie.stores.postgres import PostgresStore  # here: most memories are in a folder
 
-            shared = PostgresStore(path, analyse=analyze, create=create, **patience)
-            try:
-                if shared.postings is not None:
-                    return build(shared, profile=profile_folder, postings=shared.postings)
-                cache = _open_cache(shared.identity, shared.origin, settings or Settings())
-                return build(shared, profile=profile_folder, cache=cache)
-            except BaseException:
-                shared.close()
-                raise
+            with ExitStack() as opened:
+                shared = PostgresStore(path, analyse=analyze, create=create, **patience)
+                opened.callback(shared.close)
+                cache = None
+                if shared.postings is None:
+                    cache = _open_cache(shared.identity, shared.origin, settings or Settings())
+                    opened.callback(cache.close)
+                memory = build(shared, profile=profile_folder, cache=cache, postings=shared.postings)
+                opened.pop_all()
+            return memory
         folder = resolve_folder(path)
         if path is None and settings is not None and settings.names_paths:
             paths = settings.resolve_paths(folder)
