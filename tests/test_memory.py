@@ -241,6 +241,33 @@ def test_what_has_expired_is_not_found_and_is_archived_by_purge(memory: Memory, 
     assert found.archive_reason == "expired"
 
 
+def test_a_record_that_gets_a_later_end_while_others_expire_stays(
+    tmp_path: Path, clock: MovableClock
+) -> None:
+    calls = -1
+
+    def racing_clock() -> datetime:
+        """At its second call from now on, another process gives the record more time."""
+        nonlocal calls
+        if calls >= 0:
+            calls += 1
+            if calls == 2:
+                other.update(renewed.id, expires_at=clock() + timedelta(hours=1))
+        return clock()
+
+    with Memory.open(tmp_path, clock=clock) as other, Memory.open(tmp_path, clock=racing_clock) as memory:
+        renewed = memory.save("The demo is at noon", ttl="2h").record
+        over = memory.save("The bar is closed", ttl="2h").record
+        clock.move(hours=3)
+        calls = 0
+        memory.admin.purge()
+        assert calls >= 2
+        assert [record.id for record in memory.list()] == [renewed.id]
+        found = memory.get(over.id)
+        assert found is not None
+        assert found.archived
+
+
 def test_expired_records_never_crowd_out_live_ones(memory: Memory, clock: MovableClock) -> None:
     memory.save_many({"content": f"demo demo demo {n}", "ttl": "1h"} for n in range(150))
     kept = memory.save(

@@ -192,7 +192,7 @@ def test_a_variable_is_read_as_what_its_setting_is(name, text, value):
         ({"idle_minutes": 0}, "it must be a number of minutes, or text such as '90s' or '1h30m', over 0"),
         ({"idle_minutes": "soon"}, "is 'soon'"),
         ({"default_ttl_minutes": -1}, "or none$"),
-        ({"base_path": " "}, "it must be a path$"),
+        ({"base_path": " "}, "it must be text that is not blank$"),
         ({"memory": 3}, "^memory in .* is no setting"),
         ({"soft_tokens": {"x": 1}}, "it must be a whole number"),
         ({"soft_tokens": 4_000},
@@ -269,7 +269,11 @@ def test_settings_are_passed_by_name():
         ("s.toml", "= 3"),
         ("s.yaml", "a: [1"),
         ("s.ini", "a = 1"),
+        ("s.json", "[" * 200_000),
+        ("s.toml", f"a = {'[' * 100_000}"),
+        ("s.yaml", "[" * 20_000),
     ],
+    ids=["half", "list", "twice", "toml", "yaml", "ending", "deep json", "deep toml", "deep yaml"],
 )
 def test_a_file_that_cannot_be_understood_is_named(written, name, text):
     with pytest.raises(InvalidInput, match=name):

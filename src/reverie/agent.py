@@ -1,8 +1,7 @@
-"""One turn of an agent: context, model, tools, record.
+"""One turn of an agent: context, model, tools, storing.
 
-The order is the contract: what is remembered is read before anything of this turn is written; the user's turn
-is stored before the model is asked, so that it is not lost with the process; whatever fails about memory is a
-warning, and the reply goes out all the same.
+The order matters. The user's turn is stored before the model is asked, so that it is not lost with the process. A
+failure of the memory is a warning, and the reply is returned all the same.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ class TurnResult:
 
     Attributes:
         text: The reply; empty where there was none.
-        pack: What of the memory was put before the model; None where it could not be read.
-        rounds: How often the model was asked.
+        pack: The part of the memory that the model saw; None if the memory could not be read.
+        rounds: The number of requests to the model.
         calls: The tools that were called, in order.
-        usage: What it cost.
+        usage: The tokens that it cost.
         problem: Why there is no reply; empty when there is one.
         turn_id: The id of the stored reply, such as for `Session.feedback`; empty if none was stored.
         unsaved: Whether something of this turn could not be stored.
@@ -85,23 +84,23 @@ class Agent:
         most_tokens: int = _MOST_TOKENS,
         timeout_s: float = 120.0,
     ) -> None:
-        """Talk in a session.
+        """Converse in a session.
 
         Args:
             session: The conversation.
             model: The model that answers: `provider:model`, a `reverie.llm.Model`, or a function from a
                 `ModelRequest` to text. With None no turn has an answer.
-            tools: What the model may call; None takes those that `memory` has for this session. An answer of
-                over 5,000 estimated tokens is set aside in the session's working memory, and the tools that
-                read it there are added if they are missing.
+            tools: The tools that the model may call; None takes those that `memory` has for this session. A result of
+                over 5,000 estimated tokens is put into the session's working memory, and the tools that read it there
+                are added if they are missing.
             memory: The memory, or a scope of one, that the session belongs to; only for its tools.
-            instructions: What stands before everything else in the prompt.
+            instructions: Text before everything else in the prompt.
             done: Called after a turn, such as to wake background work.
-            related: Asked for each message, redacted, what another memory says to it, such as
-                `reverie.integrations.lightrag.LightRAG.recall`; what it gives stands last in the prompt, as
-                quoted data. It must be quick and not raise.
-            most_tokens: Tokens of one answer at most.
-            timeout_s: Seconds that one answer may take.
+            related: Returns what another memory has about a redacted message, such as
+                `reverie.integrations.lightrag.LightRAG.recall`; it is quoted last in the prompt. It must be quick and
+                not raise.
+            most_tokens: Largest number of tokens of an answer.
+            timeout_s: Longest time for an answer, in seconds.
         """
         self.session = session
         self.model = resolve_model(model)
@@ -117,10 +116,9 @@ class Agent:
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """End the turn that is going on (`/stop`).
+        """End the present turn (`/stop`).
 
-        No further text is passed on, no further tool called, no further question asked. What was passed on
-        is stored as the reply.
+        No more text is passed on, no tool called and no request made. The text passed on so far is stored as the reply.
         """
         self._stopping.set()
 
@@ -128,22 +126,22 @@ class Agent:
         """Answer a message.
 
         Args:
-            message: What the user says.
-            on_text: Told of each piece of the reply as it arrives.
+            message: The user's message.
+            on_text: Receives each piece of the reply as it arrives.
 
         Raises:
             InvalidInput: the message is empty or too long; nothing was stored.
         """
         self._stopping.clear()
-        stored = _Stored(self.session)
-        stored.store_user(message)
+        recorder = _TurnRecorder(self.session)
+        recorder.store_user(message)
         pack = self._pack(message)
         messages = self._build_messages(pack, message)
         if self.model is None:
-            return TurnResult(text="", pack=pack, problem="no model is set", unsaved=stored.failed)
-        answer = self._run_tool_loop(messages, on_text, stored)
+            return TurnResult(text="", pack=pack, problem="no model is set", unsaved=recorder.failed)
+        answer = self._run_tool_loop(messages, on_text, recorder)
         self._done()
-        return replace(answer, pack=pack, turn_id=stored.reply_id, unsaved=stored.failed)
+        return replace(answer, pack=pack, turn_id=recorder.reply_id, unsaved=recorder.failed)
 
     def prompt(self, message: str) -> list[ChatMessage]:
         """Return what the model would be asked for a new message. Nothing is stored.
@@ -176,12 +174,12 @@ class Agent:
         if last is not None and (last.role, last.content) == ("user", stored):
             replayed.pop()
         replayed = [_truncate_message(each) for each in replayed]
-        # As it was said, not as it is stored: what the user says to the model is theirs to say.
+        # Not redacted: the user may tell the model secrets, which are not stored.
         replayed.append(ChatMessage(role="user", content=escaping.escape_message(message)))
         return [*messages, *replayed]
 
     def _run_tool_loop(
-        self, messages: list[ChatMessage], on_text: OnText | None, stored: _Stored
+        self, messages: list[ChatMessage], on_text: OnText | None, recorder: _TurnRecorder
     ) -> TurnResult:
         """Ask, call tools, ask again, until there is an answer."""
         assert self.model is not None
@@ -206,7 +204,7 @@ class Agent:
                 return TurnResult(text="", rounds=number, calls=tuple(calls), usage=usage, problem=str(error))
             except (_StoppedError, KeyboardInterrupt) as error:
                 text = " ".join(filter(None, [relay.text.rstrip(), STOPPED]))
-                stored.store_assistant(text)
+                recorder.store_assistant(text)
                 if isinstance(error, KeyboardInterrupt):
                     raise
                 return TurnResult(text=text, rounds=number, calls=tuple(calls), usage=usage)
@@ -218,20 +216,20 @@ class Agent:
                 text = said or (STOPPED if self._stopping.is_set() else "")
                 problem = "" if text else "the model gave an empty answer"
                 if text:
-                    stored.store_assistant(text)
+                    recorder.store_assistant(text)
                 return TurnResult(text=text, rounds=number, calls=tuple(calls), usage=usage, problem=problem)
             calls += reply.tool_calls
-            messages += self._call(reply, stored)
+            messages += self._call(reply, recorder)
         raise AssertionError("unreachable: the last round has no tools")
 
-    def _call(self, reply: ModelReply, stored: _Stored) -> list[ChatMessage]:
+    def _call(self, reply: ModelReply, recorder: _TurnRecorder) -> list[ChatMessage]:
         """Call the tools that a reply asks for; the call and its results are stored together."""
         results = []
         for call in reply.tool_calls:
             said = STOPPED if self._stopping.is_set() else self._run(call)
             shown = escaping.escape_message(self.session._redact(said))
             results.append(ChatMessage(role="tool", content=shown, tool_call_id=call.id))
-        stored.store_calls(reply, results)
+        recorder.store_calls(reply, results)
         return [ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]
 
     def _run(self, call: ToolCall) -> str:
@@ -249,9 +247,9 @@ class _StoppedError(Exception):
 
 
 class _TextRelay:
-    """Passes the pieces of one answer on, until the answer ends or the turn is stopped.
+    """Relay of the pieces of one answer, until the answer ends or the turn is stopped.
 
-    A connection that was given up may deliver pieces for a while; these are refused, which ends it.
+    An abandoned connection may deliver pieces for a while; refusing them ends it.
     """
 
     def __init__(self, on_text: OnText | None, stopping: threading.Event) -> None:
@@ -272,8 +270,8 @@ class _TextRelay:
         self._is_closed = True
 
 
-class _Stored:
-    """Stores what is said in one turn; what cannot be stored is a warning, not the end of the turn."""
+class _TurnRecorder:
+    """Recorder of one turn. What cannot be stored is a warning and does not end the turn."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -305,11 +303,8 @@ class _Stored:
             {"role": "tool", "content": result.content, "tool_call_id": result.tool_call_id}
             for result in results
         ]
-        self._add([asked, *answered])
-
-    def _add(self, turns: Sequence[dict[str, Any]]) -> None:
         try:
-            self._session.add_many(turns)
+            self._session.add_many([asked, *answered])
         except ReverieError as error:
             self._warn(error)
 

@@ -542,7 +542,7 @@ class AsyncMemory(AsyncScopedMemory):
 
     @property
     def history(self) -> AsyncHistory:
-        """Every change that was made: log, blame, differences, and undo."""
+        """History of all changes: log, blame, differences, and undo."""
         return AsyncHistory(self.sync.history)
 
     @property

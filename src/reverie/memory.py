@@ -1,4 +1,4 @@
-"""Memory of an agent: open a folder, save, search, talk. The parts are put together here."""
+"""Memory of an agent: opening, closing, and assembly of its parts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY = ":memory:"
 CREATE_IT = "open it with create=True to make one"
-"""Advice where there is no memory yet, which a terminal words in its own way."""
+"""Advice where there is no memory yet; the command line words it in its own way."""
 
 _POSTGRES = ("postgresql://", "postgres://")
 
@@ -63,12 +63,12 @@ _POSTGRES = ("postgresql://", "postgres://")
 class Memory(ScopedMemory):
     """Memory of an agent. Safe to use from several threads; several processes may open one folder.
 
-    Its own methods read and write what belongs to everybody, the empty scope. `scoped` gives the memory of
-    somebody, or of everybody together. `history`, `dreams`, `admin` and `as_of` are about all scopes.
+    Its own methods read and write the empty scope, which belongs to everybody. `scoped` returns the memory of
+    another scope, or of all scopes. `history`, `dreams`, `admin` and `as_of` are about all scopes.
 
     Attributes:
         path: The folder; None in memory.
-        folder: The readable files; None where none are kept, and in a folder that cannot be written.
+        folder: The readable files; None for a memory without files, and in a folder that cannot be written.
 
     Example:
         >>> memory = Memory.open(":memory:")
@@ -93,7 +93,7 @@ class Memory(ScopedMemory):
         cache: IndexCache | None = None,
         postings: PostingTables | None = None,
     ) -> None:
-        """Put a memory together over a store; `Memory.open` is the usual way.
+        """Assemble a memory over a store; `Memory.open` is the usual way.
 
         Args:
             store: The store, opened with `reverie.search.analyzer.analyze`.
@@ -104,9 +104,9 @@ class Memory(ScopedMemory):
             actor: Author of the changes in the journal.
             profile: The folder of `soul.md`, `directives.md` and `style.md`; None for no profile.
             model: The model for background thinking; None takes the setting `model`.
-            embedder: What turns texts into vectors; None takes the setting `embedder`.
-            cache: Where the search index is kept when there is no folder; closed with the memory.
-            postings: What is searched in place of an index here; None for an index.
+            embedder: The embedder, which turns texts into vectors; None takes the setting `embedder`.
+            cache: The place of the search index where there is no folder; closed with the memory.
+            postings: Postings of the database, which are searched in place of an index; None for an index.
         """
         if isinstance(store, str | os.PathLike):
             raise TypeError(
@@ -189,7 +189,7 @@ class Memory(ScopedMemory):
         embedder: Embedder | Embedding | str | None = None,
         busy_timeout: timedelta | None = None,
     ) -> Memory:
-        """Open the memory in a folder or a database, making it if it is not there.
+        """Open the memory in a folder or a database; create it if need be.
 
         Args:
             path: The folder; `~` is the home directory. None takes the platform's data folder for
@@ -197,16 +197,16 @@ class Memory(ScopedMemory):
                 `":memory:"` keeps everything in memory, and nothing once it is closed. A URL such as
                 `"postgresql://host/database?memory=acme"` names a memory in a PostgreSQL database.
             settings: The settings; None for the defaults.
-            clock: What tells the time; for tests and replays.
-            new_id: What makes ids; for tests and replays.
-            actor: Who is named in the journal as the author of changes, such as `owner` or `agent`.
+            clock: Returns the current time; for tests and replays.
+            new_id: Returns a new id; for tests and replays.
+            actor: Author of the changes in the journal, such as `owner` or `agent`.
             profile: The folder of `soul.md`, `directives.md` and `style.md`, which stand first in every
                 prompt where they exist; None takes the memory's folder, or that of the setting.
-            create: Whether to make a memory where there is none.
-            model: What background thinking asks: `provider:model` (its key is read from the environment), a
+            create: Whether to create a memory where there is none.
+            model: The model for background thinking: `provider:model` (its key is read from the environment), a
                 `reverie.llm.Model`, or a function from a `ModelRequest` to text; None takes the setting
-                `model`, and nobody where that is not set either.
-            embedder: What turns texts into vectors: a name as in the setting `embedder`, a
+                `model`, which is none by default.
+            embedder: The embedder, which turns texts into vectors: a name as in the setting `embedder`, a
                 `reverie.llm.Embedder`, or a function from a list of texts to their vectors; None takes the
                 setting.
             busy_timeout: How long a call waits for other processes that write; None for ten seconds.
@@ -214,7 +214,7 @@ class Memory(ScopedMemory):
         A folder that cannot be written, as on a read-only mount, can be read. Its search index is built in memory
         then, and hand edits are not imported. A memory in a database has no readable files; its search index is in
         a cache on this machine (setting `index_cache`), and is built when it is first used here. With `index=tables`
-        in the URL it is in the database, and nothing is kept here.
+        in the URL it is in the database, and nothing is stored on this machine.
 
         Returns:
             The memory; close it, or use it in a `with` statement.
@@ -223,7 +223,7 @@ class Memory(ScopedMemory):
             InvalidInput: an argument is not of its form.
             NotFound: there is no memory in the folder, and `create` is False.
             StoreUnavailable: the folder cannot be made, read or written.
-            StoreForeign: its database is not Reverie's, or a newer Reverie made it.
+            StoreIncompatible: its database is not Reverie's, or a newer Reverie made it.
             StoreCorrupt: its database cannot be read.
         """
         if settings is not None and not isinstance(settings, Settings):
@@ -250,15 +250,16 @@ class Memory(ScopedMemory):
         if is_database(path):
             from reverie.stores.postgres import PostgresStore  # here: most memories are in a folder
 
-            shared = PostgresStore(path, analyse=analyze, create=create, **patience)
-            try:
-                if shared.postings is not None:
-                    return build(shared, profile=profile_folder, postings=shared.postings)
-                cache = _open_cache(shared.identity, shared.origin, settings or Settings())
-                return build(shared, profile=profile_folder, cache=cache)
-            except BaseException:
-                shared.close()
-                raise
+            with ExitStack() as opened:
+                shared = PostgresStore(path, analyse=analyze, create=create, **patience)
+                opened.callback(shared.close)
+                cache = None
+                if shared.postings is None:
+                    cache = _open_cache(shared.identity, shared.origin, settings or Settings())
+                    opened.callback(cache.close)
+                memory = build(shared, profile=profile_folder, cache=cache, postings=shared.postings)
+                opened.pop_all()
+            return memory
         folder = resolve_folder(path)
         if path is None and settings is not None and settings.names_paths:
             paths = settings.resolve_paths(folder)
@@ -281,11 +282,10 @@ class Memory(ScopedMemory):
         return self.folder is None or self.folder.flush()
 
     def close(self) -> None:
-        """Store what is still held, write the files, and release the folder. Closing twice is fine.
+        """Store what open sessions were shown, write the files, and release the folder. Closing twice is allowed.
 
         Raises:
-            StoreUnavailable: what sessions were shown last could not be written. The folder is released all
-                the same.
+            StoreUnavailable: what sessions were shown could not be written. The folder is released all the same.
         """
         with self._closing, ExitStack() as closing:
             if self._cache is not None:
@@ -315,7 +315,7 @@ class Memory(ScopedMemory):
 
     @cached_property
     def history(self) -> History:
-        """Every change that was made: log, blame, differences, and undo."""
+        """History of all changes: log, blame, differences, and undo."""
         from reverie.admin.history import History  # here: most programs never look back
 
         return History(self._parts.writer)
@@ -353,19 +353,19 @@ class Memory(ScopedMemory):
         )
 
     def as_of(self, moment: datetime | int) -> Snapshot:
-        """Return the memory as it was at an earlier moment. It answers everything, and changes nothing.
+        """Return a read-only snapshot of the memory at an earlier moment.
 
         Content that was erased since is not in it. Profile and settings are those of today. Working memory,
         and what sessions had been shown, are not kept.
 
         Args:
-            moment: The moment; or the number of a change, for how things were after its transaction.
+            moment: The moment; or the number of a change, for the state after its transaction.
 
         Returns:
             The snapshot; close it, or use it in a `with` statement, while this memory is open.
 
         Raises:
-            InvalidInput: it is no moment with a time zone, and no number.
+            InvalidInput: it is neither a moment with a time zone nor a number.
             NotFound: there is no change of that number.
         """
         from reverie.snapshot import Snapshot  # here: most programs never look back
@@ -389,7 +389,7 @@ class Memory(ScopedMemory):
         return VectorIndex(store, folder, embedder, settings=settings)
 
     def _open_folder(self) -> MemoryFolder | None:
-        """Return the readable files, brought up to date; None where none are kept."""
+        """Return the readable files, brought up to date; None for a memory without files."""
         if self.path is None or not self.settings.files or self._is_read_only:
             return None
         from reverie.files.folder import MemoryFolder
@@ -442,7 +442,7 @@ class Memory(ScopedMemory):
         return Worker(self._parts.writer, cycle, settings=self.settings, conclude=conclude)
 
     def _publish(self, rows: Sequence[JournalEntry]) -> None:
-        """Tell the index and the files what has just been committed."""
+        """Pass new journal entries to the indexes and the files."""
         self._index_changes(rows)
         if self.folder is not None:
             self.folder.notice(rows)
@@ -459,7 +459,7 @@ class Memory(ScopedMemory):
 
 
 def is_database(path: object) -> TypeGuard[str]:
-    """Return whether a place of a memory is the URL of a database rather than a folder."""
+    """Return whether the place of a memory is the URL of a database rather than a folder."""
     return isinstance(path, str) and path.startswith(_POSTGRES)
 
 

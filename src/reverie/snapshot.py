@@ -58,13 +58,13 @@ class Snapshot(MemoryReader):
 
         Args:
             store: The store.
-            when: The moment; or the number of a change, for how things were after its transaction.
+            when: The moment; or the number of a change, for the state after its transaction.
             settings: The settings.
             clock: The clock.
             profile: The profile for prompts.
 
         Raises:
-            InvalidInput: it is no moment with a time zone, and no number.
+            InvalidInput: it is neither a moment with a time zone nor a number.
             NotFound: there is no change of that number.
         """
         then = SnapshotStore(store, when, analyse=analyze, now=clock)

@@ -299,10 +299,15 @@ def test_much_that_is_missing_is_written_in_the_background(tmp_path: Path, slow:
     assert time.monotonic() - began < 10, "the background holds the state for 20 s"
     kept_folder.change_store(make_additions(make_record(100)))  # does not wait
     kept_folder.folder.refresh()
+    while not kept_folder.folder._catching_up:
+        time.sleep(0.01)
+    assert "being written" in kept_folder.folder.take_in().failure
     slow()
     assert kept_folder.folder.flush()
     assert_files_match(kept_folder)
+    assert kept_folder.folder.take_in().failure == ""
     kept_folder.close()
+    assert "closed" in kept_folder.folder.take_in().failure
 
 
 def test_closing_does_not_wait_for_all_of_it_and_the_next_goes_on(

@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -32,7 +33,7 @@ from reverie.stores.contract.factories import NOW, make_record, make_session, ma
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.tombstones import make_key, tombstone_keys
+from reverie.stores.tombstones import KEY, make_key, tombstone_keys
 from tests.files.hand_edit_fixture import (
     CHAT,
     DAY,
@@ -112,12 +113,6 @@ def fill(edited_folder: EditedFolder) -> None:
 
 def again(folder: Path, **options: bool) -> RebuildReport:
     return rebuild(folder, analyse=analyze, clock=lambda: NOW, **options)
-
-
-def reopened(folder: Path) -> Iterator[SQLiteStore]:
-    store = SQLiteStore(folder / "reverie.db", analyse=analyze, create=False)
-    yield store
-    store.close()
 
 
 def content_of(folder: Path) -> dict[str, Any]:
@@ -213,7 +208,7 @@ def test_what_a_killed_rebuild_has_left_is_removed(folder: Path) -> None:
     assert not list(folder.glob(".rebuilding-*"))
 
 
-@pytest.mark.parametrize("damage", ["garbage", "header", "torn"])
+@pytest.mark.parametrize("damage", ["garbage", "header", "torn", "definitions"])
 def test_a_database_that_cannot_be_read_is_moved_aside_with_its_log(folder: Path, damage: str) -> None:
     with open_edited_folder(folder) as edited_folder:
         fill(edited_folder)
@@ -224,6 +219,7 @@ def test_a_database_that_cannot_be_read_is_moved_aside_with_its_log(folder: Path
         "garbage": b"no database at all " * 500,
         "header": b"\0" * 200 + data[200:],
         "torn": data[:4096] + b"\xff" * 8000,
+        "definitions": data.replace(b"CREATE TABLE records", b"CR\xff\xfeTE T\xff\xfeBLE rec\xffrd"),
     }[damage]
     database.write_bytes(spoilt)
     (folder / "reverie.db-wal").write_bytes(b"what was in the log")
@@ -274,6 +270,32 @@ def test_broken_files_are_listed_and_left_and_all_others_are_taken(folder: Path)
         assert {each.path for each in edited_folder.importer.problems()} == {
             broken.path for broken in rebuilt.broken
         }
+
+
+def test_of_two_files_of_one_session_the_first_counts(folder: Path) -> None:
+    with open_edited_folder(folder) as edited_folder:
+        edited_folder.add(make_session("chat:1"), make_turn(0, "chat:1"))
+        first = edited_folder.read(CHAT).split("\n")[0]
+        edited_folder.write("sessions/chat%3A1.jsonl", f"{first}\n")  # as Windows names it
+    lose(folder)
+    rebuilt = again(folder)
+    assert rebuilt.sessions == 1
+    (broken,) = rebuilt.broken
+    assert broken.path == CHAT
+    assert "'chat:1' is that of 'sessions/chat%3A1.jsonl' too" in broken.why
+
+
+def test_of_two_files_of_one_record_the_later_counts_only_if_it_can_be_taken(folder: Path) -> None:
+    with open_edited_folder(folder) as edited_folder:
+        old, other = make_note(1, archived_at=NOW, archive_reason="old"), make_record(2, category="a")
+        edited_folder.add(old, other)
+        again_said = {"id": old.id, "content": other.content, "category": "notes"}
+        edited_folder.write(build_note_path(1), json.dumps(again_said))
+    lose(folder)
+    rebuilt = again(folder)
+    assert sorted(each.path for each in rebuilt.broken) == [build_note_path(1)]
+    assert "says the same" in rebuilt.broken[0].why
+    assert content_of(folder)["records"] == [old, other]
 
 
 def test_the_lines_before_one_that_was_half_written_are_taken(folder: Path) -> None:
@@ -340,6 +362,22 @@ def test_what_was_forgotten_does_not_come_back(folder: Path, readable: bool) -> 
             assert edited_folder.store.records([gone.id]) == []
     else:
         assert "does not tell what was forgotten" in rebuilt.notes[0]
+
+
+def test_a_damaged_key_of_what_was_forgotten_is_named(folder: Path) -> None:
+    with open_edited_folder(folder) as edited_folder:
+        fill(edited_folder)
+        make_key(edited_folder.store, at=NOW)
+        edited_folder.store.erase([], actor="owner", at=NOW, tombstones=["mark"])
+    with closing(sqlite3.connect(folder / "reverie.db")) as file, file:
+        file.execute("UPDATE cursors SET value = 'zz' WHERE name = ?", (KEY,))
+    with open_edited_folder(folder) as edited_folder:
+        edited_folder.write("memory/new.json", '{"content": "New"}')
+        (problem,) = edited_folder.sync().problems
+        assert "cannot be read" in problem.why
+    rebuilt = again(folder, force=True)
+    assert rebuilt.records == 7
+    assert "does not tell what was forgotten" in rebuilt.notes[0]
 
 
 def test_what_its_owner_saved_again_after_forgetting_it_comes_back(folder: Path) -> None:

@@ -162,3 +162,18 @@ def test_names_that_are_no_utf8_are_reported(tree: Tree) -> None:
     found = tree.sweep()
     assert [broken.path for broken in found.odd] == ["memory/\\udcff.json"]
     assert "not UTF-8" in found.odd[0].why
+
+
+def test_folders_may_lie_in_each_other_as_deep_as_the_system_allows(tree: Tree) -> None:
+    deep, depth = tree.root / "memory", 1_100
+    for _ in range(depth):
+        deep /= "d"
+        deep.mkdir()
+    (deep / "x.json").write_text("{}")
+    try:
+        assert tree.sweep().added == [f"memory/{'d/' * depth}x.json"]
+    finally:  # pytest removes folders by recursion
+        (deep / "x.json").unlink()
+        for _ in range(depth):
+            deep.rmdir()
+            deep = deep.parent

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -109,3 +111,15 @@ def test_a_snapshot_does_not_count() -> None:
         with memory.as_of(1) as past:
             past.search("tea")
         assert "search" not in count(memory)
+
+
+def test_a_search_answers_where_its_counters_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory.open(tmp_path) as memory:
+        memory.save("Ada prefers tea")
+        with closing(sqlite3.connect(tmp_path / "reverie.db")) as file:
+            file.execute("ALTER TABLE cursors RENAME TO spoilt")
+        memory._parts.activity._next = 0.0  # as a minute later
+        assert [hit.content for hit in memory.search("tea")] == ["Ada prefers tea"]
+    assert "the counters of the day could not be written" in caplog.text

@@ -128,3 +128,31 @@ def test_a_shelf_puts_nothing_where_something_else_is_than_was_expected(memory: 
     found = shelf.get(*place)
     assert found is not None
     assert found.value == {"n": 3}
+
+
+def test_paragraphs_are_added_to_a_log_all_or_none(memory: Memory) -> None:
+    files = memory.documents()
+    memory.pages.append("HISTORY.md", "[2025-01-15 10:31] They met.")
+    with pytest.raises(InvalidInput, match="empty"):
+        files.edit(("HISTORY.md",), lambda text: f"{text}\nThe office moved.\n\n[2025-01-16 10:31]\n")
+    assert files.read(("HISTORY.md",)) == "[2025-01-15 10:31] They met.\n"
+    files.edit(("HISTORY.md",), lambda text: f"{text}\nThe office moved.\n\nAda left.\n")
+    assert len(memory.pages.paragraphs()) == 3
+    assert [row.batch for row in memory.history.log()] == [1, 2, 2]
+
+
+def test_lines_with_very_many_blanks_are_added_to_a_note(memory: Memory) -> None:
+    files, blanks = memory.documents(), " " * 400_000
+    note = ("2025-01-15.md",)
+    memory.pages.append(note[0], "First.")
+    files.edit(note, lambda text: f"{text}Second.{blanks}\n{blanks}Third.\n")
+    assert [line.content.rpartition(" ")[2] for line in memory.pages.paragraphs(note[0])] == [
+        "First.", "Second.", "Third."
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("code", ["0a", "1b", "202e", "d800", "00"])
+def test_no_name_that_cannot_be_seen_is_listed(memory: Memory, code: str) -> None:
+    memory.pages.write(f"a_x{code}_b..md", "1")
+    memory.pages.write("c.md", "1")
+    assert [each.path for each in memory.documents().listed()] == [("c.md",)]

@@ -216,7 +216,7 @@ def test_many_restrictions_do_not_hide_the_one_that_is_left() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"name": "no/../way"}, "shelf"),
+        ({"name": "no/../way"}, "name is"),
         ({"name": "app", "origin": "nobody"}, "origin"),
     ],
 )
@@ -242,3 +242,33 @@ def test_nothing_of_a_value_stays_whose_key_names_a_secret(
     record = record_of(memory, shelf)
     assert record.content == "db.password: [redacted: password]"
     assert "2vQ7" not in str(dict(record.metadata))
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"kept-how": '{"ttl": 1e300}'},
+        {"kept-how": '{"ttl": NaN}'},
+        {"kept-how": "[" * 40_000},
+        {"kept-value": "[" * 40_000},
+    ],
+    ids=["too long", "no number", "deep", "deep value"],
+)
+def test_what_a_person_writes_into_the_metadata_of_one_value_spoils_no_other(
+    memory: Memory, shelf: KeyValueStore, metadata: dict[str, str]
+) -> None:
+    shelf.put(ALICE, "k", {"n": 1}, ttl=timedelta(days=1))
+    shelf.put(ALICE, "l", {"n": 2})
+    record = record_of(memory, shelf)
+    memory.update(record.id, metadata={**record.metadata, **metadata})
+    assert [item.value for item in shelf.items() if item.key == "l"] == [{"n": 2}]
+    assert all(item.ttl is None for item in shelf.items())
+
+
+def test_a_secret_in_a_very_deep_value_is_refused(shelf: KeyValueStore) -> None:
+    deep: dict[str, Any] = {"password": "kT9x2vQ7zLp"}
+    for _ in range(600):
+        deep = {"inner": deep}
+    with pytest.raises(InvalidInput, match="holds a secret"):
+        shelf.put(ALICE, "k", deep)
+    assert shelf.get(ALICE, "k") is None

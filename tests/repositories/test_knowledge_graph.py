@@ -583,3 +583,13 @@ def test_the_tools_are_a_group_of_the_memorys_tools(memory: Memory) -> None:
     tools = memory.tools(groups=["knowledge_graph"])
     assert len(tools) == 9
     assert "create_entities" not in memory.tools().names
+
+
+@pytest.mark.parametrize("wrong", [10**5_000, 5, None, b"Ada"], ids=["long", "number", "none", "bytes"])
+def test_a_text_that_is_none_is_refused(memory: Memory, wrong: Any) -> None:
+    graph = memory.knowledge_graph()
+    for entity in (wrong, {"name": wrong, "entityType": "", "observations": []}):
+        with pytest.raises(InvalidInput, match="pass a"):
+            graph.create_entities([entity])
+    with pytest.raises(InvalidInput, match="pass a"):
+        graph.open_nodes(wrong)

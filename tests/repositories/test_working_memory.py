@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reverie import Memory
 from reverie.domain.entry import AGENT, build_session_namespace
 from reverie.domain.errors import InvalidInput, WorkingMemoryFull
-from reverie.repositories.working_memory import WorkingMemory, lies_under
+from reverie.repositories.working_memory import WorkingMemory, is_under
 from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.in_memory import InMemoryStore
@@ -192,11 +192,11 @@ def test_a_prefix_matches_whole_segments(working, prefix, listed):
 
 @given(st.text(alphabet="ab/.:", max_size=6), st.text(alphabet="ab/.:", max_size=6))
 def test_a_key_lies_under_each_of_its_own_beginnings_that_end_with_a_segment(key, rest):
-    assert lies_under(key, key)
-    assert lies_under(f"{key}/{rest}", key)
-    assert lies_under(f"{key}/{rest}", f"{key}/")
+    assert is_under(key, key)
+    assert is_under(f"{key}/{rest}", key)
+    assert is_under(f"{key}/{rest}", f"{key}/")
     if key and key[-1] not in "/.:" and rest[:1] not in ("", "/", ".", ":"):
-        assert not lies_under(f"{key}{rest}", key)
+        assert not is_under(f"{key}{rest}", key)
 
 
 def test_search_looks_at_key_text_tags_and_category(working):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -146,3 +147,22 @@ def test_marks_have_no_content_and_differ_between_stores(store: Store) -> None:
     other = make_key(InMemoryStore(analyse=analyze), at=NOON)
     assert not set(marks) & set(tombstone_keys(record(1, LONG), other))
     assert store.sequence() == 0
+
+
+def test_of_two_that_make_the_key_at_once_both_get_the_first(store: Store) -> None:
+    class Racing:
+        """The store of a process that another one overtakes after it has seen that there is no key."""
+
+        commit = staticmethod(store.commit)
+
+        def __init__(self) -> None:
+            self.first = b""
+
+        def cursor(self, name: str) -> str | None:
+            if self.first:
+                return store.cursor(name)
+            self.first = make_key(store, at=NOON)
+            return None
+
+    racing = Racing()
+    assert make_key(cast(Store, racing), at=NOON) == racing.first == make_key(store, at=NOON)

@@ -1,7 +1,7 @@
-"""Readable files of a memory that keeps none: written into a folder when asked for, and taken in again.
+"""Readable files of a memory without a folder, such as one in a database: written and imported on request.
 
-The folder belongs to one memory, whose identity stands in a file in it. Beside that it is like the folder of any
-memory: `files.db` tells which text was last written to each file, so that an edit is merged with what has changed
+The folder belongs to one memory, whose identity is in the file `.memory`. Otherwise it is like the folder of any
+memory: `files.db` holds the text that was last written to each file, so an edit is merged with what has changed
 in the memory since.
 """
 
@@ -26,10 +26,10 @@ OWNER_FILE = ".memory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushReport:
-    """Result of taking in the edits of a folder.
+    """Result of importing the edits of a folder.
 
     Attributes:
-        edits: What was taken in, and what could not be.
+        edits: What was imported, and what could not be.
         files: What was written afterwards.
     """
 
@@ -43,7 +43,7 @@ class FileExchange:
     Args:
         root: The folder.
         writer: Writer of the memory.
-        identity: What names the memory among all.
+        identity: An identifier that no other memory has.
     """
 
     def __init__(self, root: Path, writer: StoreWriter, *, identity: str) -> None:
@@ -52,7 +52,7 @@ class FileExchange:
         self._identity = identity
 
     def pull(self) -> MirrorReport:
-        """Write the files of the memory, and remove those of what it has no more. Edited ones are left as they are.
+        """Write the files of the memory, and remove those of things that are gone. Edited files stay as they are.
 
         Raises:
             InvalidInput: the folder belongs to another memory, or holds something else.
@@ -64,9 +64,9 @@ class FileExchange:
                 return self._write(state)
 
     def push(self) -> PushReport:
-        """Take the edits of the files into the memory, then write the files as `pull` does.
+        """Import the edits of the files, then write the files as `pull` does.
 
-        A file that is missing counts as removed, as in the folder of any memory.
+        A missing file counts as removed, as in the folder of any memory.
 
         Raises:
             NotFound: nothing was pulled into the folder.
@@ -103,7 +103,7 @@ class FileExchange:
         return report
 
     def _claim(self) -> None:
-        """Note in the folder whose files it has, or refuse one that has something else."""
+        """Mark the folder as that of the memory; refuse one of another memory, or with other content."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark = self._root / OWNER_FILE
         if not mark.exists():
@@ -112,5 +112,5 @@ class FileExchange:
             handle = os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(f"{self._identity}\n")
-        elif mark.read_text(encoding="utf-8").strip() != self._identity:
+        elif mark.read_text(encoding="utf-8", errors="replace").strip() != self._identity:
             raise InvalidInput(f"{str(self._root)!r} has the files of another memory: name another folder")

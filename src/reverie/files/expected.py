@@ -146,7 +146,7 @@ def is_earlier_version(store: Store, path: str, data: bytes, *, torn: bool = Fal
     A session or log may lack its last turns or paragraphs, and lines of a session may be earlier versions.
 
     Args:
-        torn: Whether the file may also have begun like this, as its writer may have been killed.
+        torn: Whether a beginning of such a content counts too, because the writer may have been killed.
     """
     place = parse_path(path)
     if place is None:
@@ -253,7 +253,7 @@ def _is_earlier_day(store: Store, path: str, day: str, data: bytes, torn: bool) 
 
 
 class _Stays(NamedTuple):
-    """Stays of a record at a path: the entries with which it came there, and its lines there."""
+    """Presence of a record at a path: the numbers of the entries with which it came, and its lines there."""
 
     came: list[int]
     lines: set[bytes]

@@ -66,21 +66,19 @@ _FEW_FILES = 2_000
 _FEW_IN_FOLDER = 1_000
 _MOST_FOLDERS = 500
 _DUE_EVERY_S = 1.0
-_SWEEPS = 5
+_DURATIONS_KEPT = 5
 _BATCHES = 20
 _LONGEST_PATH = 4_096
 _LONGEST_WAIT_S = 86_400
-_TAKE, _WRITE = "take in", "write"
+_IMPORT, _WRITE = "import", "write"
+_CLOSED = "the memory has been closed"
+_CATCHING_UP = "many changes are being written to the files: try again in a moment"
 
 
 class MemoryFolder:
     """Files of one memory. Safe for several threads, several processes, and across forks."""
 
-    def __init__(
-        self,
-        root: Path,
-        writer: StoreWriter,
-    ) -> None:
+    def __init__(self, root: Path, writer: StoreWriter) -> None:
         """Keep the files of a store in `root`; nothing is read or written before `start`.
 
         Args:
@@ -95,18 +93,18 @@ class MemoryFolder:
         self._hands = HandEditImporter(writer, self._state, root)
         self._times = self._mirror.disk.mtimes
         self._changed = threading.Condition()
-        self._wanted: list[str] = []
+        self._jobs: list[str] = []
         self._thread: threading.Thread | None = None
         self._working = False
-        self._hurried = 0
+        self._waiting_callers = 0
         self._catching_up = False
-        self._is_watching = False
+        self._tracks_folders = False
         self._own_sequence = 0
         self._closed = False
-        self._trouble = ""
-        self._sweeps: deque[float] = deque(maxlen=_SWEEPS)
-        self._swept_at = 0.0
-        self._looks: deque[float] = deque(maxlen=_SWEEPS)
+        self._failure = ""
+        self._scan_durations: deque[float] = deque(maxlen=_DURATIONS_KEPT)
+        self._scanned_at = 0.0
+        self._look_durations: deque[float] = deque(maxlen=_DURATIONS_KEPT)
         self._looked_at = 0.0
         self._retry_at = 0.0
         _OPEN.add(self)
@@ -120,7 +118,7 @@ class MemoryFolder:
             if self._state.count() <= _FEW_FILES and self._mirror.count_pending_changes() <= AT_ONCE:
                 self._sync()
             else:
-                self._schedule_job(_TAKE)
+                self._schedule_job(_IMPORT)
 
     def close(self) -> None:
         """Write the files of what this process has changed, and close the state. Closing twice is allowed.
@@ -141,9 +139,9 @@ class MemoryFolder:
     # -- keeping the files up to date --------------------------------------------------------------------
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Have the files of changes just made by this process written, at most a moment later.
+        """Schedule the writing of changes that this process has just made.
 
-        What was erased leaves the files before this returns.
+        The files of changes that erase something are written before this returns.
 
         Args:
             rows: The journal entries of one commit.
@@ -177,13 +175,13 @@ class MemoryFolder:
             newest = self._store.sequence()
             self._schedule_job(_WRITE)
             with self._changed:
-                self._hurried += 1
+                self._waiting_callers += 1
                 self._changed.notify_all()
                 try:
-                    if not self._changed.wait_for(lambda: not (self._wanted or self._working), timeout_s):
+                    if not self._changed.wait_for(lambda: not (self._jobs or self._working), timeout_s):
                         return False  # the background has the state locked
                 finally:
-                    self._hurried -= 1
+                    self._waiting_callers -= 1
             return self._state.progress().sequence >= newest and not self._mirror.failed
         return False
 
@@ -201,13 +199,13 @@ class MemoryFolder:
                 self.start()
             else:
                 took = self._estimate_scan_seconds()
-                is_due = took <= FREE_S or time.monotonic() - self._swept_at > took / SHARE
+                is_due = took <= FREE_S or time.monotonic() - self._scanned_at > took / SHARE
                 if is_due and took <= QUICK_S:
                     self._take_in(None)
                 elif changed := self._find_changed_pages() + self._find_changed_folders():
                     self._take_in(changed)
                 if is_due and took > QUICK_S:
-                    self._schedule_job(_TAKE)
+                    self._schedule_job(_IMPORT)
             self._follow()
 
     def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
@@ -217,21 +215,22 @@ class MemoryFolder:
             paths: Which files or folders to examine, relative to the memory's folder; None for all.
 
         Returns:
-            The hand edits; none if the files could not be examined, with the reason, which is also logged.
+            The hand edits; none if the files could not be examined, with the reason.
 
         Raises:
             InvalidInput: the paths are not texts; nothing was examined.
         """
         if paths is not None:
-            paths = self._validate_paths(paths)
+            paths = _validate_paths(paths)
+        if self._closed or self._catching_up:
+            return HandEditReport(failure=_CLOSED if self._closed else _CATCHING_UP)
         report = HandEditReport()
-        if not (self._closed or self._catching_up):
-            with self._suppress_errors():
-                self._mirror.prepare()
-                if self._mirror.needs_fresh_start():
-                    self._write_all()
-                report = self._take_in(paths)
-            report.failure = self._trouble
+        with self._suppress_errors():
+            self._mirror.prepare()
+            if self._mirror.needs_fresh_start():
+                self._write_all()
+            report = self._take_in(paths)
+        report.failure = self._failure
         return report
 
     def sync(self, *, wait: bool = True) -> None:
@@ -247,11 +246,7 @@ class MemoryFolder:
             with self._suppress_errors():
                 self._sync()
         else:
-            self._schedule_job(_TAKE)
-
-    def _validate_paths(self, paths: object) -> list[str]:
-        given = validate_values(paths, name="paths", of="texts")
-        return [validate_text(path, name="path", longest=_LONGEST_PATH) for path in given]
+            self._schedule_job(_IMPORT)
 
     def restore(self, paths: Sequence[str]) -> None:
         """Repair files, ignoring their state: old versions are written again, edits imported.
@@ -262,7 +257,7 @@ class MemoryFolder:
         Raises:
             InvalidInput: one is not the path of a file of a memory; nothing was done.
         """
-        paths = self._validate_paths(paths)
+        paths = _validate_paths(paths)
         for path in paths:
             if parse_path(path) is None:
                 raise InvalidInput(f"path is {quote_value(path)}: name a file below memory/ or sessions/")
@@ -291,7 +286,7 @@ class MemoryFolder:
             unwritten = {path: why for path, why in self._mirror.failed.items() if path in due}
             if not unwritten and self._state.progress().sequence < newest:
                 unwritten[""] = "others had them locked for too long"
-        return {"": self._trouble} if self._trouble else unwritten
+        return {"": self._failure} if self._failure else unwritten
 
     def problems(self) -> list[StoreProblem]:
         """Return the files that could not be written or imported, of those that were tried so far."""
@@ -311,9 +306,9 @@ class MemoryFolder:
             )
             for broken in self._hands.problems()
         ]
-        if self._trouble:
+        if self._failure:
             found.append(
-                StoreProblem(what=f"hand edits were not imported: {self._trouble}", fix="see the log")
+                StoreProblem(what=f"hand edits were not imported: {self._failure}", fix="see the log")
             )
         return found
 
@@ -334,7 +329,7 @@ class MemoryFolder:
             self._write_all()
 
     def _follow(self) -> None:
-        """Have written what killed processes did not write, and what is due."""
+        """Schedule the writing of what killed processes did not write, and of what is due."""
         if self._mirror.count_pending_changes() or (self._is_time_to_retry() and self._state.due()):
             self._schedule_job(_WRITE)
 
@@ -372,23 +367,23 @@ class MemoryFolder:
         return self._own_sequence > self._state.progress().sequence
 
     def _take_in(self, paths: Iterable[str] | None) -> HandEditReport:
-        if paths is None and not self._is_watching and self._estimate_scan_seconds() > FREE_S:
-            self._is_watching = True
-            self._watch_folders()
+        if paths is None and not self._tracks_folders and self._estimate_scan_seconds() > FREE_S:
+            self._tracks_folders = True
+            self._track_folders()
         began = time.monotonic()
         report = self._hands.take_in(paths)
         now = time.monotonic()
         if paths is None:
-            self._swept_at = now
+            self._scanned_at = now
             if not report:
-                self._sweeps.append(now - began)
+                self._scan_durations.append(now - began)
         if report:
             self._write_all()
         return report
 
     def _estimate_scan_seconds(self) -> float:
         """Return the shortest of the last scan times, because the machine may be busy."""
-        return min(self._sweeps, default=0.0)
+        return min(self._scan_durations, default=0.0)
 
     def _find_changed_pages(self) -> list[str]:
         today = self._clock().astimezone(UTC).date()
@@ -400,17 +395,17 @@ class MemoryFolder:
         """Return what is in folders whose time has changed: a name was added, removed or renamed there."""
         paths: list[str] = []
         began = time.monotonic()
-        took = min(self._looks, default=0.0)
+        took = min(self._look_durations, default=0.0)
         if took > LOOK_S and began - self._looked_at < took / SHARE:
             return paths
         changed = self._mirror.disk.list_changed_folders()
         self._looked_at = time.monotonic()
-        self._looks.append(self._looked_at - began)
+        self._look_durations.append(self._looked_at - began)
         for folder, now in changed:
             self._times[folder] = now
             names = os.listdir(self._root / folder) if now else []
             if len(names) > _FEW_IN_FOLDER:
-                self._schedule_job(_TAKE)
+                self._schedule_job(_IMPORT)
                 continue
             known = (path for path in self._state.known(f"{folder}/") if path.rpartition("/")[0] == folder)
             present = (f"{folder}/{name}" for name in names)
@@ -420,12 +415,12 @@ class MemoryFolder:
     # -- the background ----------------------------------------------------------------------------------
 
     def _schedule_job(self, job: str) -> None:
-        """Have a job done by the background thread; start one if there is none."""
+        """Schedule a job for the background thread, which is started if need be."""
         with self._changed:
             if self._closed:
                 return
-            if job not in self._wanted:
-                self._wanted.append(job)
+            if job not in self._jobs:
+                self._jobs.append(job)
             if self._thread is not None or self._start_thread():
                 return
         self._run_jobs()
@@ -445,8 +440,8 @@ class MemoryFolder:
         try:
             while (job := self._take_job()) is not None:
                 with self._suppress_errors():
-                    if job == _TAKE:
-                        self._watch_folders()
+                    if job == _IMPORT:
+                        self._track_folders()
                         self._sync()
                     else:
                         self._write_step()
@@ -458,34 +453,30 @@ class MemoryFolder:
                 self._changed.notify_all()
 
     def _write_step(self) -> None:
-        outcome = self._write_some(retry=bool(self._hurried) or self._is_time_to_retry())
+        outcome = self._write_some(retry=bool(self._waiting_callers) or self._is_time_to_retry())
         with self._changed:
             if (outcome.has_more or (outcome.is_blocked and self._thread is not None)) and (
-                _WRITE not in self._wanted
+                _WRITE not in self._jobs
             ):
-                self._wanted.append(_WRITE)
+                self._jobs.append(_WRITE)
 
     def _take_job(self) -> str | None:
         """Return the next job; None if there is none, and the thread ends."""
         with self._changed:
             self._working = False
             until = time.monotonic() + DELAY_S
-            while self._wanted == [_WRITE] and self._thread is not None and not self._is_urgent():
+            while self._jobs == [_WRITE] and self._thread and not (self._waiting_callers or self._closed):
                 if not self._changed.wait(until - time.monotonic()):
                     break
             if self._closed:
-                self._wanted.clear()
-            self._working = bool(self._wanted)
+                self._jobs.clear()
+            self._working = bool(self._jobs)
             if not self._working:
                 self._thread = None
             self._changed.notify_all()
-            return self._wanted.pop(0) if self._working else None
+            return self._jobs.pop(0) if self._working else None
 
-    def _is_urgent(self) -> bool:
-        """Return whether somebody waits for the background."""
-        return bool(self._hurried) or self._closed
-
-    def _watch_folders(self) -> None:
+    def _track_folders(self) -> None:
         """Record the modification times of all folders, before the files are scanned."""
         folders = {path.rpartition("/")[0] for path in self._state.known()}
         if len(folders) <= _MOST_FOLDERS:
@@ -497,20 +488,25 @@ class MemoryFolder:
         try:
             yield
         except StoreCorrupt as error:  # users of the store get this error, with advice
-            self._trouble = str(error)
+            self._failure = str(error)
         except (StoreError, OSError) as error:
-            if not self._closed and str(error) not in (self._trouble, self._mirror.failed.get("")):
+            if not self._closed and str(error) not in (self._failure, self._mirror.failed.get("")):
                 _log.warning("the files could not be examined: %s", error)
-            self._trouble = str(error)
+            self._failure = str(error)
         else:
-            self._trouble = ""
+            self._failure = ""
 
     def _after_fork_in_child(self) -> None:
-        """Reset the thread, which the child does not have, and its lock; what is pending its parent writes."""
+        """Reset the thread, which a child does not have, and its lock; the parent writes what is pending."""
         self._changed = threading.Condition()
-        self._wanted, self._thread = [], None
+        self._jobs, self._thread = [], None
         self._working = self._catching_up = False
-        self._hurried = self._own_sequence = 0
+        self._waiting_callers = self._own_sequence = 0
+
+
+def _validate_paths(paths: object) -> list[str]:
+    given = validate_values(paths, name="paths", of="texts")
+    return [validate_text(path, name="path", longest=_LONGEST_PATH) for path in given]
 
 
 _OPEN: weakref.WeakSet[MemoryFolder] = weakref.WeakSet()
@@ -526,7 +522,7 @@ _is_ending = False
 
 @atexit.register
 def _write_at_exit() -> None:
-    """Write the files of memories that nobody has closed, and from now on those of every change at once."""
+    """Write the files of memories that were not closed, and from now on those of every change at once."""
     global _is_ending
     _is_ending = True
     for folder in list(_OPEN):

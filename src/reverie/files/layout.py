@@ -8,7 +8,7 @@ Every path here is relative to the memory's folder, with `/` between its parts:
     memory/{category}/{id}.json                a record
     memory/episodic/2026-02-07.jsonl           the episodic records created on that day (UTC), one a line
     memory/.archive/{category}/{id}.json       an archived record, of whatever layer
-    sessions/{name}.jsonl                      a session: what is kept of it, then its turns, one a line
+    sessions/{name}.jsonl                      a session: its fields, then its turns, one a line
 
 Everything is UTF-8, lines end in a line feed alone and the last line has one. Split lines of JSON at line
 feeds only: other separators that Unicode knows may stand inside a line. JSON is written in one way only, so
@@ -116,9 +116,9 @@ def build_episodic_path(moment: datetime) -> str:
 def parse_path(path: str) -> FileLocation | None:
     """Parse a path; return None if it is not in Reverie's layout.
 
-    Every `.json` below `memory/` counts as a record, every `.md` as a page or log, and every `.jsonl` in
-    `memory/episodic/` and `sessions/` as such a file, so that one in a wrong place is reported rather than
-    ignored. Names that begin with a dot do not count, apart from the archive.
+    Every `.json` below `memory/` counts as a record, and every `.md` as a page or log. Every `.jsonl` in
+    `memory/episodic/` and `sessions/` counts as a file of that form. So one with a wrong name is reported rather
+    than ignored. Names that begin with a dot do not count, apart from the archive.
     """
     folder, *segments = path.split("/")
     archived = folder == MEMORY and segments[:1] == [ARCHIVE]

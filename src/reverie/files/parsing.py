@@ -62,6 +62,10 @@ _Checks = Mapping[str, Callable[[Any], Any]]
 """What checks and converts the value of each field."""
 
 
+class EmptiedFile(InvalidInput):
+    """A file without content, or without most of it. It is not imported, and deleting it deletes what it said."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenFile:
     """A file that cannot be imported. Its last good content stays in force.
@@ -185,7 +189,7 @@ def _decode_text(path: str, data: bytes, *, was: str = "", whole: bool = True) -
     """
     check_size(path, len(data))
     if not data and was:
-        raise InvalidInput("it is empty: delete the file if its content is to go, or restore it")
+        raise EmptiedFile("it is empty: delete the file if its content is to go, or restore it")
     if data and not data.strip(b"\0"):
         raise InvalidInput("it holds nothing but zero bytes, as after a crash: restore or delete it")
     try:
@@ -231,12 +235,16 @@ _decode = json.JSONDecoder(object_pairs_hook=_to_unique_dict, parse_constant=_re
 
 
 def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]:
-    """One JSON object with fields of these forms and no others; `line` says which it is of several."""
+    """Return the fields of a JSON object, checked; refuse unknown ones.
+
+    Args:
+        text: The object.
+        forms: The checks of the known fields.
+        line: The number of its line in a file of several; 0 in a file of one.
+    """
     before = f"line {line}: " if line else ""
     if not text.strip():
-        raise InvalidInput(
-            f"{before}it is empty: write a JSON object there, or delete {'it' if line else 'the file'}"
-        )
+        raise EmptiedFile("it is empty: write a JSON object there, or delete the file")
     try:
         found = _decode(text)
     except json.JSONDecodeError as error:
@@ -269,12 +277,16 @@ def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]
 
 
 def _parse_lines(text: str, forms: Callable[[int], _Checks], bad: list[str] | None) -> list[Fields | None]:
-    """One JSON object a line, blank ones left out; the n-th has fields of `forms(n)`. No id is twice.
+    """Return the fields of each line that is not blank. No id may stand twice.
 
-    With `bad`, a line that cannot be parsed is None; one at least has to be good.
+    Args:
+        text: The lines, each a JSON object.
+        forms: Returns the checks of the n-th object, counted from 1.
+        bad: Receives what is wrong with lines that cannot be parsed, of which the result has None; one at least has
+            to be good. None to refuse the file because of one.
     """
     if not text.strip():
-        raise InvalidInput("it is empty: delete the file, or restore what stood there")
+        raise EmptiedFile("it is empty: delete the file, or restore what stood there")
     found: list[Fields | None] = []
     seen: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -399,7 +411,7 @@ _CHECKS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
 
 
 def _list_checks(kind: type, **others: Callable[[Any], Any]) -> _Checks:
-    """Return the check of each field of a class; `others` are those that more than the type tells."""
+    """Return the check of each field of a class; `others` are checks that do not follow from the type."""
     checks = {name: _CHECKS.get(hint, _is_text) for name, hint in get_type_hints(kind).items()}
     return MappingProxyType(checks | others)
 
@@ -423,16 +435,16 @@ def build_record(
 ) -> Record:
     """Return the record that a file or line describes, with the missing fields filled in.
 
-    A field that is left out keeps the value of `base`. In a new record the category is that of the folder,
-    the kind follows from the category as when it is saved, the layer from the kind, the times are now (in an
-    episodic file of another day its noon), and all else is as `Record` has it.
+    A missing field has the value of `base`. In a new record a missing category is that of the folder, the kind
+    follows from the category, and the layer from the kind. The times are now; in an episodic file of another day
+    they are its noon. All else is as in `Record`.
 
     Args:
-        fields: What is said.
-        id: Its id.
+        fields: The given fields.
+        id: The id of the record.
         base: The record that the person began with; None for a new one.
-        place: Where the file stands.
-        now: The time.
+        place: The parsed path of the file.
+        now: The current time.
 
     Raises:
         InvalidInput: a field is not of its form, or there is no content.
@@ -519,7 +531,7 @@ def build_page(name: str, content: str, *, now: datetime) -> Page:
     """Return a page with this name and content.
 
     Raises:
-        InvalidInput: it may not be called so, or is too long.
+        InvalidInput: the name is not valid, or the content is too long.
     """
     return validate_page(Page(name=validate_page_name(name), content=content, updated_at=now))
 
@@ -527,13 +539,13 @@ def build_page(name: str, content: str, *, now: datetime) -> Page:
 def parse_moment(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
     """Return the time that a paragraph of a log is about.
 
-    It is what stands at its beginning: `[2026-02-07 10:30]`, or in a daily note `[10:30]`. Where nothing
-    stands there it is `otherwise`, or, in the daily note of another day, the noon of that.
+    A paragraph begins with its time: `[2026-02-07 10:30]`, or in a daily note `[10:30]`. One without a time has
+    that of `otherwise`; in the daily note of another day, that day's noon.
 
     Args:
         name: The log's name.
         paragraph: The text.
-        otherwise: The moment to take where nothing is said.
+        otherwise: The time of a paragraph that names none.
     """
     day = parse_daily_note_day(name)
     found = _STAMP.match(paragraph)
@@ -541,7 +553,7 @@ def parse_moment(name: str, paragraph: str, *, otherwise: datetime) -> datetime:
         try:
             return timestamps.parse_time(f"{found[1] or day}T{found[2]}:{found[3]}")
         except InvalidInput:
-            pass  # `[99:99]` is no time, and may stand in a text
+            pass  # a text may begin with `[99:99]`, which is no time
     if day is None or abs(otherwise - datetime.combine(day, time(12), UTC)) <= timedelta(hours=12):
         return otherwise
     return datetime.combine(day, time(12), UTC)

@@ -17,7 +17,7 @@ _ROWS = 1_000
 
 
 class PendingChanges:
-    """The journal since the last entry that the files are known to show, by the files that it affects."""
+    """Changes since the last journal entry that the files are known to show, by the files that they affect."""
 
     def __init__(self, store: Store, sequence: int) -> None:
         """Follow the journal of a store after an entry; nothing is read before it is needed.

@@ -18,7 +18,7 @@ class _Read(NamedTuple):
 
 
 class Profile:
-    """The profile in a folder. A file that a person edits is read again at the next question."""
+    """Profile in a folder. A file that a person has edited is read again."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -27,8 +27,8 @@ class Profile:
     def read(self) -> tuple[str, ...]:
         """Return the texts of the files that exist, in order, without blank ones.
 
-        A file that is there but cannot be read (no permission, not UTF-8) is named in the log and its last
-        good text stays in force: a slip of the editor must not change who the agent is.
+        A file that cannot be read (no permission, not UTF-8) is named in the log, and its last good text stays in
+        force, so that a mistake in an editor does not change the agent.
         """
         texts = (self._read_text(name) for name in NAMES)
         return tuple(text for text in texts if text)

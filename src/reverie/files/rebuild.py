@@ -47,7 +47,7 @@ from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
 from reverie.stores.sqlite.replace import replace_file
 from reverie.stores.sqlite.salvage import salvage_marks
-from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten
+from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten, is_key
 
 _REASON = "rebuilt from the folder"
 _INDEX = "index"
@@ -151,7 +151,7 @@ def rebuild(
             run.rebuilt.kept = _put_in_place(draft, database)
             shutil.rmtree(
                 folder / _INDEX, ignore_errors=True
-            )  # derived; one that stays is seen to be another's
+            )  # derived; one that stays is recognised as that of another store
             ledger.clear()
         return run.rebuilt
     except StateUnavailable as error:
@@ -224,7 +224,8 @@ class _Rebuild:
         self._now = clock()
         self._new_id = new_id
         self._places: dict[str, tuple[str, int]] = {}
-        self._said: dict[tuple[str, str], str] = {}
+        self._ids_by_words: dict[tuple[str, str], str] = {}
+        self._sessions: dict[str, str] = {}
         self._turns: set[str] = set()
         self._misplaced: list[tuple[str, Record, int]] = []
         self._pending: list[Value] = []
@@ -234,12 +235,12 @@ class _Rebuild:
         if not database.exists():
             return
         marks = salvage_marks(database, KEY)
-        if marks.cursor is not None:
+        self._has_marks = is_key(marks.cursor)
+        if self._has_marks:
             self._store.commit([], actor=REBUILDER, at=self._now, cursors={KEY: marks.cursor})
         if marks.tombstones:
             self._store.erase([], actor=REBUILDER, at=self._now, tombstones=marks.tombstones)
-        self._has_marks = marks.cursor is not None
-        if not marks.complete:
+        if not marks.complete or (marks.tombstones and not self._has_marks):
             self.rebuilt.notes.append(
                 "the old database does not tell what was forgotten: look whether anything of that is back"
             )
@@ -302,34 +303,34 @@ class _Rebuild:
     def _add_record(self, path: str, record: Record, mtime_ns: int, *, proper: bool) -> None:
         """Add a record. Of two files at their proper places, the one saved last counts."""
         other = self._places.get(record.id)
-        if other is not None:
-            self._flush()
-            if not proper or other[1] >= mtime_ns:
-                return self._record_broken(
-                    path, f"the id {record.id!r} is that of {other[0]!r} too, which was taken"
-                )
-            self._take_back(record.id)
-            self._record_broken(other[0], f"the id {record.id!r} is that of {path!r} too, which was taken")
-        saying = (record.scope, record.fingerprint)
-        if not record.archived and saying in self._said:
+        if other is not None and (not proper or other[1] >= mtime_ns):
             return self._record_broken(
-                path, f"it says the same as the record {self._said[saying]!r}, which was taken"
+                path, f"the id {record.id!r} is that of {other[0]!r} too, which was taken"
             )
+        words = (record.scope, record.fingerprint)
+        twin = record.id if record.archived else self._ids_by_words.get(words, record.id)
+        if twin != record.id:
+            return self._record_broken(path, f"it says the same as the record {twin!r}, which was taken")
         if self._is_forgotten(record):
             return self._record_broken(path, f"the record {record.id!r} was forgotten on request")
+        if other is not None:
+            self._take_back(record.id)
+            self._record_broken(other[0], f"the id {record.id!r} is that of {path!r} too, which was taken")
         self._places[record.id] = (path, mtime_ns)
         if not record.archived:
-            self._said[saying] = record.id
+            self._ids_by_words[words] = record.id
         self.rebuilt.records += 1
         self.rebuilt.archived += record.archived
         self._add(record)
         return None
 
     def _take_back(self, name: str) -> None:
+        self._flush()
         (record,) = self._store.records([name])
         edits = [Change(before=record, after=None)]
         self._store.commit(edits, actor=REBUILDER, reason=_REASON, at=self._now)
-        self._said.pop((record.scope, record.fingerprint), None)
+        if not record.archived:
+            del self._ids_by_words[record.scope, record.fingerprint]
         self.rebuilt.records -= 1
         self.rebuilt.archived -= record.archived
 
@@ -366,6 +367,8 @@ class _Rebuild:
     def _take_session(self, path: str, data: bytes) -> None:
         lines = self._parse_lines(path, lambda bad: parsing.read_session(path, data, bad=bad))
         state = parsing.build_session_state(lines.state, path=path, base=None, now=self._now)
+        if (other := self._sessions.get(state.id)) is not None:
+            raise InvalidInput(f"the session {state.id!r} is that of {other!r} too, which was taken")
         turns: list[Turn] = []
         bad: list[str] = []
         for number, fields in enumerate(lines.turns):
@@ -377,6 +380,7 @@ class _Rebuild:
             raise InvalidInput(bad[0])
         for why in bad:
             self._record_broken(path, f"{why}; the other turns were taken")
+        self._sessions[state.id] = path
         self._turns.update(turn.id for turn in turns)
         self.rebuilt.sessions += 1
         self.rebuilt.turns += len(turns)

@@ -90,24 +90,23 @@ class _Scanner:
 
     def scan_folder(self, folder: str) -> None:
         """Scan everything below a folder."""
-        try:
-            handle = os.open(f"{self._root}/{folder}", _FOLDER)
+        pending = [folder]  # not by recursion: folders may lie deeper in each other than Python calls itself
+        while pending:
+            folder = pending.pop()
             try:
-                folders = self._scan_entries(handle, folder)
-            finally:
-                os.close(handle)
-        except FileNotFoundError:  # it has just been removed
-            if folder in _TOPS:
-                self._result.gone.append(folder)
-            return
-        except OSError as error:
-            self._report(folder, f"the folder cannot be read ({error.strerror})")
-            return
-        for name in sorted(folders):
-            self.scan_folder(f"{folder}/{name}")
+                handle = os.open(f"{self._root}/{folder}", _FOLDER)
+                try:
+                    pending += self._scan_entries(handle, folder)
+                finally:
+                    os.close(handle)
+            except FileNotFoundError:  # it has just been removed
+                if folder in _TOPS:
+                    self._result.gone.append(folder)
+            except OSError as error:
+                self._report(folder, f"the folder cannot be read ({error.strerror})")
 
     def _scan_entries(self, handle: int, folder: str) -> list[str]:
-        """Scan the files of a folder; return the names of the folders in it."""
+        """Scan the files of a folder; return the paths of the folders in it."""
         folders = []
         with os.scandir(handle) as entries:
             for entry in entries:
@@ -116,7 +115,7 @@ class _Scanner:
                     with contextlib.suppress(FileNotFoundError):
                         self._scan_file(path, entry.stat(follow_symlinks=False))
                 elif not is_ignored(entry.name) or path == f"{MEMORY}/{ARCHIVE}":
-                    folders.append(entry.name)
+                    folders.append(path)
         return folders
 
     def scan_path(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Watcher that has hand edits imported within about a second, and not only at the next turn, on its own thread."""
+"""Watcher that imports hand edits within about a second, on its own thread, rather than at the next turn."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class FolderWatcher:
         self._thread.start()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Finish the current import, and stop. Stopping twice is allowed.
+        """Stop after the current import. Stopping twice is allowed.
 
         Args:
             timeout_s: How long to wait at most, in seconds.

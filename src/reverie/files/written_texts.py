@@ -13,7 +13,7 @@ from reverie.stores.protocol import Store
 
 
 def keep_written(ledger: LockedFileState, file: FileRecord, data: bytes) -> None:
-    """Set the record of a file that was written as the store says, and its text if that has to be kept."""
+    """Set the record of a file with the content of the store; store its text unless the journal has it."""
     ledger.put_text(file, None if parse_form(file.path) == "record" else data)
 
 

@@ -20,12 +20,12 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
-from reverie.domain.errors import StoreUnavailable
+from reverie.domain.errors import StoreError
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.writer import StoreWriter
 
 KEPT_DAYS = 400
-"""Days that are kept."""
+"""Number of days whose counters are stored."""
 
 MILLISECONDS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 """Upper ends of the classes of times; the last class has none."""
@@ -73,7 +73,7 @@ class DayActivity:
         return ends[min(place, len(ends) - 1)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the day as JSON has it."""
+        """Return the day as a JSON object."""
         medians = {name: [self.estimate(name, 0.5), self.estimate(name, 0.95)] for name in _CLASSES}
         return {"day": self.day.isoformat(), "counts": dict(self.counts), "median_and_p95": medians}
 
@@ -85,7 +85,7 @@ class ActivityLog:
         """Count for a memory.
 
         Args:
-            zone: Where days begin and end.
+            zone: The time zone in which days begin and end.
             is_enabled: Whether anything is counted.
         """
         self._writer = writer
@@ -140,7 +140,7 @@ class ActivityLog:
             return
         day = self._get_today().isoformat()
         with self._lock:
-            if self._process != os.getpid():  # a child counts anew
+            if self._process != os.getpid():  # a forked child counts by itself
                 self._process, self._owner = os.getpid(), os.urandom(4).hex()
                 self._totals, self._next = {}, time.monotonic() + FLUSH_S
             total = self._totals.setdefault(day, Counter())
@@ -164,12 +164,11 @@ class ActivityLog:
         }
         writer = self._writer
         try:
-            if (
-                self._owner.startswith("0") or len(self._totals) > 1
-            ):  # some processes, and those that run long
+            # Not every process: of the short ones about one in sixteen, and all that run past midnight.
+            if self._owner.startswith("0") or len(self._totals) > 1:
                 cursors = {**self._add_up_old_days(), **cursors}
             writer.store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
-        except StoreUnavailable as error:
+        except StoreError as error:
             _log.warning("the counters of the day could not be written: %s", error)
             return
         self._is_changed = False

@@ -1,4 +1,4 @@
-"""Key-value store for programs: values in namespaces, each kept as a record.
+"""Key-value store for programs: values in namespaces, each stored as a record.
 
 Values are set, read, replaced and deleted by key, and found by their words. People see them among the
 records, can edit them, and undo what a program did. `key_value_codec` defines their form as records.
@@ -38,9 +38,8 @@ from reverie.search.request import MOST_HITS, SearchRequest
 from reverie.search.searcher import Searcher
 from reverie.stores.writer import StoreWriter
 
-_CHUNK = 500
-_SPARE = 16  # more hits asked for than wanted, since some stand elsewhere or are not what is wanted
-_SHARE = 100  # a value is kept longer only where that adds a hundredth of its time, or a minute
+_SPARE = 16  # further hits to ask for, since some are left out afterwards
+_SHARE = 100  # a lifetime is renewed only if that adds a hundredth of it, or a minute
 _LEAST_GAIN = timedelta(minutes=1)
 _REASON_EXPIRED = "expired"
 
@@ -50,15 +49,15 @@ _Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 class KeyValueStore(WritingRepository):
     """Values under keys, in namespaces. Safe to use from several threads, and beside other processes.
 
-    `Memory.key_value` returns it. Two programs that use different names never meet.
+    `Memory.key_value` returns it. Stores of different names share nothing.
 
     Example:
         >>> from reverie import Memory
         >>> with Memory.open(":memory:") as memory:
-        ...     shelf = memory.key_value("app")
-        ...     _ = shelf.put(("users", "alice"), "tone", {"text": "Prefers short answers"})
-        ...     found = shelf.search("how should I answer?", namespace=("users",))
-        ...     print(shelf.get(("users", "alice"), "tone").value, [kept.key for kept in found])
+        ...     store = memory.key_value("app")
+        ...     _ = store.put(("users", "alice"), "tone", {"text": "Prefers short answers"})
+        ...     items = store.search("how should I answer?", namespace=("users",))
+        ...     print(store.get(("users", "alice"), "tone").value, [item.key for item in items])
         {'text': 'Prefers short answers'} ['tone']
     """
 
@@ -75,18 +74,18 @@ class KeyValueStore(WritingRepository):
         """Keep values in a store; `Memory.key_value` is the usual way.
 
         Args:
-            name: The shelf's name, the first segment of its records' categories.
+            name: The name of the store, the first segment of its records' categories.
             writer: Commits the changes.
             searching: Searches the records.
-            scope: Whose memory it is; nothing of another scope is seen.
-            origin: Whose word the values are.
-            zone: Where the owner's days begin and end, for dates such as "yesterday".
+            scope: The scope of the records; those of other scopes are not seen.
+            origin: The origin of the values.
+            zone: The owner's time zone, for dates such as "yesterday".
 
         Raises:
             InvalidInput: name, scope or origin is not of its form.
         """
         super().__init__(writer)
-        self.name = category.validate_category(name, name="shelf")
+        self.name = category.validate_category(name, name="name")
         self.scope = validate_scope(scope)
         validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin
@@ -100,8 +99,8 @@ class KeyValueStore(WritingRepository):
         """Return the item under a key; None if there is none.
 
         Args:
-            namespace: Where, one text for each level.
-            key: Its name there.
+            namespace: Its namespace, one text for each level.
+            key: Its key.
         """
         return self.get_many([(namespace, key)])[0]
 
@@ -114,14 +113,14 @@ class KeyValueStore(WritingRepository):
         texts: Sequence[str] | None = None,
         ttl: timedelta | None = None,
     ) -> None:
-        """Put a value under a key, durably, in the place of what stands there.
+        """Store a value under a key, in place of the one that is there. It is on disk when this returns.
 
         Args:
-            namespace: Where, one text for each level.
-            key: Its name there; any text.
+            namespace: Its namespace, one text for each level.
+            key: Its key; any text.
             value: A JSON object of any size.
-            texts: What a search shall look at; None for the whole value, empty to leave it out of search.
-            ttl: For how long; None for ever.
+            texts: The texts that a search looks at; None for the whole value, empty to leave it out of search.
+            ttl: Its lifetime; None for ever.
 
         Raises:
             InvalidInput: an argument is not of its form; nothing was changed.
@@ -129,7 +128,7 @@ class KeyValueStore(WritingRepository):
         self.put_many([PutItem(namespace=namespace, key=key, value=value, texts=texts, ttl=ttl)])
 
     def delete(self, namespace: Namespace, key: str) -> bool:
-        """Take away what stands under a key, archiving its record; False if nothing does."""
+        """Remove the value under a key by archiving its record; return False if there is none."""
         there = self.get(namespace, key) is not None
         self.put_many([PutItem(namespace=namespace, key=key, value=None)])
         return there
@@ -151,17 +150,16 @@ class KeyValueStore(WritingRepository):
     def put_many(
         self, puts: Iterable[PutItem], *, expected: Mapping[Place, Mapping[str, Any] | None] | None = None
     ) -> None:
-        """Put and take away several values in one transaction; of two under one key the last counts.
+        """Store and remove several values in one transaction; of two with one key the last counts.
 
         Args:
-            puts: What shall stand where; one without a value takes away what is there.
-            expected: What must stand there still in some of these places, None for nothing: for a value that
-                was made from another one.
+            puts: The items; one without a value removes what is there.
+            expected: The values that some addresses must still have, None for no value. For new values that were
+                made from those that were read.
 
         Raises:
             InvalidInput: one of them is not of its form; nothing was changed.
-            Conflict: something else than what was expected stands there, or others changed the same values
-                all the while.
+            Conflict: an address has another value than expected, or others kept changing the same values.
         """
         if expected is not None and not isinstance(expected, Mapping):
             raise InvalidInput(f"expected is {quote_value(expected)}: pass a mapping of places to values")
@@ -180,18 +178,18 @@ class KeyValueStore(WritingRepository):
             if put.value is not None:
                 self._refuse_secret(place)
         if wanted and not self._run_with_retries(lambda _: self._put_all(wanted, expected or {})):
-            raise Conflict(f"what is kept on the shelf {self.name!r} has been changed: read it again")
+            raise Conflict(f"a value of the key-value store {self.name!r} has been changed: read it again")
 
     def touch(self, places: Sequence[Place]) -> int:
-        """Begin the time anew for which values are kept, because they were read.
+        """Renew the lifetime of values, because they were read.
 
-        To spare the journal, what would gain neither a minute nor a hundredth of its time is left.
+        To spare the journal, a value that would gain neither a minute nor a hundredth of its lifetime stays as it is.
 
         Args:
-            places: Namespaces and keys; those without a time, or with nothing there, stay as they are.
+            places: Namespaces and keys; unknown ones, and values without a lifetime, are ignored.
 
         Returns:
-            How many are kept longer now.
+            The number of values that live longer now.
         """
         places = validate_values(places, name="places", of="pairs of a namespace and a key")
 
@@ -221,14 +219,14 @@ class KeyValueStore(WritingRepository):
         offset: int = 0,
         where: _Accept | None = None,
     ) -> list[Item]:
-        """Values in a namespace and those below it: the best answers first, or the latest changed.
+        """Return the items in a namespace and those below it: the best answers first, or the latest changed.
 
         Args:
-            query: The question; None for all values. What is relevant to none is not found.
+            query: The question; None for all values.
             namespace: The beginning of their namespaces; empty for all.
-            limit: At most so many.
-            offset: Leave out so many first.
-            where: Whether a value is wanted; None for all. With a question it chooses among the 4,096 values
+            limit: The largest number of items.
+            offset: The number of items to skip.
+            where: Tells whether a value is wanted; None for all. With a question it chooses among the 4,096 values
                 that have most of its words.
 
         Raises:
@@ -245,7 +243,7 @@ class KeyValueStore(WritingRepository):
         return list(islice(filter(wanted, found), offset, offset + limit))
 
     def items(self, namespace: Namespace = ()) -> Iterator[Item]:
-        """Every value in a namespace and those below it, the latest changed first, read as it is asked for."""
+        """Yield the items in a namespace and those below it, the latest changed first."""
         return filter(_build_test(namespace), self._iterate_items(namespace))
 
     def reading(self) -> AbstractContextManager[None]:
@@ -271,30 +269,22 @@ class KeyValueStore(WritingRepository):
     # -- expiry ------------------------------------------------------------------------------------------
 
     def sweep(self) -> int:
-        """Archive the records of values whose time is over; returns how many.
+        """Archive the records of expired values; return their number.
 
-        They are not found any more before that either. As everything archived they can be read by the
-        record's id, and purged when the user's retention is over.
+        Expired values are not found before that either. Their records can be read by id, as everything archived.
         """
 
-        def attempt(_: int) -> int:
+        def find_changes() -> Iterator[Change]:
             now = self._clock()
-            over = [
-                record
-                for record in self._store.find(self._build_filter((), alive=None))
-                if record.expires_at is not None
-                and record.expires_at <= now
-                and key_value_codec.decode_place(self.name, record) is not None
-            ]
-            for start in range(0, len(over), _CHUNK):
-                edits = [
-                    _build_archive_change(record, now, _REASON_EXPIRED)
-                    for record in over[start : start + _CHUNK]
-                ]
-                self._commit(edits, reason=f"{self.name}: {_REASON_EXPIRED}")
-            return len(over)
+            for record in self._store.find(self._build_filter((), alive=None)):
+                if (
+                    record.expires_at is not None
+                    and record.expires_at <= now
+                    and key_value_codec.decode_place(self.name, record) is not None
+                ):
+                    yield _build_archive_change(record, now, _REASON_EXPIRED)
 
-        return self._run_with_retries(attempt)
+        return self._commit_in_chunks(find_changes, reason=f"{self.name}: {_REASON_EXPIRED}")
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -325,7 +315,7 @@ class KeyValueStore(WritingRepository):
     def _put_all(
         self, wanted: Mapping[Place, PutItem], expected: Mapping[Place, Mapping[str, Any] | None]
     ) -> bool:
-        """Whether it was done: not, where something else stands there than was expected."""
+        """Put the items; return False, and change nothing, if something else stands there than was expected."""
         now = self._clock()
         there, used_ids = self._look_up(wanted)
         for place, value in expected.items():
@@ -380,7 +370,7 @@ class KeyValueStore(WritingRepository):
         )
 
     def _refuse_secret(self, place: Place) -> None:
-        """Raise `InvalidInput` where a name is a secret: replaced it would be another's, or nobody's."""
+        """Raise `InvalidInput` if an address holds a secret, which cannot be replaced without changing the address."""
         where = key_value_codec.encode_place(self.name, place)
         if self._redactor.text(where) != where:
             raise InvalidInput(
@@ -392,14 +382,14 @@ class KeyValueStore(WritingRepository):
         return Filter(scopes=(self.scope,), categories=(category,), alive_at=alive)
 
     def _iterate_items(self, namespace: Namespace) -> Iterator[Item]:
-        """Every value that may be in the namespace, the latest changed first."""
+        """Yield the items that may be in a namespace, the latest changed first."""
         now = self._clock()
         for record in self._store.find(self._build_filter(namespace, alive=now)):
             if (found := self._read(record, now)) is not None:
                 yield found
 
     def _search_items(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
-        """Return candidates in a namespace that answer a question, best first."""
+        """Yield the items that may be in a namespace and answer a question, best first."""
         now = self._clock()
         allowed = self._build_filter(namespace, alive=now)
         seen: set[str] = set()
@@ -431,7 +421,7 @@ class KeyValueStore(WritingRepository):
 
 
 def _build_test(namespace: Namespace, where: _Accept | None = None) -> Callable[[Item], bool]:
-    """Return a test whether a value lies in a namespace, by whole labels, and is one of those looked for."""
+    """Return a test whether an item is in a namespace, by whole labels, and its value is wanted."""
     above = _validate_namespace(namespace)
     return lambda item: item.namespace[: len(above)] == above and (where is None or where(item.value))
 

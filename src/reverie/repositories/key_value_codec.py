@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import Enum
@@ -45,7 +46,7 @@ _NO_LABEL = "--x-"
 _LONGEST_LABEL = 48
 _NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 _SPEAKING = frozenset({"content", "text", "memory", "message", "data", "value", "note", "summary"})
-"""Keys that say nothing about what stands under them."""
+"""Keys that tell nothing about their values."""
 
 _Path: TypeAlias = tuple[str | int, ...]
 
@@ -55,16 +56,16 @@ class Item:
     """Item under a key.
 
     Attributes:
-        namespace: Where, one text for each level.
-        key: Its name there.
-        value: A JSON object, a copy of its own.
-        created_at: When something was put there first.
-        updated_at: When it was put, or changed by a person, last.
-        expires_at: When it goes by itself; None for never.
-        ttl: For how long it was put, or is kept again when it is read; None for ever.
+        namespace: Its namespace, one text for each level.
+        key: Its key.
+        value: A JSON object, which the caller may change.
+        created_at: When a value was first stored there.
+        updated_at: When it was last stored, or changed by a person.
+        expires_at: When it expires; None for never.
+        ttl: Its lifetime, which `KeyValueStore.touch` renews; None for ever.
         searchable: Whether a search with a question may find it.
-        record: The id of the record that stands for it.
-        score: How well it answers the question, 0 to 1; None where none was asked.
+        record: The id of its record.
+        score: How well it answers the question, 0 to 1; None without a question.
     """
 
     namespace: Namespace
@@ -84,11 +85,11 @@ class PutItem:
     """New item for a key.
 
     Attributes:
-        namespace: Where, one text for each level.
-        key: Its name there; any text.
-        value: A JSON object; None to take away what is there.
-        texts: What a search shall look at; None for the whole value, empty to leave it out of search.
-        ttl: For how long; None for ever.
+        namespace: Its namespace, one text for each level.
+        key: Its key; any text.
+        value: A JSON object; None to remove what is there.
+        texts: The texts that a search looks at; None for the whole value, empty to leave it out of search.
+        ttl: Its lifetime; None for ever.
     """
 
     namespace: Namespace
@@ -101,25 +102,25 @@ class PutItem:
 # -- where -----------------------------------------------------------------------------------------------
 
 
-def encode_place(shelf: str, place: Place) -> str:
+def encode_place(store_name: str, place: Place) -> str:
     """Return an address as it is stored in the metadata of a record."""
     namespace, key = place
     labels = ", ".join(map(encode_basestring, namespace))
-    return _escape_unprinted(f"[{encode_basestring(shelf)}, [{labels}], {encode_basestring(key)}]")
+    return _escape_unprinted(f"[{encode_basestring(store_name)}, [{labels}], {encode_basestring(key)}]")
 
 
 def compute_ids(scope: str, where: str) -> list[str]:
     """Return the ids that the record of an address may have, the usual one first.
 
     Args:
-        scope: Whose memory it is.
-        where: What `address` gives.
+        scope: The scope of the record.
+        where: The result of `encode_place`.
     """
     texts = (f"{scope}\0{where}\0{probe}" for probe in range(PROBES))
     return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] for text in texts]
 
 
-def build_category(shelf: str, namespace: Namespace) -> str:
+def build_category(store_name: str, namespace: Namespace) -> str:
     """Return the category of a namespace; a longer namespace is below that of its prefix.
 
     No two namespaces have the same. A character that a category cannot have becomes its code, `--40-` for `@`;
@@ -128,7 +129,7 @@ def build_category(shelf: str, namespace: Namespace) -> str:
     Raises:
         InvalidInput: the namespace has too many labels for a category.
     """
-    category = "/".join((shelf, *map(_encode_label, namespace)))
+    category = "/".join((store_name, *map(_encode_label, namespace)))
     if len(category) > LONGEST:
         raise InvalidInput(
             f"a namespace of {len(namespace)} labels makes a category of {len(category)} characters, and at most "
@@ -137,17 +138,17 @@ def build_category(shelf: str, namespace: Namespace) -> str:
     return category
 
 
-def decode_category(shelf: str, category: str) -> Namespace | None:
+def decode_category(store_name: str, category: str) -> Namespace | None:
     """Return the namespace of a category; None if one of its labels is a digest, which only an item resolves."""
     if _DIGEST.search(category):
         return None
-    segments = category[len(shelf) + 1 :].split("/") if category != shelf else []
+    segments = category[len(store_name) + 1 :].split("/") if category != store_name else []
     return tuple(_ENCODED.sub(_decode_character, segment) for segment in segments)
 
 
-def count_levels(shelf: str, category: str) -> int:
+def count_levels(store_name: str, category: str) -> int:
     """Return the number of labels of the namespace of a category."""
-    return category.count("/") - shelf.count("/")
+    return category.count("/") - store_name.count("/")
 
 
 def _encode_label(label: str) -> str:
@@ -161,16 +162,16 @@ def _decode_character(found: re.Match[str]) -> str:
     return "" if found.group() == _NO_LABEL else chr(int(found[1], 16))
 
 
-def decode_place(shelf: str, record: Record) -> Place | None:
-    """Address of the record's value; None if it is no item of this store."""
+def decode_place(store_name: str, record: Record) -> Place | None:
+    """Return the address of a record's value; None if it is no item of this store."""
     where = record.metadata.get(KEPT, "")
     if not where or record.id not in compute_ids(record.scope, where):
         return None
     try:
         name, namespace, key = json.loads(where)
-    except ValueError:
+        return (tuple(namespace), key) if name == store_name else None
+    except (ValueError, TypeError, RecursionError):
         return None
-    return (tuple(namespace), key) if name == shelf else None
 
 
 # -- a value becomes a record ----------------------------------------------------------------------------
@@ -195,13 +196,13 @@ def encode(record: Record, put: PutItem, redactor: Redactor) -> Record:
         how["search"] = False
     if put.ttl is not None:
         how["ttl"] = put.ttl.total_seconds()
-    theirs = other_metadata(record.metadata)
+    theirs = select_other_metadata(record.metadata)
     values = {VALUE if n == 0 else f"{VALUE}-{n + 1}": part for n, part in enumerate(parts)}
     metadata = {**theirs, KEPT: record.metadata[KEPT], HOW: json.dumps(how), **values}
     return replace(record, content=content, metadata=MappingProxyType(metadata))
 
 
-def other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+def select_other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata of a record besides its value."""
     return {name: text for name, text in metadata.items() if not _OURS.fullmatch(name)}
 
@@ -210,11 +211,10 @@ def _redact_document(document: str, redactor: Redactor) -> str:
     """Return the document with secrets replaced in its texts, each examined together with its key."""
     if redactor.json_text(document) == document:
         return document
-    document = _to_json(redactor.json_value(json.loads(document)))
-    document = redactor.text(document)
     try:
+        document = redactor.text(_to_json(redactor.json_value(json.loads(document))))
         replaced = json.loads(document)
-    except ValueError:
+    except (ValueError, RecursionError):
         replaced = None
     if isinstance(replaced, dict):
         return document
@@ -309,7 +309,7 @@ def _format_leaf(leaf: object) -> str:
 
 
 def _iterate_leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, object]]:
-    """Every text, number, truth value, null and empty container in a value, with the way to it."""
+    """Yield each text, number, truth value, null and empty container in a value, with its path."""
     if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from _iterate_leaves(inner, (*path, key))
@@ -327,9 +327,9 @@ def _compute_digest(content: str) -> str:
 # -- a record becomes a value ----------------------------------------------------------------------------
 
 
-def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | None:
+def decode(store_name: str, record: Record, *, score: float | None = None) -> Item | None:
     """Return the item of the record; None if it has none of this store, or its value has been removed."""
-    place = decode_place(shelf, record)
+    place = decode_place(store_name, record)
     if place is None:
         return None
     value, how = _decode_stored_value(record)
@@ -337,7 +337,6 @@ def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | 
         return None
     if how.get("said") != _compute_digest(record.content):
         value = _apply_hand_edit(value, record.content, how.get("said"))
-    ttl = how.get("ttl")
     return Item(
         namespace=place[0],
         key=place[1],
@@ -345,11 +344,18 @@ def decode(shelf: str, record: Record, *, score: float | None = None) -> Item | 
         created_at=record.created_at,
         updated_at=record.updated_at,
         expires_at=record.expires_at,
-        ttl=timedelta(seconds=ttl) if isinstance(ttl, int | float) else None,
+        ttl=_decode_ttl(how.get("ttl")),
         searchable=how.get("search") is not False,
         record=record.id,
         score=score,
     )
+
+
+def _decode_ttl(seconds: Any) -> timedelta | None:
+    """Return a number of seconds as a duration; None if it is none, which a person may have written there."""
+    with suppress(TypeError, ValueError, OverflowError):
+        return timedelta(seconds=seconds)
+    return None
 
 
 def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -358,7 +364,7 @@ def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[st
         parts.append(record.metadata[name])
     try:
         value, how = json.loads("".join(parts)), json.loads(record.metadata.get(HOW, "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None, {}
     return (value if isinstance(value, dict) else None), (how if isinstance(how, dict) else {})
 

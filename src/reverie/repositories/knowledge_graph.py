@@ -1,9 +1,9 @@
 """Knowledge graph with the nine operations of the reference memory server.
 
-They take and give what those of `@modelcontextprotocol/server-memory` do, word for word. An entity,
-each of its observations and each relation is a record: found by every search, journalled, taken back by an
-undo. What is deleted is archived. Every call is one transaction. Decides nothing about what is relevant:
-`search_nodes` looks for a piece of text, as the reference server does.
+Arguments and results have the form of `@modelcontextprotocol/server-memory`. An entity, each of its observations
+and each relation is a record, so every search finds it, the journal has it, and an undo takes it back. Deleted
+ones are archived. Every call is one transaction. `search_nodes` looks for a piece of text, as the reference
+server does, and does not rank.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ RELATION: Final = "relation"
 TO: Final = "to"
 
 _PATIENT = 30
-"""After so many lost races a change insists no longer that no record at all was changed meanwhile; that
-nothing stands twice is held by the records' ids."""
+"""Number of lost races after which a change no longer requires that no record was changed meanwhile. The ids of
+the records still prevent that something is created twice."""
 
 _MOST_FOLLOWED = 2_000
-"""Changes after which it is quicker to read all anew than to follow them."""
+"""Number of changes from which it is quicker to read the whole graph again than to follow them."""
 
 _CLOCK_STEP = timedelta(seconds=1)
-"""Records from so far in the future do not move the time of new ones."""
+"""Records that are further in the future do not move the time of new ones."""
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -56,7 +56,7 @@ Plain: TypeAlias = dict[str, Any]
 
 @dataclass(slots=True)
 class _Entity:
-    """An entity as its records tell it, each under the observation that it stands for."""
+    """Records of an entity: its own, and those of each observation."""
 
     kind: str
     itself: list[Record] = field(default_factory=list)
@@ -68,7 +68,7 @@ class _Entity:
 
 @dataclass(slots=True)
 class _Graph:
-    """Everything that is in the graph, in the order in which it was put there.
+    """Content of the graph, in the order in which it was created.
 
     Attributes:
         entities: The entities by name.
@@ -84,7 +84,7 @@ class _Graph:
 class KnowledgeGraph(WritingRepository):
     """Entities with observations, and relations between them. Safe for several threads and processes.
 
-    `Memory.knowledge_graph` gives it. Whatever is passed and returned has the reference server's form:
+    `Memory.knowledge_graph` returns it. Arguments and results have the form of the reference server:
     entities are `{"name", "entityType", "observations"}`, relations `{"from", "to", "relationType"}`.
 
     Example:
@@ -97,22 +97,16 @@ class KnowledgeGraph(WritingRepository):
         (True, 'Ada: Likes trains')
     """
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        *,
-        scope: str = "",
-        zone: tzinfo = UTC,
-    ) -> None:
+    def __init__(self, writer: StoreWriter, *, scope: str = "", zone: tzinfo = UTC) -> None:
         """Keep a graph in a store; `Memory.knowledge_graph` is the usual way.
 
         Args:
             writer: Commits the changes.
-            scope: Whose graph it is; nothing of another scope is seen.
-            zone: Where the owner's days begin and end, for dates such as "yesterday".
+            scope: The scope of the records; those of other scopes are not seen.
+            zone: The owner's time zone, for dates such as "yesterday".
 
         Raises:
-            InvalidInput: it is no scope.
+            InvalidInput: the scope is not of its form.
         """
         super().__init__(writer)
         self.scope = validate_scope(scope)
@@ -125,22 +119,21 @@ class KnowledgeGraph(WritingRepository):
     # -- changing ----------------------------------------------------------------------------------------
 
     def create_entities(self, entities: Iterable[Mapping[str, Any]]) -> list[Plain]:
-        """Put entities there that are not; one whose name is there already is left as it is.
+        """Create entities. One whose name exists already stays as it is.
 
         Args:
             entities: `{"name", "entityType", "observations"}` each.
 
         Returns:
-            Those that are new.
+            The new ones.
         """
         wanted = {
             self._parse_text(each, "name"): (
                 self._parse_text(each, "entityType"),
                 self._parse_texts(each, "observations"),
             )
-            for each in reversed(
-                validate_values(entities, name="entities", of="mappings")
-            )  # of two that have one name the first counts
+            # Of two with one name the first counts.
+            for each in reversed(validate_values(entities, name="entities", of="mappings"))
         }
 
         def decide(graph: _Graph, now: datetime) -> tuple[list[Change], list[Plain]]:
@@ -154,13 +147,13 @@ class KnowledgeGraph(WritingRepository):
         return self._apply_change(decide, "create entities")
 
     def create_relations(self, relations: Iterable[Mapping[str, Any]]) -> list[Plain]:
-        """Put relations there that are not.
+        """Create relations that do not exist yet.
 
         Args:
-            relations: `{"from", "to", "relationType"}` each; the entities need not be there.
+            relations: `{"from", "to", "relationType"}` each; the entities need not exist.
 
         Returns:
-            Those that are new.
+            The new ones.
         """
         wanted = dict.fromkeys(
             self._parse_link(each) for each in validate_values(relations, name="relations", of="mappings")
@@ -175,7 +168,7 @@ class KnowledgeGraph(WritingRepository):
         return self._apply_change(decide, "create relations")
 
     def add_observations(self, observations: Iterable[Mapping[str, Any]]) -> list[Plain]:
-        """Add observations to entities; those that an entity has already are left out.
+        """Add observations to entities. An entity never has the same observation twice.
 
         Args:
             observations: `{"entityName", "contents"}` each.
@@ -209,7 +202,7 @@ class KnowledgeGraph(WritingRepository):
         """Archive entities, their observations, and the relations that start or end at them.
 
         Args:
-            names: Their names; those that are not there are passed over.
+            names: The names; unknown ones are ignored.
         """
         wanted = set(self._clean_texts(names, "names"))
 
@@ -224,7 +217,7 @@ class KnowledgeGraph(WritingRepository):
         """Archive observations; the entities stay.
 
         Args:
-            deletions: `{"entityName", "observations"}` each; what is not there is passed over.
+            deletions: `{"entityName", "observations"}` each; unknown ones are ignored.
         """
         wanted: dict[str, set[str]] = {}
         for each in validate_values(deletions, name="deletions", of="mappings"):
@@ -240,7 +233,7 @@ class KnowledgeGraph(WritingRepository):
                 deleted = [entity.observations[text] for text in texts if text in entity.observations]
                 if (
                     deleted and not entity.itself
-                ):  # it came in without a record of its own: it stays all the same
+                ):  # it was imported without a record of its own, and has to stay
                     edits.append(self._build_entity_change(name, entity.kind, now))
                 edits += _build_archive_changes(deleted, now, "delete observations")
             return edits, None
@@ -251,7 +244,7 @@ class KnowledgeGraph(WritingRepository):
         """Archive relations.
 
         Args:
-            relations: `{"from", "to", "relationType"}` each; those that are not there are passed over.
+            relations: `{"from", "to", "relationType"}` each; unknown ones are ignored.
         """
         wanted = {
             self._parse_link(each) for each in validate_values(relations, name="relations", of="mappings")
@@ -266,13 +259,13 @@ class KnowledgeGraph(WritingRepository):
     # -- reading -----------------------------------------------------------------------------------------
 
     def read_graph(self) -> Plain:
-        """All of it: `{"entities", "relations"}`, in the order in which they were put there."""
+        """Return the graph as `{"entities", "relations"}`, in the order in which they were created."""
         with self._lock:
             _, graph = self._read()
             return _serialize_graph(graph, graph.entities, graph.relations)
 
     def search_nodes(self, query: str) -> Plain:
-        """Entities whose name, type or one of whose observations has a text, and the relations at them.
+        """Return entities with a text in their name, type or observations, and the relations that start or end at them.
 
         Args:
             query: The text; upper and lower case are the same.
@@ -290,10 +283,10 @@ class KnowledgeGraph(WritingRepository):
             )
 
     def open_nodes(self, names: Iterable[str]) -> Plain:
-        """Entities by name, and the relations that start or end at them.
+        """Return entities by name, and the relations that start or end at them.
 
         Args:
-            names: Their names; those that are not there are passed over.
+            names: The names; unknown ones are ignored.
         """
         wanted = set(self._clean_texts(names, "names"))
         with self._lock:
@@ -303,7 +296,7 @@ class KnowledgeGraph(WritingRepository):
     # -- inside ------------------------------------------------------------------------------------------
 
     def _apply_change(self, decide: Callable[[_Graph, datetime], tuple[list[Change], _T]], reason: str) -> _T:
-        """Make the edits that a graph asks for, all or none; decided again when somebody else was quicker."""
+        """Commit what `decide` returns for the graph, and decide again after a lost race; return its result."""
 
         def attempt(tries: int) -> _T:
             since, graph = self._read()
@@ -320,12 +313,12 @@ class KnowledgeGraph(WritingRepository):
     def _clean_text(self, text: object, name: str) -> str:
         """Return a text as it is stored: without secrets, and without characters that cannot be stored."""
         if not isinstance(text, str):
-            raise InvalidInput(f"{text!r:.80} stands in {name} where a text should: pass a string")
+            raise InvalidInput(f"{name} has {quote_value(text)}: pass a string")
         return self._redactor.text(clean_text(text))
 
     def _clean_texts(self, texts: object, name: str) -> list[str]:
         if isinstance(texts, str) or not isinstance(texts, Iterable):
-            raise InvalidInput(f"{name} are {texts!r:.80}: pass a list of strings")
+            raise InvalidInput(f"{name} is {quote_value(texts)}: pass a list of strings")
         return list(dict.fromkeys(self._clean_text(text, name) for text in texts))
 
     def _parse_text(self, given: Mapping[str, Any], name: str) -> str:
@@ -344,7 +337,7 @@ class KnowledgeGraph(WritingRepository):
     def _read(self) -> tuple[int, _Graph]:
         """Return the number of the newest change, and the graph after it. The caller holds the lock.
 
-        What was only added since the last time is added; after any other change all is read anew.
+        New records are added to what was read last time. After any other change all is read again.
         """
         known, graph = self._known
         rows = self._store.journal(after=known, limit=_MOST_FOLLOWED) if known >= 0 else []
@@ -359,7 +352,7 @@ class KnowledgeGraph(WritingRepository):
         return self._known
 
     def _follow(self, graph: _Graph, row: JournalEntry) -> bool:
-        """Add what a change added; False when it did anything else to the graph, or may have."""
+        """Add what a change added to the graph; return False if it changed the graph in another way, or may have."""
         if row.edit is None:
             return False
         after = row.after
@@ -433,14 +426,14 @@ def _order_new_records(edits: Sequence[Change], now: datetime, last: datetime) -
 
 def _get_part(given: Mapping[str, Any], name: str) -> Any:
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{quote_value(given):.80} stands where an object with {name} should")
+        raise InvalidInput(f"an item is {quote_value(given)}: pass a mapping with {name!r}")
     if name not in given:
         raise InvalidInput(f"{name} is missing beside {', '.join(map(str, given)) or 'nothing'}: pass it too")
     return given[name]
 
 
 def _take(graph: _Graph, record: Record) -> None:
-    """Put what a record tells into the graph; one that tells nothing of a graph is passed over."""
+    """Add a record to the graph, if it is one of an entity, an observation or a relation."""
     metadata = record.metadata
     graph.last = max(graph.last, record.created_at)
     if ENTITY in metadata:
@@ -463,7 +456,7 @@ def _extract_observation(name: str, record: Record) -> str:
 
 
 def format_observation(name: str, text: str) -> str:
-    """Return an observation as the content of a record, which can be understood by itself."""
+    """Return an observation as the content of a record, with the name of its entity unless it has it."""
     plain = " ".join(name.replace("_", " ").split()).lower()
     names_it = bool(plain) and plain in " ".join(text.replace("_", " ").split()).lower()
     return text if names_it else f"{name}: {text}"

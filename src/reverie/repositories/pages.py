@@ -48,17 +48,16 @@ from reverie.stores.writer import StoreWriter, add_extra_cursors
 _log = logging.getLogger("reverie")
 
 NOTES_FAILED = "notes.failed"
-"""The counter of daily notes that could not be written."""
+"""Name of the counter of daily notes that could not be written."""
 
 NOON = times(12)
-"""The time taken for a note of another day that does not say one."""
+"""Time of a note of another day without a time."""
 
 _LINE_ENDS = defer_regex(r"\r\n?")
 _BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
-_LINE_END = defer_regex(r"\s*\n\s*")
 _STAMP = defer_regex(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
 _NOTE_STAMP = defer_regex(r"\[(\d{2}:\d{2})\] ")
-_SHORTEST_NOTE = 6  # tokens: notes are not shorter as a rule, and reading too few loses little
+_SHORTEST_NOTE = 6  # tokens; shorter notes are rare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +66,8 @@ class PageWriteResult:
 
     Attributes:
         page: The page as it is now.
-        outcome: `created`, `changed`, or `unchanged` when it said that already.
-        merged: Whether somebody else had changed it meanwhile, so that it has the changes of both.
+        outcome: `created`, `changed`, or `unchanged` if it had that text already.
+        merged: Whether it was merged with a change that somebody else had made meanwhile.
     """
 
     page: Page
@@ -109,12 +108,7 @@ def build_import_cursor(page: str) -> str:
 class Pages(WritingRepository):
     """The pages and logs of a memory. Safe to use from several threads, and beside other processes."""
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        *,
-        settings: Settings,
-    ) -> None:
+    def __init__(self, writer: StoreWriter, *, settings: Settings) -> None:
         super().__init__(writer)
         self._settings = settings
         self._latest_notes: tuple[tuple[int, date], list[Paragraph]] | None = None
@@ -143,11 +137,7 @@ class Pages(WritingRepository):
         return found
 
     def read(self, name: str = MEMORY) -> str:
-        """Return the text of a page or of a whole log; empty if there is none with that name.
-
-        Args:
-            name: Which.
-        """
+        """Return the text of a page or of a whole log; empty if there is none of that name."""
         if is_log(validate_page_name(name)):
             return get_separator(name).join(one.content for one in self._store.paragraphs(page=name))
         page = self._find_page(name)
@@ -157,8 +147,8 @@ class Pages(WritingRepository):
         """Return the paragraphs of a log in order; none for an unknown log.
 
         Args:
-            name: Which log.
-            start: Leave out so many first; a negative one gives so many from the end.
+            name: The log.
+            start: The number of paragraphs to skip; a negative one counts from the end.
 
         Raises:
             InvalidInput: it is a page and no log.
@@ -172,9 +162,9 @@ class Pages(WritingRepository):
     def notes(self, now: datetime | None = None) -> list[Paragraph]:
         """Return lines of the daily notes of today and the last `recent_days` days, in order within a day.
 
-        Of earlier days, what was read for facts is left out: the facts are records.
+        Notes of earlier days are left out if their conversation was read for facts, which are records.
 
-        Their number is limited by what fits into `notes_tokens`, plus what could be replayed.
+        There are at most as many as fit into `notes_tokens`, and those that may be replayed besides.
 
         Args:
             now: The moment; None for now.
@@ -250,15 +240,14 @@ class Pages(WritingRepository):
         expected: str | None = None,
         reason: str = "",
     ) -> PageWriteResult:
-        r"""Write a page as a whole, making it if it is not there.
+        r"""Write the whole text of a page, which is created if need be.
 
         Args:
-            name: Which page: a path such as `MEMORY.md` or `projects/atlas.md`.
+            name: The page: a path such as `MEMORY.md` or `projects/atlas.md`.
             text: Its whole text, up to 200,000 characters; line ends become `\n`.
-            expected: The text that yours was made from. If the page has another one by now, the changes of
-                both are merged line by line: what either wrote is there, and where both wrote, both stand.
-                None puts `text` in the place of whatever is there.
-            reason: Why, for the journal.
+            expected: The text that `text` was made from. If the page has another one by now, the changes of both are
+                merged line by line; where both changed the same lines, both versions stand. None replaces any text.
+            reason: The reason, for the journal.
 
         Raises:
             InvalidInput: an argument is not of its form, or it is a log: `append` to it.
@@ -278,13 +267,13 @@ class Pages(WritingRepository):
         return self._rewrite_page(name, change, reason=reason or "write")
 
     def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> PageWriteResult:
-        """Put one piece of text in the place of another that stands exactly once in a page.
+        """Replace a piece of text that occurs exactly once in a page.
 
         Args:
-            old: The piece as it stands there, with as much around it as makes it the only one.
-            new: What to put there; empty takes the piece out.
-            name: Which page.
-            reason: Why, for the journal.
+            old: The piece, with as much of the text around it as makes it unique.
+            new: The new piece; empty to remove the old one.
+            name: The page.
+            reason: The reason, for the journal.
 
         Raises:
             NotFound: there is no such page.
@@ -327,12 +316,12 @@ class Pages(WritingRepository):
         with `[10:31]`; line ends in it become spaces.
 
         Args:
-            name: Which.
-            text: What to add, up to 20,000 characters.
-            at: The moment it tells of; None takes the time that the text begins with, or else now (for the
+            name: The log or page.
+            text: The text to add, up to 20,000 characters.
+            at: The time that it is about; None takes the time that the text begins with, or else now (for the
                 daily note of another day, that day's noon).
-            source: For a log: the id of the turn it comes from, or another word on that.
-            reason: Why, for the journal.
+            source: For a log: the id of the turn that it comes from, or another text about its source.
+            reason: The reason, for the journal.
 
         Returns:
             The paragraph, or the page as it is now.
@@ -344,7 +333,10 @@ class Pages(WritingRepository):
         validate_page_name(name)
         given = None if at is None else timestamps.to_utc(at, name="at")
         if is_log(name):
-            return self._add(self._build_paragraph(name, text, given, source), reason=reason or "append")
+            (added,) = self._append_paragraphs(
+                name, [text], at=given, source=source, reason=reason or "append"
+            )
+            return added
         if at is not None or source:
             raise InvalidInput(
                 f"page is {name!r}, whose lines have no time or source: leave at and source out"
@@ -361,9 +353,9 @@ class Pages(WritingRepository):
         """Remove a page, or a log with all its paragraphs; the journal keeps what was in it.
 
         Args:
-            name: Which page or log.
+            name: The page or log.
             expected: Its text as it was read; if it has another one by now, nothing is done.
-            reason: Why, for the journal.
+            reason: The reason, for the journal.
 
         Returns:
             Whether there was one.
@@ -418,7 +410,7 @@ class Pages(WritingRepository):
         return self._run_with_retries(attempt)
 
     def _refuse_twin(self, name: str) -> None:
-        """Refuse a name that differs from another only in case: on many disks both would be one file."""
+        """Raise `InvalidInput` if a name differs from another only in case: on many disks both would be one file."""
         for other in self.names():
             if other != name and other.casefold() == name.casefold():
                 raise InvalidInput(f"page is {name!r}, and there is {other!r} already: use that name")
@@ -431,13 +423,20 @@ class Pages(WritingRepository):
         if day is None:
             moment, content = _stamp_paragraph(_BLANK_LINES.sub("\n", content), at, now=now)
         else:
-            moment, content = _stamp_note(_LINE_END.sub(" ", content), at, day=day, now=now)
+            line = " ".join(filter(None, map(str.strip, content.split("\n"))))
+            moment, content = _stamp_note(line, at, day=day, now=now)
         return _create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
 
-    def _add(self, paragraph: Paragraph, *, reason: str) -> Paragraph:
-        def attempt(_: int) -> Paragraph:
-            placed = replace(paragraph, position=_compute_next_position(self._store, paragraph.page))
-            self._writer.commit([Change(before=None, after=placed)], reason=reason)
+    def _append_paragraphs(
+        self, name: str, texts: Iterable[str], *, at: datetime | None = None, source: str = "", reason: str
+    ) -> list[Paragraph]:
+        """Add paragraphs to the end of a log, all or none."""
+        paragraphs = [self._build_paragraph(name, text, at, source) for text in texts]
+
+        def attempt(_: int) -> list[Paragraph]:
+            first = _compute_next_position(self._store, name)
+            placed = [replace(each, position=first + number) for number, each in enumerate(paragraphs)]
+            self._writer.commit([Change(before=None, after=each) for each in placed], reason=reason)
             return placed
 
         return self._run_with_retries(attempt)
@@ -446,17 +445,17 @@ class Pages(WritingRepository):
 # -- daily notes -------------------------------------------------------------------------------------------
 
 
-def daily_note_changes(
+def build_daily_note_changes(
     store: Store, turns: Sequence[Turn], *, since: int, now: datetime, new_id: NewId
 ) -> list[Change]:
     """Return the edits that note the exchanges which new turns complete, each in the daily note of its day.
 
     Args:
-        store: Where the notes are.
+        store: The store.
         turns: Consecutive turns of a session, the earliest first, the new ones among them.
         since: The position of the first new one.
-        now: The moment.
-        new_id: What makes ids.
+        now: The current time.
+        new_id: Returns a new id.
     """
     edits: list[Change] = []
     places: dict[str, float] = {}
@@ -483,24 +482,24 @@ def commit_with_notes(
     cursors: Mapping[str, str | None] | None,
     counts: Mapping[str, int] | None = None,
 ) -> list[JournalEntry]:
-    """Make the edits, and the notes with them; where the notes cannot be written, the edits without them.
+    """Commit changes together with daily notes; without the notes if these cannot be written.
 
-    One transaction for both costs one write to the disk, and nobody who is killed leaves one without the
-    other. A failure that is not the notes' own fails again without them, and is raised then.
+    One transaction for both costs one write to the disk, and a killed process leaves both or none. A failure that
+    does not come from the notes occurs again without them, and is raised then.
 
     Args:
-        store: Where.
-        edits: What must be made.
-        noted: Gives the edits of the notes.
-        actor: See `Store.commit`, like the rest.
-        reason: Why.
-        at: When.
-        cursors: What to set along with it.
-        counts: What to add to counters along with it.
+        store: The store.
+        edits: The changes.
+        noted: Returns the changes of the notes.
+        actor: The author; this and all that follows is as in `Store.commit`.
+        reason: The reason.
+        at: The time.
+        cursors: Cursors to set.
+        counts: Counters to add to.
 
     Raises:
         Conflict: see `Store.commit`.
-        StoreError: the edits by themselves cannot be made either.
+        StoreError: the changes cannot be made without the notes either.
     """
     note_edits: Sequence[Change] = ()
     cursors = add_extra_cursors(cursors)
@@ -539,7 +538,7 @@ def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph
     ]
 
 
-# -- small things ------------------------------------------------------------------------------------------
+# -- texts and times ------------------------------------------------------------------------------------------
 
 
 def _validate_page_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:
@@ -561,7 +560,7 @@ def _stamp_paragraph(text: str, at: datetime | None, *, now: datetime) -> tuple[
 def _stamp_note(text: str, at: datetime | None, *, day: date, now: datetime) -> tuple[datetime, str]:
     """Return the time that a line of a daily note is about, and the line with this time at its beginning.
 
-    Of a line for another day than today that names no time, only the day is known: it is noon, and not said.
+    The time of a line for another day that names none is noon, and is not added.
     """
     stamp = _NOTE_STAMP.match(text)
     if stamp is not None:

@@ -39,8 +39,8 @@ class ExplainedLine:
 
     Attributes:
         line: The line.
-        then: What it was when the prompt was made; None where nobody can tell any more.
-        state: Whether it still is so.
+        then: Its source when the prompt was made; None if that cannot be determined any more.
+        state: The state of the source since.
     """
 
     line: ReceiptLine
@@ -48,7 +48,7 @@ class ExplainedLine:
     state: LineState
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the line as JSON has it."""
+        """Return the line as a JSON object."""
         return to_json_object(self.line) | {
             "state": self.state,
             "content": None if self.then is None else self.then.content,
@@ -58,11 +58,11 @@ class ExplainedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedPack:
-    """A receipt with the texts it is about.
+    """A receipt with its texts.
 
     Attributes:
         receipt: The receipt.
-        question: What was searched for; None where nobody can tell any more.
+        question: The text that was searched for; None if that cannot be determined any more.
         standing: Records that stood in every prompt.
         lines: The candidates, best first.
     """
@@ -73,12 +73,12 @@ class ExplainedPack:
     lines: tuple[ExplainedLine, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the receipt with its texts as JSON has it."""
+        """Return the receipt with its texts as a JSON object."""
         return self.receipt.to_dict() | to_json_object(self, "question", "standing", "lines")
 
 
 class ReceiptReader:
-    """Receipts of the sessions of some scopes. Safe to use from several threads."""
+    """Reader of the receipts of the sessions of some scopes. Safe to use from several threads."""
 
     def __init__(self, store: Store, scopes: Sequence[str] | None) -> None:
         """Read receipts.
@@ -113,7 +113,7 @@ class ReceiptReader:
         return receipts if limit is None else receipts[:limit]
 
     def get(self, session: str, position: int) -> ExplainedPack:
-        """Return what one prompt was made of, with the texts as they were then.
+        """Return the receipt of one prompt, with the texts as they were then.
 
         Raises:
             NotFound: no receipt is kept of it.

@@ -1,4 +1,4 @@
-"""Receipts of packs in the store: kept for a while, and removed with what is erased."""
+"""Receipts of packs in the store, which are removed after a while, and with what is erased."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEPT = timedelta(days=30)
 """Lifetime of a receipt."""
 
 MOST_RECEIPTS = 2_000
-"""Most receipts of a memory, about; the oldest go first, whenever a session begins."""
+"""Largest number of receipts of a memory. Older ones are removed when a session begins, so there may be more."""
 
 _MOST_PENDING = 8
 _PRUNED_EVERY = 100  # positions of a session
@@ -66,7 +66,7 @@ class PendingReceipts:
         return cursors
 
     def clear(self) -> None:
-        """Drop what was stored, or is not wanted any more."""
+        """Drop the receipts, because they were stored or the session is being deleted."""
         self._packs.clear()
 
 

@@ -7,7 +7,7 @@ processes that save the same fact leave one record, seen twice.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from reverie.domain.similarity.deduplication import Decision
 
 _PATIENT = 8
-"""After so many lost races a save no longer insists that nothing at all was saved meanwhile: only the very
-same words can still refuse it. Of two near repetitions that are saved in that moment both may stay."""
+"""Number of lost races after which a save no longer requires that nothing was saved meanwhile. Then only a record
+with the same words is refused, and of two near repetitions that are saved at that moment both may stay."""
 
 ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 1_000
@@ -68,7 +68,7 @@ _MOST_SUPERSEDED = 20
 _STATEMENTS: tuple[Kind, ...] = (
     "fact", "preference", "decision", "constraint", "project_fact", "task_state",
 )  # fmt: skip
-"""Kinds that one statement may have, depending on who wrote it down; one of them ends another."""
+"""Kinds that a statement may have, depending on its author; a record of one kind may supersede one of another."""
 
 
 Outcome = Literal["created", "reinforced"]
@@ -79,25 +79,25 @@ class NewRecord:
     """A record to save, as `Memory.save` takes it.
 
     Attributes:
-        content: What to remember, in words; 1 to 100,000 characters.
+        content: The text to remember, 1 to 100,000 characters.
         category: A slash path such as `user-preferences/style`.
-        kind: What sort of thing it is; None takes `anti_pattern` under `anti-patterns`, `preference`
+        kind: A kind such as `fact` or `decision`; None takes `anti_pattern` under `anti-patterns`, `preference`
             under `user-preferences`, else `fact`.
-        layer: None takes the kind's home layer.
+        layer: `episodic`, `semantic` or `procedural`; None takes the layer of the kind.
         tags: Labels.
         confidence: How sure it is, 0 to 1.
         importance: How much it matters, 0 to 1.
         source: Where it came from.
-        references: Files, addresses, turn ids it speaks of.
-        origin: Whose word it is: `owner`, `agent`, `tool`, `web`, `import`.
-        scope: Whose memory it is; empty for everybody's.
-        pinned: Whether to keep it from decay and from every automatic change.
-        valid_from: From when it holds.
-        valid_to: Until when it holds.
-        ttl: After how long it leaves search by itself, such as `30d`; None for never.
+        references: Files, addresses and turn ids that it is about.
+        origin: Who said it: `owner`, `agent`, `tool`, `web` or `import`.
+        scope: The scope that it belongs to; empty for everybody's.
+        pinned: Whether to exempt it from decay and from every automatic change.
+        valid_from: Moment from which it holds.
+        valid_to: Moment until which it holds.
+        ttl: Time after which it leaves search, such as `30d`; None for never.
         metadata: Text to text, for the caller's own use.
         created_at: When it was learned; None for now.
-        draft: Whether background thinking may split and file it, if there is a model.
+        draft: Whether background thinking may split it into well-formed records, if there is a model.
     """
 
     content: str
@@ -137,21 +137,21 @@ class RecordChanges(TypedDict, total=False):
     """Fields that `Memory.update` can change, as keyword arguments.
 
     Attributes:
-        content: What it says.
+        content: Its text.
         category: Its category; None for none.
-        kind: What sort of thing it is.
+        kind: Its kind.
         layer: Its layer.
         tags: Its labels, in place of the old ones.
         confidence: How sure it is, 0 to 1.
         importance: How much it matters, 0 to 1.
         source: Where it came from.
-        references: What it speaks of, in place of the old ones.
-        origin: Whose word it is.
-        valid_from: From when it holds; None for always.
-        valid_to: Until when it holds; None for ever.
-        expires_at: When it leaves search by itself; None for never.
+        references: What it is about, in place of the old references.
+        origin: Who said it.
+        valid_from: Moment from which it holds; None for always.
+        valid_to: Moment until which it holds; None for ever.
+        expires_at: When it leaves search; None for never.
         pinned: Whether to exempt it from decay and from every automatic change.
-        metadata: In place of the old.
+        metadata: Its metadata, in place of the old.
     """
 
     content: str
@@ -172,7 +172,7 @@ class RecordChanges(TypedDict, total=False):
 
 
 class RecordRepository(WritingRepository):
-    """Changes records. Safe to use from several threads, and beside other processes."""
+    """Repository that changes records. Safe to use from several threads, and beside other processes."""
 
     def __init__(
         self,
@@ -203,7 +203,7 @@ class RecordRepository(WritingRepository):
     # -- saving ------------------------------------------------------------------------------------------
 
     def save(self, note: NewRecord, *, reason: str = "save") -> SaveResult:
-        """Remember one thing; a repetition reinforces what is there (see `Memory.save`)."""
+        """Save one record; a repetition reinforces the record that is there (see `Memory.save`)."""
         record = self._build_record(note)
         is_of_any_kind = _is_of_any_kind(note)
 
@@ -221,7 +221,7 @@ class RecordRepository(WritingRepository):
     def save_many(
         self, notes: Iterable[NewRecord | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
     ) -> list[SaveResult]:
-        """Remember many things, a thousand in a transaction (see `Memory.save_many`)."""
+        """Save many records, a thousand in a transaction (see `Memory.save_many`)."""
         records = self._build_records(map(_parse_new_record, notes))  # all are checked before any is written
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
@@ -261,13 +261,13 @@ class RecordRepository(WritingRepository):
         for record, is_of_any_kind in chunk:
             cues = analyze(record).cues.split()
             stored, _ = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=thorough)
-            candidates = pending.alike(record, cues) + pending.apply_pending(stored)
+            candidates = pending.find_similar(record, cues) + pending.apply_pending(stored)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             decision, ended = self._apply_supersession(decision, pending)
-            pending.take(decision, cues)
-            pending.end(ended)
+            pending.add_decision(decision, cues)
+            pending.add_ends(ended)
             saved.append(_to_saved(decision))
-        return pending.edits(), saved
+        return pending.build_changes(), saved
 
     def _decide(self, record: Record, candidates: Sequence[Record], *, any_kind: bool) -> Decision:
         """Decide what becomes of a record, beside candidates of its kind and, with `any_kind`, of others.
@@ -336,8 +336,8 @@ class RecordRepository(WritingRepository):
     ) -> tuple[list[Record], int]:
         """Return live records of the same scope that may say the same, as of a journal row.
 
-        The very same words share all keys, so the index finds them too. Only where it had to cut is the
-        store asked as well, after the first attempt met with a conflict.
+        The same words have all keys in common, so the index finds them, unless it reached its limit. After a conflict
+        the store is asked for them as well.
 
         Args:
             record: The new record.
@@ -420,30 +420,31 @@ class RecordRepository(WritingRepository):
 
     def expire(self) -> int:
         """Archive expired records; return their number."""
-        now = self._clock()
-        count = 0
-        for record in list(self._store.find(Filter())):
-            if record.expires_at is not None and record.expires_at <= now:
-                self.archive(record.id, reason="expired")
-                count += 1
-        return count
+
+        def find_changes() -> Iterator[Change]:
+            now = self._clock()
+            for record in self._store.find(Filter()):
+                if record.expires_at is not None and record.expires_at <= now:
+                    after = replace(record, archived_at=now, archive_reason="expired")
+                    yield Change(before=record, after=after)
+
+        return self._commit_in_chunks(find_changes, reason="expired")
 
     def purge(self, *, older_than: timedelta) -> int:
         """Remove records for good that were archived longer ago than `older_than` (see `Administration.purge`)."""
         limit = self._clock() - older_than
-        archived = self._store.find(Filter(archived=True))
-        due = [
-            r
-            for r in archived
-            if r.archived_at is not None
-            and r.archived_at <= limit
-            and not r.pinned
-            and PROPOSAL not in r.metadata
-        ]
-        for start in range(0, len(due), _CHUNK):
-            edits = [Change(before=record, after=None) for record in due[start : start + _CHUNK]]
-            self._writer.commit(edits, reason="purge")
-        return len(due)
+
+        def find_changes() -> Iterator[Change]:
+            for record in self._store.find(Filter(archived=True)):
+                if (
+                    record.archived_at is not None
+                    and record.archived_at <= limit
+                    and not record.pinned
+                    and PROPOSAL not in record.metadata
+                ):
+                    yield Change(before=record, after=None)
+
+        return self._commit_in_chunks(find_changes, reason="purge")
 
     def delete_session(
         self,
@@ -455,9 +456,9 @@ class RecordRepository(WritingRepository):
         """Remove a session and its turns for good (see `Memory.delete_session`).
 
         Args:
-            id: Which session.
-            cursors: What to set along with it.
-            noted: Gives what was noted after the turns, which goes with them.
+            id: The id of the session.
+            cursors: Cursors to set in the same transaction.
+            noted: Returns the notes of turns, which are removed with them.
         """
 
         def attempt(_: int) -> int:
@@ -485,7 +486,7 @@ class RecordRepository(WritingRepository):
 
         Args:
             ids: The ids of the records.
-            change: Returns a record as it shall be.
+            change: Returns the changed record.
             reason: The reason, for the journal.
             retry: Whether to read again after a lost race.
             touch: Whether the change counts as an update, which renews `updated_at`.
@@ -506,7 +507,7 @@ class RecordRepository(WritingRepository):
         return self._run_with_retries(attempt) if retry else attempt()
 
     def _apply_change(self, record: Record, change: Callable[[Record], Record], *, touch: bool) -> Record:
-        """Return the record as it shall be, checked; raise `InvalidInput` if another one says the same."""
+        """Return the changed record, checked; raise `InvalidInput` if another one says the same."""
         after = redact_value(validate_record(change(record)), self._redactor, known=True)
         if after == record:
             return record
@@ -531,7 +532,7 @@ class _Pending:
         self._created: list[Record] = []
         self._words = InvertedIndex()  # of the records that this chunk creates, as far as it was needed
 
-    def alike(self, record: Record, cues: Sequence[str]) -> list[Record]:
+    def find_similar(self, record: Record, cues: Sequence[str]) -> list[Record]:
         """Return records of this chunk that may say the same."""
         ids = {name: None for cue in (record.fingerprint, *cues) for name in self._by_cue.get(cue, ())}
         return [self._now[name] for name in ids]
@@ -549,7 +550,7 @@ class _Pending:
         found = self._words.search_any(query, build_predicate("record", allowed), limit)
         return [self._now[self._created[place].id] for place in found]
 
-    def take(self, decision: Decision, cues: Sequence[str]) -> None:
+    def add_decision(self, decision: Decision, cues: Sequence[str]) -> None:
         """Add a decision about a record with these cues."""
         after = decision.after
         self._first.setdefault(after.id, decision.old)
@@ -561,7 +562,7 @@ class _Pending:
         for cue in (after.fingerprint, *cues):
             self._by_cue.setdefault(cue, {})[after.id] = None
 
-    def end(self, edits: Iterable[Change]) -> None:
+    def add_ends(self, edits: Iterable[Change]) -> None:
         """Add the ends of superseded records."""
         for edit in edits:
             assert isinstance(edit.before, Record)
@@ -569,7 +570,7 @@ class _Pending:
             self._first.setdefault(edit.id, edit.before)
             self._now[edit.id] = edit.after
 
-    def edits(self) -> list[Change]:
+    def build_changes(self) -> list[Change]:
         """Return one change for each record concerned."""
         return [Change(before=self._first[name], after=after) for name, after in self._now.items()]
 

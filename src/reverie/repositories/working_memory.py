@@ -1,7 +1,7 @@
 """Working memory: texts by key, each with an expiry.
 
-A session has a namespace of its own; `agent` outlives sessions. Nothing here is remembered for the long
-term, and nothing is put into a prompt but the names of the keys.
+A session has a namespace of its own; `agent` outlives sessions. Entries never become records. Of the entries,
+prompts show only the keys.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _EXPIRING_NAMED = 3
 
 
 class TtlDefault(Enum):
-    """Says that an argument was not given, where None means something."""
+    """Value of an argument that was not given, where None has a meaning of its own."""
 
     TTL = "the namespace's own"
 
@@ -56,9 +56,9 @@ class EntryHit:
     """An entry that a search found.
 
     Attributes:
-        score: 0 to 1; larger is better; 0 when nothing was asked.
-        entry: What was found.
-        matched: The words of the question that it has, in the analyser's form.
+        score: 0 to 1; larger is better; 0 without a question.
+        entry: The entry.
+        matched: The words of the question that it has, in the analyzer's form.
     """
 
     score: float
@@ -67,14 +67,14 @@ class EntryHit:
 
 
 class WorkingMemory:
-    """Texts by key in one namespace. Safe to use from several threads; keeps nothing but in the store.
+    """Texts by key in one namespace. Safe to use from several threads, and beside other processes.
 
     Args:
-        store: Where the entries are.
-        namespace: Whose they are: `session/{id}`; or `agent`, or `scope/{scope}`, for a scratchpad that
-            outlives sessions, where an entry is kept unless it is given a ttl, and 5,000 may be.
-        settings: How long a session's entry lives, and how many it may have.
-        clock: What tells the time.
+        store: The store of the entries.
+        namespace: `session/{id}` for a session; `agent` or `scope/{scope}` for a scratchpad, which outlives sessions,
+            holds 5,000 entries and keeps them unless they have a ttl.
+        settings: Lifetime and number of the entries of a session.
+        clock: The clock.
     """
 
     def __init__(self, store: Store, namespace: str, *, settings: Settings, clock: Clock) -> None:
@@ -147,7 +147,7 @@ class WorkingMemory:
                 `api.endpoint` and `api/v1` but not `apikey`; `api.` only what begins with exactly that.
         """
         entries = self._store.entries(self.namespace, now=self._clock())
-        return [entry for entry in entries if lies_under(entry.key, prefix)]
+        return [entry for entry in entries if is_under(entry.key, prefix)]
 
     def search(
         self,
@@ -157,13 +157,13 @@ class WorkingMemory:
         tags: Iterable[str] = (),
         limit: int = 10,
     ) -> builtins.list[EntryHit]:
-        """Entries that have words of a question in key, text, tags or category, best first (BM25).
+        """Return entries with words of a question in key, text, tags or category, best first (BM25).
 
         Args:
             query: What to look for; None gives the newest instead, with score 0.
             category: Only this category and those below it.
             tags: Only entries that have all of these.
-            limit: At most so many, 1 to 1,000.
+            limit: The largest number of entries, 1 to 1,000.
 
         Raises:
             InvalidInput: an argument is not of its form.
@@ -194,7 +194,7 @@ class WorkingMemory:
         return self._store.drop_entries(self.namespace, [key]) > 0 and was_there
 
     def clear(self) -> int:
-        """Remove every entry of the namespace; returns how many there were."""
+        """Remove every entry of the namespace; return how many there were."""
         count = len(self.list())
         self._store.drop_entries(self.namespace)
         return count
@@ -253,19 +253,19 @@ class WorkingMemory:
 
 
 def sanitize_text(working: WorkingMemory, text: str) -> str:
-    """Return a text as an entry can hold it: without secrets and invalid characters.
+    """Return a text without secrets and characters that an entry cannot hold.
 
-    For whoever cuts a text into several entries: a secret that was cut in two would not be seen as one.
+    Call it before a text is split into several entries: a secret that was split would not be found.
 
     Args:
-        working: Where it will be set.
+        working: The working memory that will hold the entries.
         text: Any text.
     """
     return get_redactor(working._store).text(_UNSTORABLE.sub("\ufffd", text))
 
 
-def lies_under(key: str, prefix: str) -> bool:
-    """Whether a key is the prefix or goes on from it with a new segment (`/`, `:` or `.` between them)."""
+def is_under(key: str, prefix: str) -> bool:
+    """Return whether a key is the prefix, or continues it with a new segment after `/`, `:` or `.`."""
     if not prefix or key == prefix:
         return True
     if not key.startswith(prefix):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TypeVar
 
+from reverie.domain.change import Change
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.redacting import get_redactor
 from reverie.stores.writer import StoreWriter
 
 _T = TypeVar("_T")
+
+_CHUNK = 1_000
 
 
 class WritingRepository:
@@ -27,3 +31,22 @@ class WritingRepository:
         """Run `StoreWriter.retrying`, one thread at a time: a lock costs less than a lost race."""
         with self._lock:
             return self._writer.retrying(attempt)
+
+    def _commit_in_chunks(self, find_changes: Callable[[], Iterable[Change]], *, reason: str) -> int:
+        """Commit changes, a thousand in a transaction, until none are found; return their number.
+
+        Args:
+            find_changes: Finds the changes that remain; called again after each transaction and each lost race.
+            reason: The reason, for the journal.
+        """
+
+        def attempt(_: int) -> int:
+            changes = list(islice(find_changes(), _CHUNK))
+            if changes:
+                self._writer.commit(changes, reason=reason)
+            return len(changes)
+
+        total = 0
+        while number := self._run_with_retries(attempt):
+            total += number
+        return total

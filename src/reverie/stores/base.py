@@ -1,4 +1,4 @@
-"""Reads that stores do alike, whatever they keep things in."""
+"""Reads that are the same in several stores."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import CollectionStats, Searchable
 from reverie.domain.record import Record
 
-logger = logging.getLogger("reverie")
+_log = logging.getLogger("reverie")
 
 
 class BaseStore(ABC):
-    """A store that finds all things by id or key in one way."""
+    """Base of stores whose things of every kind are read in one way."""
 
     @abstractmethod
     def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
@@ -80,7 +80,7 @@ class BaseStore(ABC):
 
 
 class DatabaseStore(BaseStore):
-    """A store in a database that has a table with the counters of search, one row for each voice in an area.
+    """Base of stores in a database with a table of search counters, one row for each voice in an area.
 
     An area is `*` for everything, or `=` with a scope.
     """
@@ -118,7 +118,7 @@ class DatabaseStore(BaseStore):
             if type(row[1]) is str and int is type(row[2]) is type(row[3]) and min(row[2:4]) >= 0
         ]
         if len(readable) < len(counted):
-            logger.warning("a counter of %ss cannot be read and is left out: run check()", subject)
+            _log.warning("a counter of %ss cannot be read and is left out: run check()", subject)
         return CollectionStats(
             passages=sum(row[2] for row in readable),
             tokens=sum(row[3] for row in readable),

@@ -71,7 +71,7 @@ def _choose_from(values: Collection[str]) -> ColumnType:
     allowed = frozenset(values)
 
     def check(stored: Any) -> Any:
-        if stored not in allowed:
+        if type(stored) is not str or stored not in allowed:
             raise UnreadableRow("is unknown")
         return stored
 

@@ -17,10 +17,10 @@ class Conditions:
     """Conditions that must all hold for the rows that a query calls `it`.
 
     Args:
-        placeholder: What the database takes for the question marks of the conditions.
+        placeholder: What replaces the question marks of the conditions in the SQL of the database.
 
     Attributes:
-        values: What stands for the placeholders, in their order.
+        values: The values of the placeholders, in their order.
     """
 
     def __init__(self, placeholder: str = "?") -> None:
@@ -32,23 +32,23 @@ class Conditions:
         return " AND ".join(self._conditions or ["true"]).replace("?", self._placeholder)
 
     def add(self, condition: str, *values: Any) -> None:
-        """Add one."""
+        """Add a condition."""
         self._conditions.append(condition)
         self.values += values
 
     def add_any(self, column: str, wanted: Sequence[str]) -> None:
-        """Only rows where the column is one of these."""
+        """Add that a column has one of some values."""
         self.add(f"{column} IN ({build_placeholders(len(wanted))})", *wanted)
 
     def add_times(self, column: str, wanted: Filter) -> None:
-        """Only rows whose time lies in that of the filter."""
+        """Add that a time lies between those of the filter."""
         if wanted.created_after is not None:
             self.add(f"{column} >= ?", to_microseconds(wanted.created_after))
         if wanted.created_before is not None:
             self.add(f"{column} < ?", to_microseconds(wanted.created_before))
 
     def add_record_filter(self, wanted: Filter, *, created_at: str) -> None:
-        """Only records that the filter lets through, but for tags, headlines and metadata.
+        """Add the restrictions of a filter to records, except tags, headlines and metadata.
 
         Args:
             wanted: The filter.
@@ -61,7 +61,7 @@ class Conditions:
         if wanted.scopes is not None:
             self.add_any("it.scope", wanted.scopes)
         if wanted.categories:
-            # A range, for the index of categories, and less what only begins with the same signs.
+            # A range, for which the index of categories serves, without names that only begin alike.
             within = "(it.category >= ? AND it.category < ? AND (it.category = ? OR it.category >= ?))"
             bounds = [(each, f"{each}0", each, f"{each}/") for each in wanted.categories]  # `0` follows `/`
             self.add(f"({' OR '.join([within] * len(bounds))})", *chain.from_iterable(bounds))
@@ -79,7 +79,7 @@ class Conditions:
             self.add("(it.expires_at IS NULL OR it.expires_at > ?)", to_microseconds(wanted.alive_at))
 
     def add_turn_filter(self, wanted: Filter, *, role: str) -> None:
-        """Only turns that the filter lets through, but for sessions.
+        """Add the restrictions of a filter to turns, except sessions.
 
         Args:
             wanted: The filter.
@@ -95,5 +95,5 @@ class Conditions:
 
 
 def build_placeholders(count: int) -> str:
-    """Return so many question marks, with commas between them."""
+    """Return a number of question marks, with commas between them."""
     return ",".join("?" * count)

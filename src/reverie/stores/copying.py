@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from reverie.domain.entry import Entry
+from reverie.domain.errors import StoreCorrupt
+from reverie.stores.codec import UnreadableRow
 
 
 class CopiedRow(NamedTuple):
@@ -77,7 +79,7 @@ class CopyTarget(CopySource, Protocol):
         """Append rows to the journal in one transaction."""
 
     def finish(self, rest: Unjournaled) -> None:
-        """Make all things from the journal, and the rest, anew, in one transaction."""
+        """Make all things from the journal, and store the rest, in one transaction."""
 
     def publish(self) -> None:
         """Give the store its own name, by which it is opened.
@@ -96,3 +98,14 @@ def iterate_rows(source: CopySource, *, after: int = 0) -> Iterator[list[CopiedR
     while rows := source.read_rows(after, ROWS):
         yield rows
         after = rows[-1].sequence
+
+
+@contextmanager
+def translating_damage() -> Iterator[None]:
+    """Raise `StoreCorrupt` for a row or document that cannot be read."""
+    try:
+        yield
+    except UnreadableRow as error:
+        raise StoreCorrupt(
+            f"what is to be copied cannot be read, {error}: run `reverie doctor` on it"
+        ) from error

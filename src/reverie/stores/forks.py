@@ -50,9 +50,9 @@ class Pausable(Protocol):
 
 
 not_forking = threading.Lock()
-"""To be held while a connection is opened that no `Pausable` owns. There is no fork meanwhile."""
+"""Lock that keeps the process from forking. Hold it to open a connection that no `Pausable` owns."""
 
-_listing = threading.Lock()  # of the two sets below
+_listing = threading.Lock()  # guards the two sets below
 _owners: weakref.WeakSet[Any] = weakref.WeakSet()
 _pausable: weakref.WeakSet[Pausable] = weakref.WeakSet()
 _paused: list[Pausable] = []
@@ -82,7 +82,7 @@ def _before_fork() -> None:
     attempt = _SHORTEST_ATTEMPT_S
     while not _pause_all(attempt):
         if time.monotonic() > deadline:
-            return  # the child is told by those that could not be paused
+            return  # in the child, owners that could not be paused raise errors
         _resume_all()
         time.sleep(attempt / 5)
         attempt = min(2 * attempt, _LONGEST_ATTEMPT_S)
@@ -96,7 +96,7 @@ def _finish_imports() -> None:
 
 
 def _pause_all(patience: float) -> bool:
-    """Pause all owners, each within so many seconds; False if one of them could not."""
+    """Pause all owners, each within a number of seconds; return False if one of them could not be paused."""
     if not _acquire(not_forking, patience) or not _acquire(_listing, patience):
         return False
     done = True

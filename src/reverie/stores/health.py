@@ -1,4 +1,4 @@
-"""State of a store: problems that a check found, and the server that keeps it."""
+"""State of a store: problems that a check found, and the health of its server."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class StoreProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """Health of the server that keeps a memory beside others, as this process sees it.
+    """Health of the server of a memory, as this process sees it.
 
     Attributes:
         version: Version of the server.
         round_trip_ms: How long a query takes that does nothing.
         connections: Connections that this process has open, for all its memories in the database.
-        idle_connections: How many of them nobody uses.
+        idle_connections: How many of them are not in use.
         most_connections: How many it may open.
         waiting_calls: Calls that wait for a connection.
         lost_connections: Connections that were lost or refused since the process began.

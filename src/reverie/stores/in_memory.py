@@ -41,7 +41,7 @@ _CAPITALS = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
+class _StoredValue:
     """A stored value with its key and its analysis."""
 
     key: int
@@ -54,7 +54,7 @@ class _Kept:
         return (self.value.session, self.value.position) if isinstance(self.value, Turn) else None
 
     @property
-    def saying(self) -> tuple[str, str] | None:
+    def words(self) -> tuple[str, str] | None:
         """The scope and fingerprint of a live record."""
         if isinstance(self.value, Record) and not self.value.archived:
             return self.value.scope, self.value.fingerprint
@@ -76,10 +76,10 @@ class _Data:
     """Everything that a store holds, and the number of `reading` blocks that see it."""
 
     journal: list[JournalEntry] = field(default_factory=list)
-    things: dict[tuple[Subject, str], _Kept] = field(default_factory=dict)
-    keys: dict[int, _Kept] = field(default_factory=dict)
-    sayings: dict[tuple[str, str], _Kept] = field(default_factory=dict)
-    places: dict[str, dict[int, _Kept]] = field(default_factory=dict)
+    things: dict[tuple[Subject, str], _StoredValue] = field(default_factory=dict)
+    keys: dict[int, _StoredValue] = field(default_factory=dict)
+    by_words: dict[tuple[str, str], _StoredValue] = field(default_factory=dict)
+    places: dict[str, dict[int, _StoredValue]] = field(default_factory=dict)
     entries: dict[tuple[str, str], Entry] = field(default_factory=dict)
     cursors: dict[str, str] = field(default_factory=dict)
     counters: Counter[str] = field(default_factory=Counter)
@@ -102,10 +102,10 @@ class InMemoryStore(BaseStore):
     """A store in memory, lost when the program ends. Safe to use from several threads.
 
     Args:
-        analyse: Turns a record, turn or paragraph into its tokens.
+        analyse: Returns the tokens of a record, turn or paragraph.
 
     Example:
-        >>> store = InMemoryStore(analyse=lambda value: Analysis(terms="", length=0))
+        >>> store = InMemoryStore(analyse=lambda value: AnalyzedText(terms="", length=0))
         >>> store.sequence()
         0
     """
@@ -215,7 +215,7 @@ class InMemoryStore(BaseStore):
         return name[0] in ("session", "page") and name not in self._data.things
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that `erase` has kept."""
+        """Return those of some marks that `erase` has stored."""
         with self._open():
             return self._data.tombstones.intersection(marks)
 
@@ -229,7 +229,7 @@ class InMemoryStore(BaseStore):
     ) -> list[JournalEntry]:
         """Make the changes, or none; return their rows, which are not in the journal yet."""
         first = len(self._data.journal) + 1
-        swapped: list[tuple[_Kept | None, _Kept | None]] = []
+        swapped: list[tuple[_StoredValue | None, _StoredValue | None]] = []
         keys: list[int] = []
         try:
             for sequence, edit in enumerate(edits, first):
@@ -255,7 +255,7 @@ class InMemoryStore(BaseStore):
                 if row.subject == "record":
                     raise build_conflict("since", sequence=row.sequence, since=since)
 
-    def _get_expected_item(self, edit: Change) -> _Kept | None:
+    def _get_expected_item(self, edit: Change) -> _StoredValue | None:
         """Return the stored value that a change expects; raise `Conflict` if it differs."""
         old = self._data.things.get((edit.subject, edit.id))
         if edit.before is None:
@@ -268,10 +268,10 @@ class InMemoryStore(BaseStore):
             raise build_conflict("changed", subject=edit.subject, id=edit.id)
         return old
 
-    def _build_item(self, key: int, value: Value) -> _Kept:
-        return _Kept(key=key, value=value, analysis=analyze_searched(value, self._analyse))
+    def _build_item(self, key: int, value: Value) -> _StoredValue:
+        return _StoredValue(key=key, value=value, analysis=analyze_searched(value, self._analyse))
 
-    def _refuse_taken(self, old: _Kept | None, new: _Kept | None) -> None:
+    def _refuse_taken(self, old: _StoredValue | None, new: _StoredValue | None) -> None:
         if new is None:
             if (
                 old is not None
@@ -281,8 +281,8 @@ class InMemoryStore(BaseStore):
                 raise build_conflict("has turns", id=old.value.id)
             return
         value = new.value
-        if new.saying is not None:
-            other = self._data.sayings.get(new.saying)
+        if new.words is not None:
+            other = self._data.by_words.get(new.words)
             if other is not None and other is not old:
                 raise build_conflict("same words", id=value.id, other=other.value.id)
         if isinstance(value, Turn):
@@ -302,7 +302,7 @@ class InMemoryStore(BaseStore):
                 if position not in places:
                     raise build_conflict("gap", session=session, position=position)
 
-    def _swap(self, old: _Kept | None, new: _Kept | None) -> None:
+    def _swap(self, old: _StoredValue | None, new: _StoredValue | None) -> None:
         """Replace one item by another; the reverse call undoes it."""
         for item, insert in ((old, False), (new, True)):
             if item is None:
@@ -311,7 +311,7 @@ class InMemoryStore(BaseStore):
             for where, name in (
                 (self._data.things, (subject, item.value.id)),
                 (self._data.keys, item.key),
-                (self._data.sayings, item.saying),
+                (self._data.by_words, item.words),
             ):
                 _put(where, name, item, insert)
             if item.place is not None:
@@ -346,7 +346,7 @@ class InMemoryStore(BaseStore):
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
         with self._open():
-            item = self._data.sayings.get((scope, fingerprint))
+            item = self._data.by_words.get((scope, fingerprint))
             return item.value if item is not None and isinstance(item.value, Record) else None
 
     def find(
@@ -493,7 +493,7 @@ class InMemoryStore(BaseStore):
             speakers=frozenset(analysis.speaker for analysis in found if analysis.speaker),
         )
 
-    def _build_passage(self, item: _Kept) -> Passage | None:
+    def _build_passage(self, item: _StoredValue) -> Passage | None:
         value, analysis = item.value, item.analysis
         if analysis is None or item.scope is None:
             return None
@@ -595,7 +595,7 @@ class InMemoryStore(BaseStore):
     def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         return [item.value for item in self._select_items(subject, wanted)]
 
-    def _select_items(self, subject: Subject, wanted: Sequence[str | int]) -> list[_Kept]:
+    def _select_items(self, subject: Subject, wanted: Sequence[str | int]) -> list[_StoredValue]:
         with self._open():
             found = [
                 self._data.things.get((subject, name)) if isinstance(name, str) else self._data.keys.get(name)
@@ -609,7 +609,7 @@ def _sort_newest_first(found: list[tuple[datetime, int, T]]) -> list[T]:
     return [value for _, _, value in sorted(found, key=lambda one: one[:2], reverse=True)]
 
 
-def _put(where: dict[Any, _Kept], name: Any, item: _Kept, insert: bool) -> None:
+def _put(where: dict[Any, _StoredValue], name: Any, item: _StoredValue, insert: bool) -> None:
     if insert and name is not None:
         where[name] = item
     else:

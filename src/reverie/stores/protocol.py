@@ -107,7 +107,7 @@ class Store(Protocol):
         """
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that `erase` has kept."""
+        """Return those of some marks that `erase` has stored."""
 
     def scrub(self) -> bool:
         """Rewrite the store so that no erased or overwritten content is left in free space or logs.
@@ -121,7 +121,7 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state, with one sequence number, until the block ends.
 
-        A question that needs several reads takes one state this way, and at the price of one transaction.
+        The reads together cost one transaction.
         Blocks can be nested: the outermost counts. A change inside a block raises `RuntimeError`.
         """
 
@@ -374,7 +374,7 @@ class StoreOnServer(Protocol):
     """A store on a server, which keeps logs and copies that the store cannot reach.
 
     Attributes:
-        identity: What names the memory among all of all servers.
+        identity: An identifier of the memory that no other memory of any server has.
     """
 
     identity: str

@@ -34,18 +34,17 @@ V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 
 
 class RedactingStore:
-    """A store that keeps no secret: the one it is put before, with every value redacted on its way in.
+    """Wrapper of a store that redacts every value before it is written.
 
-    Reads go straight to the store. What was stored without redaction is read unchanged: see
-    `reverie redact`.
+    Reads go straight to the store. What was stored without redaction is read unchanged; `reverie redact` redacts it.
 
     Attributes:
-        inner: The store itself.
+        inner: The wrapped store.
         redactor: Finds secrets.
     """
 
     def __init__(self, store: Store, redactor: Redactor) -> None:
-        """Stand in front of `store`."""
+        """Wrap a store."""
         self.inner = store
         self.redactor = redactor
         self.tombstones = store.tombstones
@@ -288,18 +287,18 @@ _LOGS = ("reverie", "reverie.mcp")
 
 
 def keep_secrets_from_log() -> None:
-    """Have what Reverie logs redacted by the built-in rules. Once is enough."""
-    for name in _LOGS:  # each by itself: what a logger filters is not that of those below it
+    """Redact what Reverie logs by the built-in rules, from now on."""
+    for name in _LOGS:  # each of them, because loggers do not inherit filters
         log = logging.getLogger(name)
         if _redact_message not in log.filters:
             log.addFilter(_redact_message)
 
 
 def _redact_message(record: logging.LogRecord) -> bool:
-    """Redact what is logged: a warning may quote what a person gave, and so may an exception."""
+    """Redact a log record, because messages and exceptions may quote what a caller passed."""
     try:
         message = record.getMessage()
-    except (TypeError, ValueError):  # whoever handles it reports the wrong arguments
+    except (TypeError, ValueError):  # the handler of the record reports the wrong arguments
         return True
     if (clean := redact_secrets(message)) != message:
         record.msg, record.args = clean, ()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reverie.llm.protocol import Model, OnText
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""OpenTelemetry's own variable for whether spans contain what was said."""
+"""OpenTelemetry's own variable for whether spans contain content."""
 
 _WITH_CONTENT = frozenset({"true", "1", "span_only", "span_and_event"})
 _DURATION = "gen_ai.client.operation.duration"
@@ -41,19 +41,19 @@ _LABELS = (
     "http.response.status_code",
     "error.type",
 )
-"""Attributes of a span that are those of its duration too: few values each."""
+"""Attributes of a span that its duration has too, because they have few values each."""
 
 
 class OperationSpan:
-    """One operation that is measured. This one, for telemetry that is off, does nothing."""
+    """Span of an operation. This class, which stands for telemetry that is off, does nothing."""
 
     has_content = False
 
     def set(self, name: str, value: Any) -> None:
-        """Set an attribute that contains nothing that was said."""
+        """Set an attribute without content."""
 
     def set_content(self, name: str, value: Any) -> None:
-        """Set an attribute that was said or is made of it: redacted, and only where content is asked for."""
+        """Set an attribute with content, redacted, if spans are to contain content."""
 
     def fail(self, reason: str) -> None:
         """Note a failure that is not raised."""
@@ -143,8 +143,8 @@ def _record(
 ) -> Iterator[OperationSpan]:
     """Record a span until the block ends, and its duration in a histogram, if telemetry is on.
 
-    The exception that ends it is not recorded: its message may quote what was said. Of `names`, those that are
-    not empty become attributes too, as hashes, which cost more than all the rest of a span that is off.
+    The exception that ends it is not recorded, because its message may quote content. Those of `names` that are not
+    empty become attributes too, as hashes. They are made only if telemetry is on, because they take time.
     """
     if not settings.telemetry:
         yield OperationSpan()
@@ -181,7 +181,7 @@ class _RecordedSpan(OperationSpan):
 
     @property
     def has_content(self) -> bool:  # type: ignore[override]
-        """Whether content is asked for."""
+        """Whether spans are to contain content."""
         return _captures_content()
 
     def set(self, name: str, value: Any) -> None:
@@ -235,7 +235,7 @@ def _captures_content() -> bool:
 
 
 def _identify(name: str) -> str:
-    """Return a name as it stands where content is asked for, else its hash."""
+    """Return a name if spans are to contain content, else its hash."""
     if _captures_content():
         return name
     return hashlib.sha256(name.encode()).hexdigest()[:16]

@@ -1,9 +1,9 @@
 """Tombstones: marks without content of what was erased on a person's request.
 
 When something is forgotten, the store keeps keyed hashes (HMAC-SHA-256) of its id and of what it said. They
-tell an import, a rebuild from files or a file that reappears that this must not come back. They say nothing
-by themselves; whoever has the whole store can only try out guesses, text by text. What is in the store now
-is not forgotten: its owner has saved it anew. Decides nothing else and changes nothing but the key.
+keep it from coming back with an import, a rebuild from files or a file that reappears. They do not reveal the
+text: whoever has the whole store can only try out guesses. What is in the store now is not forgotten: its owner
+has saved it again. This module changes nothing in a store but the key.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from __future__ import annotations
 import hmac
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import Conflict, StoreCorrupt
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.shingles import RUN, normalize_text, normalize_words
@@ -30,17 +33,20 @@ T = TypeVar("T")
 _ACTOR = "owner"
 _MARK_CHARACTERS = 32
 _LONG_TURN = 12
+_KEY_FORM = defer_regex("[0-9a-f]{64}")
 
 
 def make_key(store: Store, *, at: datetime) -> bytes:
     """Return the key of this store's tombstones; create it if there is none.
 
     Args:
-        store: Where it is kept.
-        at: The time.
+        store: The store.
+        at: The current time.
     """
     if store.cursor(KEY) is None:
-        store.commit([], actor=_ACTOR, at=at, cursors={KEY: os.urandom(32).hex()})
+        with suppress(Conflict):  # another process has just made one
+            new = os.urandom(32).hex()
+            store.commit([], actor=_ACTOR, at=at, cursors={KEY: new}, expected={KEY: None})
     key = _read_key(store)
     assert key is not None
     return key
@@ -102,11 +108,11 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
     """Return the ids of values that were forgotten and have not been stored again.
 
     Args:
-        store: Where they were.
-        values: Records, turns and paragraphs, about to be taken in from outside.
+        store: The store.
+        values: Records, turns and paragraphs to be imported; for pages use `drop_forgotten`.
 
     Returns:
-        Ids; empty at once where nothing was ever forgotten. For pages use `drop_forgotten`.
+        The ids; none if nothing was ever forgotten.
     """
     key = _read_key(store)
     if key is None:
@@ -119,15 +125,13 @@ def is_forgotten(store: Store, values: Iterable[Value]) -> set[str]:
 def find_forgotten_texts(
     store: Store, texts: Iterable[str], *, kind: str = "record", place: str = ""
 ) -> set[str]:
-    """Return the texts that were forgotten. For texts without ids, as in an import.
-
-    Unlike `is_forgotten` it does not ask whether they are in the store again.
+    """Return those of some texts without ids that were forgotten, whether they have been stored again or not.
 
     Args:
-        store: Where they were.
-        texts: What somebody wants to bring in.
+        store: The store.
+        texts: Texts to be imported.
         kind: What they would become: `record`, `turn`, `paragraph` or `line`.
-        place: Where they would stand: a turn's session, a paragraph's or line's page.
+        place: The session of a turn; the page of a paragraph or line.
     """
     key = _read_key(store)
     if key is None:
@@ -155,9 +159,21 @@ def _select_marked(store: Store, marked: Iterable[tuple[T, Iterable[str]]]) -> l
     return [thing for mark in store.tombstones(list(things)) for thing in things[mark]]
 
 
+def is_key(text: str | None) -> bool:
+    """Return whether a text is the value of the cursor `KEY`."""
+    return text is not None and _KEY_FORM.fullmatch(text) is not None
+
+
 def _read_key(store: Store) -> bytes | None:
     text = store.cursor(KEY)
-    return None if text is None else bytes.fromhex(text)
+    if text is None:
+        return None
+    if not is_key(text):
+        raise StoreCorrupt(
+            f"the key of the marks of forgotten content (cursor {KEY!r}) is damaged: bring back a backup with "
+            "`reverie recover`"
+        )
+    return bytes.fromhex(text)
 
 
 def _compute_bound_marks(text: str, kind: str, place: str, key: bytes) -> list[str]:
@@ -170,7 +186,7 @@ def _mark(key: bytes, kind: str, place: str, text: str) -> str:
 
 
 def _is_there(store: Store, value: Value) -> bool:
-    """Whether the store has it now: its owner brought it back."""
+    """Return whether the store has a value now, because its owner saved it again."""
     match value:
         case Record():
             found = store.records([value.id])

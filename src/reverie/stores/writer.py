@@ -1,4 +1,4 @@
-"""Committing changes to a store as one actor, with publication and retries."""
+"""Writer that commits changes to a store as one actor, publishes them, and retries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EXTRA_CURSORS: ContextVar[Mapping[str, str | None] | None] = ContextVar("extra_
 def setting_cursors(cursors: Mapping[str, str | None]) -> Iterator[None]:
     """Set cursors in every transaction that this thread commits until the block ends.
 
-    So that a request is marked as done by the very transaction that does it.
+    With it, a request is marked as done by the same transaction that does it.
     """
     token = _EXTRA_CURSORS.set(cursors)
     try:
@@ -48,12 +48,12 @@ def add_extra_cursors(cursors: Mapping[str, str | None] | None) -> Mapping[str, 
 
 
 def discard_rows(rows: Sequence[JournalEntry]) -> None:
-    """Ignore journal entries: the `publish` of a writer that nobody follows."""
+    """Ignore journal entries: the `publish` of a writer without followers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreWriter:
-    """A store together with what every change of it needs.
+    """Writer of a store: the store, and what every change of it needs.
 
     Attributes:
         store: The store.

@@ -405,3 +405,24 @@ def test_the_file_of_a_session_with_a_long_odd_name_is_written(tmp_path: Path) -
         assert memory.flush()
         assert memory.folder.problems() == []
         assert len(list((tmp_path / "memory" / "sessions").glob("*.jsonl"))) == 3
+
+
+def test_a_file_that_is_written_all_the_time_is_not_read_for_ever(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = AtomicFolder(root)
+    written(disk, FILE, b"one\n")
+    fstat, reads = os.fstat, 0
+
+    def append_and_fstat(handle: int) -> os.stat_result:
+        """As if somebody else appended to the file between any two steps."""
+        nonlocal reads
+        reads += 1
+        assert reads < 10_000
+        with (root / FILE).open("ab") as file:
+            file.write(b".")
+        return fstat(handle)
+
+    monkeypatch.setattr(os, "fstat", append_and_fstat)
+    with pytest.raises(OSError, match="all the time"):
+        disk.read(FILE)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.files.layout import render_record
-from reverie.stores.contract.factories import NOW, make_session, make_time, make_turn
+from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from tests.files.hand_edit_fixture import (
     CHAT,
     DAY,
@@ -532,9 +533,9 @@ def test_deleting_a_broken_file_brings_back_what_is_in_force(edited_folder: Edit
 def test_deleting_an_emptied_file_removes_what_it_said_as_the_problem_advises(
     edited_folder: EditedFolder,
 ) -> None:
-    edited_folder.add(make_note(1), make_page("- likes tea\n"))
-    for path in (build_note_path(1), "memory/MEMORY.md"):
-        edited_folder.write(path, "")
+    edited_folder.add(make_note(1), make_note(2), make_page("- likes tea\n"))
+    for path, text in ((build_note_path(1), ""), (build_note_path(2), " \n"), ("memory/MEMORY.md", "")):
+        edited_folder.write(path, text)
         edited_folder.sync()
         (problem,) = edited_folder.importer.problems()
         assert problem.why.startswith("it is empty: ")
@@ -544,7 +545,28 @@ def test_deleting_an_emptied_file_removes_what_it_said_as_the_problem_advises(
         assert not edited_folder.path(path).exists()
         assert edited_folder.importer.problems() == []
     assert edited_folder.record(1).archived
+    assert edited_folder.record(2).archived
     assert edited_folder.store.pages() == []
+    edited_folder.assert_settled()
+
+
+def test_deleting_a_log_or_a_day_that_lost_most_of_it_removes_the_rest_as_the_problem_advises(
+    edited_folder: EditedFolder,
+) -> None:
+    records = [make_record(n, layer="episodic", moment=make_time(n)) for n in range(1, 41)]
+    paragraphs = [make_paragraph(n, f"Paragraph {n}") for n in range(41, 81)]
+    edited_folder.add(*records, *paragraphs)
+    edited_folder.clock.move(hours=1)
+    for path, text in ((DAY, edited_folder.read(DAY).split("\n")[0] + "\n"), ("memory/HISTORY.md", "\n")):
+        edited_folder.write(path, text)
+        edited_folder.sync()
+        (problem,) = edited_folder.importer.problems()
+        assert "delete the file" in problem.why
+        edited_folder.path(path).unlink()
+        edited_folder.sync()
+        assert not edited_folder.path(path).exists()
+    assert all(record.archived for record in edited_folder.store.find(Filter(archived=None)))
+    assert edited_folder.store.logs() == {}
     edited_folder.assert_settled()
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.state import FileRecord, compute_checksum
 from reverie.files.layout import build_path, render_record
+from reverie.files.mirror.scrub import FileRemnants, scrub_files
 from reverie.files.mirror.writer import FILES_FAILED
 from reverie.stores.contract.factories import (
     make_additions,
@@ -381,3 +383,46 @@ def test_a_record_that_cannot_be_read_costs_the_others_nothing(mirrored_folder: 
     assert mirrored_folder.read(build_path(make_record(1))) == render_record(make_record(1))
     assert b'"seen_count": 2' in mirrored_folder.read(build_path(make_record(0)))
     assert (mirrored_folder.root / build_path(make_record(3))).exists()
+
+
+# -- erasure -----------------------------------------------------------------------------------------------
+
+
+def test_an_erasure_goes_on_when_files_vanish_while_it_looks_through_them(
+    mirrored_folder: MirroredFolder,
+) -> None:
+    write_samples(mirrored_folder)
+    drafts = [mirrored_folder.root / f"memory/{name}.txt" for name in "abc"]
+    for draft in drafts:
+        draft.write_text("nothing of that")
+
+    class Vanishing(PhraseMatcher):
+        def has_match(self, text: str) -> bool:
+            for draft in drafts:
+                draft.unlink(missing_ok=True)
+            return super().has_match(text)
+
+    found = scrub_files(
+        mirrored_folder.root, mirrored_folder.state, Vanishing.of([("ada",)]), records=(), sessions=()
+    )
+    assert found == FileRemnants()
+
+
+def test_an_erasure_looks_into_folders_however_deep(mirrored_folder: MirroredFolder) -> None:
+    write_samples(mirrored_folder)
+    deep = mirrored_folder.root / "memory"
+    for _ in range(1_100):
+        deep /= "d"
+        deep.mkdir()
+    left = deep / "x.txt"
+    left.write_text("Ada was here")
+    try:
+        found = scrub_files(
+            mirrored_folder.root, mirrored_folder.state, PhraseMatcher.of([("ada",)]), records=(), sessions=()
+        )
+        assert found.left == (left.relative_to(mirrored_folder.root).as_posix(),)
+    finally:  # pytest removes folders by recursion
+        left.unlink()
+        while deep.name == "d":
+            deep.rmdir()
+            deep = deep.parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import random
 import uuid
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie import Memory, NotFound, Settings
+from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.worker import LEASE_TIME
 from reverie.search.analyzer import analyze
 from reverie.stores.contract.replay import replay
@@ -179,6 +180,16 @@ def test_a_cache_that_cannot_be_made_leaves_no_connection(
     for _ in range(30):
         with pytest.raises(Exception, match="cache of search indexes"):
             Memory.open(url, settings=Settings(index_cache=str(tmp_path / "file")))
+
+
+def test_a_memory_that_cannot_be_opened_lets_go_of_its_cache(
+    url: str, settings: Settings, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match="embedder"):
+        Memory.open(url, settings=settings, embedder="nobody:x")
+    (lock,) = (tmp_path / "cache").glob("*.lock")
+    with lock.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_copy_of_a_database_has_an_index_of_its_own(

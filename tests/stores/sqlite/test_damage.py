@@ -28,7 +28,9 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
+from reverie.stores.copying import iterate_rows
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
 
 SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 
@@ -113,6 +115,10 @@ def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, sto
         ("UPDATE records SET content = 'Changed by hand' WHERE key = 1", "not what the journal says"),
         ("DELETE FROM records WHERE key = 1", "in the journal and not in the store"),
         ("UPDATE journal SET after = '{' WHERE sequence = 1", "cannot be read"),
+        (
+            "UPDATE journal SET after = json_set(after, '$.kind', json('[1]')) WHERE sequence = 1",
+            "change 1 in the journal cannot be read: its kind is unknown",
+        ),
         ("UPDATE journal SET before = after WHERE sequence = 9", "does not follow"),
         ("UPDATE measures SET tokens = tokens + 1 WHERE subject = 'turn'", "differ from a recount"),
         ("DELETE FROM measures", "differ from a recount"),
@@ -310,6 +316,29 @@ def test_a_value_of_a_wrong_type_costs_only_its_own_row_and_is_named(
         assert len(left) >= len(passages) - 1
         assert store.measure(kind, None).passages >= 0
     assert words in caplog.text
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *(f"UPDATE journal SET after = '{text}' WHERE sequence = 1" for text in ("{", "{}", "[1]")),
+        "UPDATE entries SET tags = '1'",
+    ],
+)
+def test_a_copy_of_a_damaged_file_raises_nothing_but_store_corrupt(
+    path: Path, store: SQLiteStore, sql: str
+) -> None:
+    fill(store)
+    spoil(path, sql)
+    source, target = SQLiteCopySource(store), SQLiteCopyTarget(path.with_name("copy.db"), analyse=analyse)
+
+    def copy() -> None:
+        for rows in iterate_rows(source):
+            target.write_rows(rows)
+        target.finish(source.read_unjournaled())
+
+    with contextlib.closing(target.store), pytest.raises(StoreCorrupt, match="reverie doctor"):
+        copy()
 
 
 def test_pages_in_each_others_place_raise_nothing_but_store_corrupt(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import sqlite3
 import stat
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +17,7 @@ import pytest
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.entry import Entry
+from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText, CollectionStats
@@ -127,6 +131,26 @@ def test_a_file_of_version_1_is_backed_up_as_it_was(path: Path) -> None:
             file.execute("INSERT INTO journal VALUES (10, 10, 10, 'page', 0, '', '', NULL, '')")
     with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
         assert store.migrated_from is None
+
+
+def test_a_backup_that_finds_no_room_leaves_no_part_of_one(path: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", disk]
+    if os.geteuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root can mount a small disk")
+    try:
+        shutil.copy(path, disk / "reverie.db")
+        (disk / "filler").write_bytes(b"x" * (512 * 1024 - path.stat().st_size - 96 * 1024))
+        with pytest.raises(StoreUnavailable, match="free some space and retry"):
+            SQLiteStore(disk / "reverie.db", analyse=analyse)
+        assert [file.name for file in disk.glob("*backup*")] == []
+        (disk / "filler").unlink()
+        with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as store:
+            assert store.check() == []
+            assert store.migrated_from == disk / "reverie.db.v1.backup"
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_file_of_version_1_becomes_what_a_new_file_is(path: Path, tmp_path: Path) -> None:

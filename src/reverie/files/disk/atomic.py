@@ -1,6 +1,6 @@
 """Atomic writing of files that a person may be editing at the same time.
 
-File names are paths relative to the memory's folder, with `/`. This module decides nothing: `mirror` says
+File names are paths relative to the memory's folder, with `/`. `mirror` decides
 what is written and what may be removed.
 
 **Writing.** New content is written to a draft in `memory/.reverie/` or `sessions/.reverie/`. The draft then
@@ -15,7 +15,7 @@ never drops the old file. It gives the old file the name of a draft, and the old
    it. For an instant there is no file of that name.
 
 An old file that has changed is an edit. It is kept beside as `{name}.recovered-N` and imported from there.
-It is not exchanged back: whoever read our file in between would save over the edit.
+It is not exchanged back: an editor that has read our file in between would overwrite the edit.
 
 A killed process leaves drafts in `.reverie`. Their names contain the path of their file, and the next process
 examines them (`list_drafts`). What a process still writes to an old file that it has open is not detected.
@@ -43,6 +43,7 @@ DRAFTS = ".reverie"
 
 _LONGEST_NAME = 230
 _LONGEST_LINE = 16_384
+_MOST_READS = 100
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -86,7 +87,7 @@ class AtomicFolder:
         return _stat_regular_file(f"{self._root}/{path}", path)
 
     def read(self, path: str) -> tuple[bytes, FileStamp] | None:
-        """Return the bytes of a file and its stamp at that time, or None; raises as `stat`."""
+        """Return the bytes of a file and its stamp at that time, or None; raise as `stat` does."""
         self._refuse_links(path)
         return _read(f"{self._root}/{path}", path)
 
@@ -261,7 +262,7 @@ class AtomicFolder:
         return folder if folder in self.mtimes and self.mtimes[folder] == self.read_mtime(folder) else None
 
     def _update_mtime(self, folder: str | None) -> None:
-        """Record a change of our own, so that nobody else looks for it."""
+        """Record the time of a folder after a change made here, so that the change does not count as an edit."""
         if folder is not None:
             self.mtimes[folder] = self.read_mtime(folder)
 
@@ -404,12 +405,13 @@ def _read(place: str, path: str) -> tuple[bytes, FileStamp] | None:
     except FileNotFoundError:
         return None
     with open(handle, "rb") as file:
-        while True:
+        for _ in range(_MOST_READS):
             before = _build_stamp(os.fstat(handle))
             file.seek(0)
             data = file.read()
             if _build_stamp(os.fstat(handle)) == before and len(data) == before.size:
                 return data, before
+    raise OSError(errno.EBUSY, "somebody is writing it all the time", place)
 
 
 def _write(handle: int, data: bytes, start: int) -> None:

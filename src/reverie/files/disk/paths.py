@@ -1,4 +1,4 @@
-"""Paths that callers pass."""
+"""Resolution of paths that callers pass."""
 
 from __future__ import annotations
 

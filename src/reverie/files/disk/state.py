@@ -6,7 +6,7 @@ was last written to it, the base version of the next hand edit, unless the journ
 transaction is the lock between the processes that write files.
 
 The database is derived. If it is lost, damaged or of another memory, all files are compared with the store
-once, and a hand edit that nobody has imported yet is merged without its base version. It is therefore written
+once. A hand edit that was not imported yet is then merged without its base version. It is therefore written
 without waiting for the disk (`synchronous=OFF`). It is in WAL mode: a killed process leaves no partial
 change, and readers do not wait.
 """
@@ -279,7 +279,7 @@ class LockedFileState(FileStateReader):
 class FileState:
     """State of the files of one folder. Safe for several threads and processes, and across forks.
 
-    Nothing is opened before the first use. A `files.db` that is missing, damaged or foreign is made anew.
+    Nothing is opened before the first use. A `files.db` that is missing, damaged or foreign is replaced by a new one.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -402,7 +402,7 @@ class FileState:
             file.execute("BEGIN IMMEDIATE")
             if get_file_identity(self._path) == self._place:
                 return LockedFileState(file)
-            self._close_connection()  # somebody removed it: a lock on it would keep nobody out
+            self._close_connection()  # it was removed: a lock on it would not lock others out
             return None
 
         while (ledger := self._run_with_retry(begin, until)) is None:
@@ -544,7 +544,7 @@ def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _is_broken(error: BaseException) -> bool:
-    """Whether an error says that the database is damaged or foreign, or that a value in it is none of its type."""
+    """Return whether an error says that the database is damaged or foreign, or a value in it of a wrong type."""
     undecodable = isinstance(error, sqlite3.Error) and is_undecodable(error)
     return undecodable or isinstance(error, ValueError | TypeError) or _get_error_code(error) in _BROKEN
 

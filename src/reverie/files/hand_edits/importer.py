@@ -28,10 +28,10 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
-from reverie.files.hand_edits.claims import RecordImporter
 from reverie.files.hand_edits.intake import ChangedFile, HandEditReport, HandEditRun
 from reverie.files.hand_edits.merge import FEW, is_mass_removal
 from reverie.files.hand_edits.pages import import_log, import_missing_page, import_page, import_session
+from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
@@ -77,17 +77,12 @@ _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState, ToolCall)
 class HandEditImporter:
     """Importer of the hand edits in one folder. Safe for several threads and processes."""
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        state: FileState,
-        root: Path,
-    ) -> None:
-        """Take the edits below `root` into a store.
+    def __init__(self, writer: StoreWriter, state: FileState, root: Path) -> None:
+        """Import the edits below `root` into a store.
 
         Args:
             writer: Commits them, inside the state's lock.
-            state: What is known of the files.
+            state: The state of the files.
             root: The memory's folder.
         """
         self._writer = writer
@@ -97,13 +92,13 @@ class HandEditImporter:
         self._disk = AtomicFolder(root)
 
     def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
-        """Look at the files, and take in what is not as we know it.
+        """Examine files, and import those that were edited.
 
         Args:
-            paths: Which files or folders to look at, relative to the memory's folder; None for all.
+            paths: Which files or folders to examine, relative to the memory's folder; None for all.
 
         Returns:
-            What was taken in, and what could not be.
+            What was imported, and what could not be.
 
         Raises:
             StateUnavailable: the state of the files is locked or broken; nothing is lost, try again later.
@@ -120,7 +115,7 @@ class HandEditImporter:
         with self._state.lock() as ledger:
             found = scan(self._root, self._select_known(ledger, chosen), chosen)
             if chosen is not None and any(path.startswith(f"{MEMORY}/") for path in found.missing):
-                chosen = None  # it may have been moved to where nobody was asked to look
+                chosen = None  # it may have been moved to a place that was not to be examined
                 found = scan(self._root, ledger.known())
             run = HandEditRun(self._writer, ledger, self._disk)
             self._import(run, found)
@@ -134,7 +129,7 @@ class HandEditImporter:
         return [each for each in _list_problems(self._state.notes("problem")) if self._is_there(each.path)]
 
     def conflicts(self) -> list[ConflictFile]:
-        """Return the conflicts whose files nobody has deleted yet."""
+        """Return the conflicts whose files were not deleted yet."""
         return [
             ConflictFile(path=path, of=note["of"], id=note["id"], fields=tuple(note["fields"]))
             for path, note in self._state.notes("conflict").items()
@@ -164,10 +159,10 @@ class HandEditImporter:
         self._import_missing(run, records, found.missing)
 
     def _import_missing(self, run: HandEditRun, records: RecordImporter, paths: Sequence[str]) -> None:
-        """Import deletions, unless there are so many that it looks like an accident."""
+        """Import deletions, unless their number looks like an accident."""
         ledger = run.ledger
         ledger.drop(records.moved)
-        # Where a write or a removal failed, or may have been made and not recorded, nobody can tell a deletion.
+        # A file whose write or removal failed, or may have been made and not recorded, may be missing for that reason.
         due = set(ledger.due())
         own = {path for path in paths if path in due or run.pending.may_have_removed(path)}
         if own:
@@ -183,7 +178,7 @@ class HandEditImporter:
             place = parse_path(path)
             if place is None:
                 ledger.drop([path])
-            elif path in noted and noted[path]["size"] != 0:
+            elif path in noted and not noted[path].get("emptied"):
                 # What it said last is in force, and was not deleted.
                 run.write_again(path, _SUBJECTS[place.form], place.name)
             elif place.form == "session":
@@ -251,7 +246,7 @@ class HandEditImporter:
         for path, broken in run.problems.items():
             size, mtime_ns = self._stat(path)
             why = _remove_quotations(broken.why, self._root / path)
-            problem = {"why": why, "size": size, "mtime_ns": mtime_ns}
+            problem = {"why": why, "size": size, "mtime_ns": mtime_ns, "emptied": path in run.emptied}
             if not problem.items() <= before.get(path, {}).items():
                 _log.warning("not taken in: %s", broken)
             ledger.note("problem", path, problem | {"sequence": now})
@@ -269,7 +264,7 @@ class HandEditImporter:
 
 
 def _remove_quotations(why: str, file: Path) -> str:
-    """Return a message without what it quotes from a file, except names of fields and ids."""
+    """Return a message without quotations from a file, except names of fields and ids."""
     if _QUOTED.search(why) is None:
         return why
     try:
@@ -277,7 +272,7 @@ def _remove_quotations(why: str, file: Path) -> str:
     except OSError:
         text = None
     if text is not None and "\\u" in text:
-        text = None  # what is escaped there is not in the message
+        text = None  # the message quotes escaped characters in another form
     return _QUOTED.sub(lambda quoted: quoted[0] if _is_harmless(quoted[2], text) else "'…'", why)
 
 

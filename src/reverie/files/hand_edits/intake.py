@@ -38,7 +38,7 @@ from reverie.files.layout import (
     render_record,
 )
 from reverie.files.names import build_file_name
-from reverie.files.parsing import BrokenFile
+from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.pending import PendingChanges
 from reverie.files.scan import CONFLICT
 from reverie.files.written_texts import keep_written, read_base_text
@@ -58,6 +58,7 @@ SAVING_S = 1.0
 """Time after its last change during which a page that has become shorter may be half saved."""
 
 FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
+"""Reason why a file is not imported that has erased text."""
 
 _ATTEMPTS = 20
 _CHUNK = 500
@@ -138,19 +139,16 @@ class HandEditRun:
     Attributes:
         report: What was done so far, without the problems.
         problems: The files that cannot be imported, by path.
+        emptied: Those of them that a person has emptied.
         conflicts: The conflict files that were written, with their subjects.
         pending: The changes that the files are not known to show.
     """
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        ledger: LockedFileState,
-        disk: AtomicFolder,
-    ) -> None:
+    def __init__(self, writer: StoreWriter, ledger: LockedFileState, disk: AtomicFolder) -> None:
         """Prepare to import files; the caller holds the lock of `ledger`."""
         self.report = HandEditReport()
         self.problems: dict[str, BrokenFile] = {}
+        self.emptied: set[str] = set()
         self.conflicts: dict[str, dict[str, Any]] = {}
         self.store = writer.store
         self.ledger = ledger
@@ -203,10 +201,10 @@ class HandEditRun:
             parsing.check_size(path, stamp.size)
             content = self.disk.read(at)
         except (UnsafePath, InvalidInput) as error:
-            self.problem(at, str(error))
+            self.report_problem(at, str(error))
             return None
         except OSError as error:
-            self.problem(at, f"it cannot be read ({error.strerror})")
+            self.report_problem(at, f"it cannot be read ({error.strerror})")
             return None
         if content is None:
             return None
@@ -239,18 +237,20 @@ class HandEditRun:
         try:
             self._writer.retrying(lambda _: act(), attempts=_ATTEMPTS)
         except Conflict:
-            self.problem(path, "its content in the store changes all the time: it is tried again")
+            self.report_problem(path, "its content in the store changes all the time: it is tried again")
         except InvalidInput as error:
-            self.problem(path, str(error))
+            self.report_problem(path, str(error))
+            if isinstance(error, EmptiedFile):
+                self.emptied.add(path)
         except StoreCorrupt:
-            self.problem(path, "its content in the store cannot be read: see `reverie check`")
+            self.report_problem(path, "its content in the store cannot be read: see `reverie check`")
 
-    def problem(self, path: str, why: str) -> None:
+    def report_problem(self, path: str, why: str) -> None:
         """Report a file that cannot be imported."""
         self.problems[path] = BrokenFile(path=path, why=get_redactor(self.store).text(why))
 
     def is_stale(self, file: ChangedFile, name: str | None) -> bool:
-        """Return whether a file has the content of an earlier time, and nobody has put it back on purpose.
+        """Return whether a file has the content of an earlier time, unless a person has put it back on purpose.
 
         Args:
             file: The file.

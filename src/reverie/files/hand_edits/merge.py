@@ -29,6 +29,7 @@ from reverie.domain.text.ids import NewId
 from reverie.files.hand_edits.base_versions import normalize_paragraph
 from reverie.files.layout import build_path, parse_path
 from reverie.files.parsing import (
+    EmptiedFile,
     Fields,
     ParsedSession,
     build_record,
@@ -312,7 +313,7 @@ def decide_log(
         ours: The paragraphs that the store has.
         texts: The paragraphs of the file.
         now: The time.
-        new_id: What makes ids.
+        new_id: Returns a new id.
         is_recent: Whether a paragraph is so new that the person may not have seen it. It is not removed then,
             and only a similar paragraph counts as a changed version of it.
 
@@ -335,7 +336,7 @@ def decide_log(
     )
     removed = [place for place in missing if is_sure(place)]
     if is_mass_removal(len(removed), len(began)):
-        raise InvalidInput(
+        raise EmptiedFile(
             f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "
             "clear the whole log"
         )
@@ -360,8 +361,8 @@ def decide_log(
     for place in removed:
         mine = there.get(began[place].id)
         if mine is not None and mine.content == began[place].content:
-            order.take_out(mine)
-    return MergeDecision(edits=tuple(order.edits()))
+            order.remove(mine)
+    return MergeDecision(edits=tuple(order.build_changes()))
 
 
 def _change_paragraph(order: _Order, old: Paragraph, mine: Paragraph, text: str) -> str | None:
@@ -446,11 +447,11 @@ class _Order:
         self._there.insert(0 if after is None else self._find_index(after) + 1, added)
         self._new.add(added.id)
 
-    def take_out(self, removed: Paragraph) -> None:
+    def remove(self, removed: Paragraph) -> None:
         self._edits.append(Change(before=removed, after=None))
         del self._there[self._find_index(removed.id)]
 
-    def edits(self) -> list[Change]:
+    def build_changes(self) -> list[Change]:
         """Return the changes and removals, then the additions, at positions that keep the order."""
         edits = list(self._edits)
         for paragraph, position in zip(self._there, self._assign_positions(), strict=True):
@@ -515,7 +516,7 @@ def decide_session(
         ours: What the store has; None when it has no such session.
         lines: The content of the file.
         now: The time.
-        new_id: What makes ids.
+        new_id: Returns a new id.
         earlier: Returns the versions of a turn in the journal, in any session.
         is_recent: Whether a turn is so new that the person may not have seen it.
 

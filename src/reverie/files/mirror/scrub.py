@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -63,7 +64,7 @@ def scrub_files(
 
     Raises:
         StateUnavailable: the state of the files is locked for too long or cannot be written.
-        OSError: a file cannot be removed.
+        OSError: a file or folder cannot be read, or a file cannot be removed.
     """
     removed: list[str] = []
     left: list[str] = []
@@ -72,10 +73,10 @@ def scrub_files(
     with state.lock() as ledger:
         if not (mirrored or dry_run):
             ledger.drop_texts()
-        for path in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
+        for path, size in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
             marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
-            too_large = (root / path).stat().st_size > LONGEST_FILE
-            if not (marked or too_large or phrases.has_match(path) or has_phrase(root / path, phrases)):
+            too_large = size > LONGEST_FILE
+            if not (marked or too_large or phrases.has_match(path) or _may_have_phrase(root / path, phrases)):
                 continue
             if not marked and (too_large or not _is_own(path)):
                 left.append(path)
@@ -91,21 +92,30 @@ def scrub_files(
     return FileRemnants(removed=tuple(removed), left=tuple(left))
 
 
-def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[str]:
-    """Yield the files that are unknown or have changed."""
-    for top in (MEMORY, SESSIONS):
-        for place, _, names in os.walk(root / top):
-            for name in names:
-                file = Path(place, name)
-                path = file.relative_to(root).as_posix()
-                if file.is_symlink() or not file.is_file():
-                    continue
-                written, status = known.get(path), file.stat()
-                if written is None or (written.size, written.mtime_ns) != (
-                    status.st_size,
-                    status.st_mtime_ns,
-                ):
-                    yield path
+def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[tuple[str, int]]:
+    """Yield the paths and sizes of the files that are unknown or have changed."""
+    folders = [MEMORY, SESSIONS]
+    while folders:
+        folder = folders.pop()
+        with suppress(FileNotFoundError), os.scandir(root / folder) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                elif entry.is_file(follow_symlinks=False):
+                    written, status = known.get(path), entry.stat(follow_symlinks=False)
+                    if written is None or (written.size, written.mtime_ns) != (
+                        status.st_size,
+                        status.st_mtime_ns,
+                    ):
+                        yield path, status.st_size
+
+
+def _may_have_phrase(file: Path, phrases: PhraseMatcher) -> bool:
+    """Return whether a file contains one of the phrases; False for one that has just been removed."""
+    with suppress(FileNotFoundError):
+        return has_phrase(file, phrases)
+    return False
 
 
 def _remove(root: Path, path: str) -> None:

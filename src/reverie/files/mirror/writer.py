@@ -221,7 +221,7 @@ class MirrorWriter:
 
 
 class _Batch:
-    """Files that are written while the lock is held once."""
+    """Writing of files while the lock is held once."""
 
     def __init__(self, mirror: MirrorWriter, ledger: LockedFileState, report: MirrorReport) -> None:
         self._store = mirror._store
@@ -418,7 +418,7 @@ class _Batch:
             self._record_written(path, created, content)
 
     def _settle_present(self, path: str, known: FileRecord | None, content: ExpectedContent | None) -> None:
-        """Replace a file only if it contains no hand edit; one may have kept its size and its time."""
+        """Replace a file unless it contains a hand edit, which may have kept size and time of the file."""
         found = self._disk.read(path)
         if found is None:
             self._defer_to_import(path)
@@ -457,7 +457,7 @@ class _Batch:
             self._record_written(path, after, content)
 
     def _record_written(self, path: str, after: FileStamp | None, content: ExpectedContent) -> None:
-        """Record that a file was written; without a stamp, that somebody else has just changed it."""
+        """Record that a file was written; without a stamp, that it was changed by somebody else meanwhile."""
         if after is None:
             self._defer_to_import(path)
         else:

@@ -1,9 +1,8 @@
 """Text files of an agent, by path, over pages and records.
 
-A path is a tuple of names below one root. In the memory itself the files are its pages and logs; within a
-scope they are records of that scope, and the pages, which are everybody's, can be read under `shared`. Both
-have the records under `records`, a file for each. Nothing here looks at the disk, so no link there leads
-anywhere; the readable folder mirrors what is done here. What a model is told about it is decided elsewhere.
+A path is a tuple of names below one root. In the empty scope the files are the pages and logs. In another scope
+they are records of that scope, and the pages can be read under `shared`. Both have the records under `records`, a
+file for each. Nothing here opens a file on the disk, so links there lead nowhere.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ RECORDS = "records"
 """The folder of the records."""
 
 KEPT_AS = "memory-files"
-"""The shelf on which the files of a scope are kept."""
+"""Name of the key-value store that holds the files of a scope."""
 
 _T = TypeVar("_T")
 
 
 class Documents(WritingRepository):
-    """Text files of an agent, of which every change is journalled. `Scoped.documents` gives it.
+    """Text files of an agent; every change is journalled. `ScopedMemory.documents` returns it.
 
     Safe to use from several threads, and beside other processes: each change is one transaction, made from
     what is there at that moment.
@@ -60,23 +59,23 @@ class Documents(WritingRepository):
         *,
         pages: Pages,
         saving: RecordRepository,
-        shelf: KeyValueStore,
+        items: KeyValueStore,
         unconfirmed: KeyValueStore,
         scope: str,
         look: Callable[[], None],
         determine_origin: OriginFunction | None = None,
     ) -> None:
-        """Show a memory as files; `Scoped.documents` is the usual way.
+        """Show a memory as files; `ScopedMemory.documents` is the usual way.
 
         Args:
             writer: Commits the changes.
-            pages: What adds to logs.
-            saving: What changes records.
-            shelf: Where the files of a scope are kept.
-            unconfirmed: The same shelf, for files that rest on what a tool said.
-            scope: Whose memory it is; empty for everybody's, whose files are the pages.
-            look: Called first, to take in what a person changed in the readable files.
-            determine_origin: Tells whose word a text is that shall be written; None where that is not known.
+            pages: Adds to logs.
+            saving: Changes records.
+            items: Holds the files of a scope.
+            unconfirmed: The same store, for files whose text comes from a tool.
+            scope: The scope; in the empty one the files are the pages.
+            look: Called before each operation; imports what a person changed in the readable files.
+            determine_origin: Returns the origin of a text to be written; None where origins are not known.
         """
         super().__init__(writer)
         self.scope = scope
@@ -85,7 +84,7 @@ class Documents(WritingRepository):
             RECORDS: RecordDocuments(
                 writer.store,
                 saving=saving,
-                shelf=shelf.name,
+                store_name=items.name,
                 scope=scope,
                 clock=writer.clock,
                 determine_origin=determine_origin,
@@ -94,14 +93,14 @@ class Documents(WritingRepository):
         self._root: DocumentSource
         if scope:
             self._mounts[SHARED] = SharedPageDocuments(writer, pages, determine_origin)
-            self._root = ScopedDocuments(writer.store, shelf, unconfirmed, determine_origin)
+            self._root = ScopedDocuments(writer.store, items, unconfirmed, determine_origin)
         else:
             self._root = PageDocuments(writer, pages, determine_origin)
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def kind(self, path: Parts) -> Literal["file", "folder"] | None:
-        """Whether there is a file or a folder at a path; None for neither. The root is always there."""
+        """Return whether a file or a folder is at a path; None for neither. The root is always there."""
         self._look()
         return self._get_kind(path)
 
@@ -112,7 +111,7 @@ class Documents(WritingRepository):
         return files.text(inside) if inside else None
 
     def is_confirmed(self, path: Parts) -> bool:
-        """Whether what a file says is the owner's or the agent's own word, as far as that is known."""
+        """Return whether a file is the owner's or the agent's own word, as far as that is known."""
         files, inside = self._resolve_mount(path)
         return not inside or files.is_confirmed(inside)
 
@@ -149,17 +148,17 @@ class Documents(WritingRepository):
     # -- changing ----------------------------------------------------------------------------------------
 
     def create(self, path: Parts, text: str) -> bool:
-        r"""Make a file where there is none.
+        r"""Create a file.
 
         Args:
-            path: Where.
-            text: What is in it, up to 200,000 characters; line ends become `\n`.
+            path: Its path.
+            text: Its text, up to 200,000 characters; line ends become `\n`.
 
         Returns:
-            Whether it was made: not, where there is a file or a folder of that name.
+            False if there is a file or folder of that name.
 
         Raises:
-            InvalidInput: no file of that name or content can be kept; the message says why.
+            InvalidInput: a file cannot have that name or text; the message says why.
         """
         text = normalize_line_ends(text)
 
@@ -177,14 +176,14 @@ class Documents(WritingRepository):
 
         Args:
             path: Which file.
-            change: Gives the new text for the one that is there; called again where others were faster. What
-                it raises is raised, and nothing is changed.
+            change: Returns the new text for the present one; called again after a lost race. What it raises is
+                raised, and nothing is changed.
 
         Returns:
-            The text that is in the file now; None if there is no such file.
+            The text of the file now; None if there is no such file.
 
         Raises:
-            InvalidInput: the file cannot have that text, or can only be read or only grow.
+            InvalidInput: the file cannot have that text, is read-only, or only grows.
         """
 
         def attempt(_: int) -> str | None:
@@ -196,18 +195,18 @@ class Documents(WritingRepository):
             if new == old:
                 return old
             files.change({inside: old}, {inside: new}, "edit file")
-            return files.text(inside)  # as it is kept, which may be without a secret that was in it
+            return files.text(inside)  # as it was stored: secrets may have been replaced
 
         return self._run_with_retries(attempt)
 
     def remove(self, path: Parts) -> int:
-        """Remove a file, or a folder with all that is in it; a record's file archives the record.
+        """Remove a file, or a folder with its content. Removing the file of a record archives the record.
 
         Returns:
-            How many files were removed; 0 if there is no such file or folder.
+            The number of files removed; 0 if there is no such file or folder.
 
         Raises:
-            InvalidInput: it cannot be removed: the root, a log, the folder of records, what can only be read.
+            InvalidInput: it is the root, a log, the folder of records, or read-only.
         """
         self._refuse_roots(path)
 
@@ -221,15 +220,15 @@ class Documents(WritingRepository):
         return self._run_with_retries(attempt)
 
     def move(self, old: Parts, new: Parts) -> Literal["moved", "missing", "taken"]:
-        """Give a file, or a folder with all that is in it, another path.
+        """Move a file, or a folder with its content, to another path.
 
         A record's file can be moved to another folder under `records`, which is another category.
 
         Returns:
-            Whether it was moved, there is nothing at `old`, or something at `new`.
+            `missing` if there is nothing at `old`, `taken` if there is something at `new`.
 
         Raises:
-            InvalidInput: it cannot be moved, or not there.
+            InvalidInput: it cannot be moved, or not to that place.
         """
         self._refuse_roots(old)
 

@@ -30,7 +30,6 @@ from reverie.stores.writer import StoreWriter
 SHARED = "shared"
 """The folder of everybody's pages, within a scope."""
 
-_LINE_ENDED = defer_regex(r"\s*\n\s*")
 _BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
 
 
@@ -78,7 +77,7 @@ class PageDocuments(DocumentSource):
             if (None if there is None else there.content) != before[path]:
                 raise Conflict(f"page {name!r} has been changed: read it again")
             if there is None:
-                _refuse_twin(name, [*present, *self._store.logs()])
+                self._pages._refuse_twin(name)
             self._refuse_hearsay(name, before[path] or "", text or "")
             new = None if text is None else validate_page(Page(name=name, content=text, updated_at=now))
             edits.append(Change(before=there, after=new))
@@ -95,14 +94,17 @@ class PageDocuments(DocumentSource):
             )
         name = convert_path_to_page(path)
         self._refuse_hearsay(name, old, new)
-        between = _BLANK_LINES if name == HISTORY else _LINE_ENDED
-        paragraphs = between.split(new[len(old) :].strip())
+        added = new[len(old) :].strip()
+        paragraphs = (
+            _BLANK_LINES.split(added)
+            if name == HISTORY
+            else [line for line in map(str.strip, added.split("\n")) if line]
+        )
         if any(len(each) > LONGEST_PARAGRAPH for each in paragraphs):
             raise InvalidInput(
                 f"a paragraph of {name} has at most {LONGEST_PARAGRAPH:,} characters: add it in parts"
             )
-        for paragraph in paragraphs:
-            self._pages.append(name, paragraph, reason=reason)
+        self._pages._append_paragraphs(name, paragraphs, reason=reason)
 
     def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
         """Raise `InvalidInput` if an unconfirmed text of a tool would get into every prompt, or be recalled."""
@@ -174,13 +176,3 @@ def _unescape_name(name: str, ending: str) -> str:
     again = _ESCAPED.sub(lambda sign: f"_x{ord(sign[0]):02x}_", found) + ending
     is_plain = _PLAIN[ending].fullmatch(found) and not found.endswith(ending)
     return found if found and again == name and not is_plain and "/" not in found else name
-
-
-def _refuse_twin(name: str, names: Iterable[str]) -> None:
-    """Raise `InvalidInput` if a name differs from another only in case: on many disks both would be one file."""
-    for other in names:
-        if other != name and other.casefold() == name.casefold():
-            raise InvalidInput(
-                f"there is {'/'.join(convert_page_to_path(other))!r} already, which differs only in upper and lower "
-                "case: use that name"
-            )

@@ -23,7 +23,7 @@ Texts = Mapping[Parts, str | None]
 """Texts of files by path; None where there is no file."""
 
 OriginFunction = Callable[[str], Origin]
-"""Tells whose word a text is that an agent wants to keep, such as `Session.determine_origin`."""
+"""Returns the origin of a text that an agent wants to store, such as `Session.determine_origin`."""
 
 LONGEST_PATH = 200
 """Characters of a path below the root."""
@@ -51,7 +51,7 @@ class DocumentEntry:
 
 
 class DocumentSource(ABC):
-    """Some of the files, kept in one way. Paths are those within them, and never empty but in `listed`."""
+    """Base of sources of files. Paths are relative to the source, and empty only in `below` and `listed`."""
 
     @abstractmethod
     def text(self, path: Parts) -> str | None:
@@ -66,13 +66,13 @@ class DocumentSource(ABC):
         """Make all changes in one transaction, or none.
 
         Args:
-            before: The texts that the changes were made from.
-            after: The texts that there shall be, at the same paths.
-            reason: Why, for the journal.
+            before: The old texts.
+            after: The new texts, at the same paths.
+            reason: The reason, for the journal.
 
         Raises:
-            Conflict: there is something else by now.
-            InvalidInput: the files cannot be changed so.
+            Conflict: the present texts are not `before`.
+            InvalidInput: the files cannot have these texts.
         """
 
     def paths(self) -> Iterable[Parts]:
@@ -104,17 +104,17 @@ class DocumentSource(ABC):
             if 0 < len(inside) <= depth:
                 entries.append(DocumentEntry(path=inside, folder=False, size=size))
         entries += [DocumentEntry(path=path, folder=True, size=size) for path, size in folders.items()]
-        shown = [each for each in entries if not any(name.startswith(".") for name in each.path)]
+        shown = [each for each in entries if not any(map(_is_hidden, each.path))]
         return sorted(shown, key=lambda each: each.path)
 
 
 def is_untrusted_change(determine_origin: OriginFunction | None, old: str, new: str) -> bool:
-    """Whether what a new text says beyond the old one is the word of somebody whom nobody confirmed.
+    """Return whether what a new text adds to the old one is of an origin that is not trusted.
 
     Args:
-        determine_origin: Tells whose word a text is; None where that is not known.
-        old: What was there.
-        new: What shall be there.
+        determine_origin: Returns the origin of a text; None where origins are not known.
+        old: The old text.
+        new: The new text.
     """
     known = set(old.splitlines())
     added = "\n".join(line for line in new.splitlines() if line not in known)
@@ -128,14 +128,14 @@ def parse_path(text: object) -> Parts:
         text: What the caller passed.
 
     Raises:
-        InvalidInput: it leads out of the root, or somebody could take it for one that does: `..`, also
-            percent-encoded, a backslash, characters that look like these or that nobody sees.
+        InvalidInput: it leads out of the root, or could be taken for one that does: it has `..`, also
+            percent-encoded, a backslash, or characters that look like these or are invisible.
     """
     if not isinstance(text, str):
         raise InvalidInput(f"a path is {type(text).__name__}: pass a string")
     path = unicodedata.normalize("NFC", text)
     decoded = path
-    for _ in range(8):  # as often as anybody may have encoded it
+    for _ in range(8):  # it may be encoded several times
         decoded, before = urllib.parse.unquote(decoded), decoded
         if decoded == before:
             break
@@ -144,13 +144,21 @@ def parse_path(text: object) -> Parts:
             raise InvalidInput("the path leads out of the folder")
         if _LIKE_SLASHES_AND_DOTS & set(form):
             raise InvalidInput("the path has a character that looks like a slash or a dot, or a backslash")
-        if any(unicodedata.category(sign) in _UNSEEN for sign in form):
+        if _has_unseen(form):
             raise InvalidInput("the path has a character that cannot be seen")
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
     for part in parts:
         if part != part.strip():
             raise InvalidInput("a name in the path begins or ends with a blank")
     return parts
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or _has_unseen(name)
+
+
+def _has_unseen(text: str) -> bool:
+    return any(unicodedata.category(sign) in _UNSEEN for sign in text)
 
 
 def normalize_line_ends(text: str) -> str:

@@ -34,38 +34,37 @@ NO_CATEGORY = "uncategorised"
 MOST_LISTED = 200
 """Files of records shown of one folder, the latest changed first."""
 
-_ALL = 1_000_000
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
 _ID = defer_regex(r"[0-9a-f]{12}")
 _SEGMENT = defer_regex(r"[A-Za-z0-9_-]+")
 
 
 class ScopedDocuments(DocumentSource):
-    """Files that are kept as records of a scope, by a shelf."""
+    """Files that a key-value store keeps as records of a scope."""
 
     def __init__(
         self,
         store: Store,
-        shelf: KeyValueStore,
+        items: KeyValueStore,
         unconfirmed: KeyValueStore,
         determine_origin: OriginFunction | None,
     ) -> None:
         self._store = store
-        self._shelf = shelf
-        self._unconfirmed = unconfirmed  # the same, but that what it puts first is a tool's word
+        self._items = items
+        self._unconfirmed = unconfirmed  # the same store, whose new items have the origin `tool`
         self._determine_origin = determine_origin
 
     def text(self, path: Parts) -> str | None:
-        found = self._shelf.get(path[:-1], path[-1])
+        found = self._items.get(path[:-1], path[-1])
         return None if found is None else str(found.value.get("text", ""))
 
     def below(self, path: Parts) -> dict[Parts, str]:
-        found = self._shelf.search(limit=_ALL)
+        found = self._items.items()
         texts = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in found}
         return {at: text for at, text in texts.items() if at[: len(path)] == path}
 
     def change(self, before: Texts, after: Texts, reason: str) -> None:
-        del reason  # a shelf says itself what it does
+        del reason  # the key-value store gives its own
         for path in after:
             if len("/".join(path)) > LONGEST_PATH:
                 raise InvalidInput(f"the path is too long: at most {LONGEST_PATH} characters are kept")
@@ -85,7 +84,7 @@ class ScopedDocuments(DocumentSource):
                     "write it into a file of its own, or ask the owner"
                 )
             doubted.append(path)
-        (self._unconfirmed if doubted else self._shelf).put_many(
+        (self._unconfirmed if doubted else self._items).put_many(
             [
                 PutItem(
                     namespace=path[:-1],
@@ -102,20 +101,20 @@ class ScopedDocuments(DocumentSource):
         )
 
     def is_confirmed(self, path: Parts) -> bool:
-        found = self._shelf.get(path[:-1], path[-1])
+        found = self._items.get(path[:-1], path[-1])
         records = [] if found is None else self._store.records([found.record])
         return all(record.origin not in UNTRUSTED for record in records)
 
 
 class RecordDocuments(DocumentSource):
-    """Live records as files, `{category}/{id}.md`, with their contents; not those that nobody confirmed."""
+    """Live records of a trusted origin as files `{category}/{id}.md` with their contents."""
 
     def __init__(
         self,
         store: Store,
         *,
         saving: RecordRepository,
-        shelf: str,
+        store_name: str,
         scope: str,
         clock: Clock,
         determine_origin: OriginFunction | None,
@@ -123,7 +122,7 @@ class RecordDocuments(DocumentSource):
         self._determine_origin = determine_origin
         self._store = store
         self._saving = saving
-        self._shelf = shelf
+        self._store_name = store_name
         self._scope = scope
         self._chain = visible_scopes(scope)
         self._clock = clock
@@ -232,11 +231,11 @@ class RecordDocuments(DocumentSource):
     def _count_categories(self) -> dict[str, int]:
         wanted = Filter(scopes=self._chain, origins=_TRUSTED, alive_at=self._clock())
         found = self._store.tally("category", wanted)
-        return {name: count for name, count in found.items() if name.split("/")[0] != self._shelf}
+        return {name: count for name, count in found.items() if name.split("/")[0] != self._store_name}
 
     def _is_file(self, record: Record) -> bool:
-        """Whether the record stands for a file of its own already."""
-        return decode_place(self._shelf, record) is not None
+        """Return whether a record holds a file of the scope."""
+        return decode_place(self._store_name, record) is not None
 
 
 def _to_folder(category: str) -> Parts:

@@ -19,7 +19,7 @@ NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
 def make_time(seconds: float) -> datetime:
-    """Return the time so many seconds after `NOW`."""
+    """Return the time some seconds after `NOW`."""
     return NOW + timedelta(seconds=seconds)
 
 

@@ -38,7 +38,7 @@ def replay(rows: Sequence[JournalEntry], store: Store) -> None:
 
 
 def read_contents(store: Store) -> dict[str, Any]:
-    """Everything that is journalled, and what search sees of it, to be compared with another store's."""
+    """Return all that is journalled, and what search sees of it, for comparison with another store."""
     logs = store.logs()
     sessions = store.sessions()
     return {
@@ -54,7 +54,7 @@ def read_contents(store: Store) -> dict[str, Any]:
 
 
 def is_journal_consistent(store: Store) -> bool:
-    """Whether what the journal says of each thing follows from what it said before, and is true at last."""
+    """Return whether each version in the journal follows from the one before, and the last is the stored one."""
     rows_of: dict[int, list[JournalEntry]] = defaultdict(list)
     for row in store.journal(limit=_ALL):
         rows_of[row.key].append(row)

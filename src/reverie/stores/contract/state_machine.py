@@ -166,7 +166,7 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     @initialize(forgets=st.booleans())
     def begin(self, forgets: bool) -> None:
-        """Only a journal that has forgotten nothing can be replayed."""
+        """Choose whether to erase: a journal with erased entries cannot be replayed."""
         self.forgets = forgets
 
     # -- changes -------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         since=st.none() | st.integers(0, 20),
     )
     def save_several(self, edits: list[tuple[int, dict[str, Any]]], since: int | None) -> None:
-        """Several records in one commit; one thing may be named twice, and then does not fit."""
+        """Save several records in one commit. If one is named twice, the commit is refused."""
         self._commit(
             [self._build_record_change(number, fields, False) for number, fields in edits], since=since
         )
@@ -240,7 +240,7 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     @rule(told=st.lists(st.tuples(NUMBERS, paragraph_fields), min_size=1, max_size=3))
     def tell(self, told: list[tuple[int, dict[str, Any]]]) -> None:
-        """Add paragraphs or change those that are there; one may be named twice, and then does not fit."""
+        """Add paragraphs, or change those that are there. If one is named twice, the commit is refused."""
         edits = []
         for number, fields in told:
             current = self.model.paragraphs([make_paragraph(number).id])
@@ -335,7 +335,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         offset=st.integers(0, 2),
     )
     def find(self, wanted: Filter, **options: Any) -> None:
-        """Any filter gives the same records in the same order, and the same tallies."""
+        """Compare the records of a filter, their order and their tallies."""
         self._compare("find", wanted, **options)
         for what in ("category", "tag", "kind", "scope"):
             self._compare("tally", what, wanted)
@@ -346,13 +346,13 @@ class StoreStateMachine(RuleBasedStateMachine):
         limit=st.none() | st.integers(0, 2),
     )
     def scan(self, wanted: Filter, containing: str | None, limit: int | None) -> None:
-        """Any filter gives the same turns, and any scopes the same sessions."""
+        """Compare the turns of a filter, and the sessions of its scopes."""
         self._compare("scan_turns", wanted, containing=containing)
         self._compare("sessions", scopes=wanted.scopes, limit=limit)
 
     @rule(keys=st.lists(st.integers(1, 40)), around=st.integers(0, 2), after=st.integers(0, 10))
     def passages(self, keys: list[int], around: int, after: int) -> None:
-        """Any keys give the same passages, and the same values."""
+        """Compare the passages and the values of keys."""
         for method in ("records", "turns", "paragraphs"):
             self._compare(method, keys)
         for subject in SEARCHABLE:
@@ -371,7 +371,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         start=st.integers(-3, 4),
     )
     def read_pages(self, names: list[str] | None, log: str, start: int) -> None:
-        """Pages, logs and parts of them."""
+        """Compare pages, logs and parts of them."""
         self._compare("pages", names)
         self._compare("paragraphs", page=log, start=start)
         self._compare("logs")
@@ -382,7 +382,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         stop=st.none() | st.integers(0, 6),
     )
     def history(self, name: str, start: int, stop: int | None) -> None:
-        """Parts of a conversation, and the account of one thing."""
+        """Compare parts of a conversation, and the journal of one thing."""
         self._compare("turns", session=name, start=start, stop=stop)
         for one in (name, *PAGES):
             self._compare("journal", id=one, after=max(start, 0), until=stop)
@@ -390,7 +390,7 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     @invariant()
     def check_same_journal(self) -> None:
-        """Both have made the same changes."""
+        """Compare the newest changes, cursors and entries."""
         last = self.model.sequence()
         self._compare("sequence")
         self._compare("journal", after=last - 6)

@@ -45,7 +45,7 @@ class PostgresAddress:
 
 
 def is_postgres_url(place: object) -> bool:
-    """Return whether a place of a memory is the URL of a PostgreSQL database."""
+    """Return whether the place of a memory is the URL of a PostgreSQL database."""
     return isinstance(place, str) and place.startswith(_SCHEMES)
 
 

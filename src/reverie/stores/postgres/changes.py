@@ -1,4 +1,4 @@
-"""A commit as parameters of the function `change_things`, and its refusal as a conflict."""
+"""Parameters of the function `change_things` for a commit, and conflicts for its refusals."""
 
 from __future__ import annotations
 

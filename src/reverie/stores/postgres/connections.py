@@ -50,7 +50,7 @@ _RETRIES = 3
 _PAUSE_S = 0.05
 _FENCE = "SELECT set_config('reverie.fence', %s, true)"
 SET_SPACE = "SELECT set_config('reverie.space', %s, true)"
-"""What names the memory of a transaction to the policies of its tables."""
+"""SQL that sets the memory which the policies of the tables let through in a transaction."""
 
 _SET_VIEW = f"{SET_SPACE}, set_config('enable_seqscan', 'off', true)"
 """A view looks things up by indexes, also where the statistics of the tables are those of an earlier moment at which
@@ -80,7 +80,7 @@ _CONNECTION = {
 
 
 class ChangeRefused(Exception):
-    """A refusal of the server to make a change, with what it says of the reason."""
+    """A refusal of the server to make a change, with the details that it gave."""
 
     def __init__(self, detail: Mapping[str, Any]) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class ReadingView:
     """A transaction in which a thread reads one state. It begins with the first read.
 
     Attributes:
-        stack: What to end with it.
+        stack: Contexts that end with it.
         connection: Its connection; None before the first read.
         prepare: True to have each statement planned once for the connection; None to leave that to psycopg.
         memo: What was read in it and cannot change, by name.
@@ -169,7 +169,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch
 
 
 class PostgresConnections:
-    """The way of one store to its database. Safe to use from several threads and across forks.
+    """Connections of one store to its database. Safe to use from several threads and across forks.
 
     Args:
         address: The memory.
@@ -205,7 +205,7 @@ class PostgresConnections:
 
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection]:
-        """Lend a connection outside any transaction; errors of psycopg come out translated."""
+        """Yield a connection outside any transaction, and translate errors of psycopg."""
         self.refuse_closed()
         if os.getpid() != self._process:
             self._process, self._pool = os.getpid(), _acquire_pool(self._address.connection, self._patience)
@@ -388,7 +388,7 @@ class PostgresConnections:
 
     @contextmanager
     def snapshot(self) -> Iterator[psycopg.Connection]:
-        """Lend a connection in a transaction that sees one state: that of the thread's view, or a new one."""
+        """Yield a connection in a transaction that sees one state: that of the thread's view, or a new one."""
         with ExitStack() as stack:
             view = self.view or ReadingView(stack)
             if view.connection is None:
@@ -398,7 +398,7 @@ class PostgresConnections:
 
     @contextmanager
     def scan(self, sql: str, values: Sequence[Any], size: int) -> Iterator[Iterator[list[Row]]]:
-        """Give the rows of a query in batches, all from one state; a connection is kept until the end."""
+        """Yield the rows of a query in batches, all from one state; a connection is kept until the end."""
         name = f"reverie_{uuid.uuid4().hex}"
         with self.snapshot() as connection, self._translating(), connection.cursor(name=name) as cursor:
             cursor.execute(sql, values)
@@ -444,6 +444,6 @@ def _fetch_row(connection: psycopg.Connection, sql: str, values: Any) -> Row:
 
 
 def _is_loss(error: StoreError) -> bool:
-    """Whether the error comes of a connection that was lost or refused."""
+    """Return whether an error comes from a connection that was lost or refused."""
     cause = error.__cause__
     return isinstance(cause, load_psycopg().Error) and is_connection_lost(cause)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reverie.domain.change import Change, Subject, Value
 from reverie.domain.passage import Analyse
 from reverie.stores.codec import ENTRIES, decode_value
-from reverie.stores.copying import CopiedRow, Unjournaled
+from reverie.stores.copying import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters
 from reverie.stores.postgres.connections import SET_SPACE
@@ -53,6 +53,7 @@ class PostgresCopySource:
         )
         return [CopiedRow(*row) for row in rows]
 
+    @translating_damage()
     def read_unjournaled(self) -> Unjournaled:
         """Return what is not in the journal."""
 
@@ -106,8 +107,9 @@ class PostgresCopyTarget(PostgresCopySource):
                 [self._space, *map(list, zip(*rows, strict=True))],
             )
 
+    @translating_damage()
     def finish(self, rest: Unjournaled) -> None:
-        """Make all things from the journal, and the rest, anew, in one transaction."""
+        """Make all things from the journal, and store the rest, in one transaction."""
         with self._connections.connection() as connection, connection.transaction():
             connection.execute(SET_SPACE, [str(self._space)])
             for table in _MADE:

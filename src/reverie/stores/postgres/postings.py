@@ -1,4 +1,4 @@
-"""Postings of a memory in its database: who has which token, and what search needs to know of that."""
+"""Postings of a memory in its database: which passage has which token, and queries of them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class PostingTables:
             subject: Records, turns, or paragraphs.
             weights: What to look for.
             allowed: What the result is restricted to.
-            limit: At most so many.
+            limit: The largest number of keys.
             is_brief: Whether the sum counts times the brevity of the passage.
         """
         if not weights:
@@ -178,7 +178,7 @@ class PostingTables:
                 analyze_tables(connection, self._space, again=False)
 
     def rebuild(self) -> None:
-        """Make the postings of the memory anew."""
+        """Make the postings of the memory again."""
         self._connections.call_function("make_postings", True)
 
 

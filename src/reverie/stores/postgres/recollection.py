@@ -1,4 +1,4 @@
-"""What a process has read of a memory, for its next reads of the same state."""
+"""Cache of what a process has read of one state of a memory."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _LONGEST = 10_000
 
 
 class Recollection:
-    """Passages and documents of one memory as of one change. Safe to use from several threads.
+    """Cache of passages and documents of one state of a memory. Safe to use from several threads.
 
-    Each state has dictionaries of its own, which views of that state share and fill: what an older view reads never
-    gets into those of a newer state. Only what the next change leaves as it is goes over to them.
+    Each state has dictionaries of its own, which views of that state share and fill. What an older view reads never
+    gets into those of a newer state. Only what the next change leaves unchanged is taken over.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Recollection:
         return memo
 
     def note_change(self, first: int, keys: Collection[int]) -> None:
-        """Go over to the state after a commit of this process.
+        """Keep what a commit of this process has left unchanged, for the state after it.
 
         Args:
             first: The number of its first change.
@@ -53,7 +53,7 @@ class Recollection:
         self._state = newest + len(keys), {**kept, "measures": {}} if memo else {}
 
     def clear(self) -> None:
-        """Forget everything, where something was changed that is no change of a thing."""
+        """Remove everything, after a change that the journal does not have."""
         self._state = (0, {})
 
 

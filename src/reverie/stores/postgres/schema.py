@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connect_once(address: PostgresAddress) -> Iterator[psycopg.Connection]:
-    """Lend a connection of its own, outside the pool; errors of psycopg come out translated."""
+    """Yield a connection outside the pool, and translate errors of psycopg."""
     psycopg = load_psycopg()
     try:
         psycopg.conninfo.conninfo_to_dict(address.connection)
@@ -47,7 +47,7 @@ def prepare_database(url: str, *, create: bool) -> list[str]:
         The names of the steps that were made.
 
     Raises:
-        NotFound: there are no tables, and none shall be made.
+        NotFound: there are no tables, and `create` is false.
         StoreIncompatible: a newer Reverie made the tables.
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
@@ -81,7 +81,7 @@ def open_space(address: PostgresAddress, *, create: bool) -> tuple[int, str, str
         create: Whether to make the tables and the memory where there are none.
 
     Raises:
-        NotFound: there is no such memory, and it shall not be made.
+        NotFound: there is no such memory, and `create` is false.
         StoreIncompatible: another version of Reverie made the tables.
         StoreUnavailable: the database cannot be reached, or the role lacks a right.
     """
@@ -155,10 +155,9 @@ def _find_space(connection: psycopg.Connection, address: PostgresAddress) -> tup
 
 
 def _read_origin(connection: psycopg.Connection) -> str:
-    """Return what tells a database from its copies, and from what it was before a restore or a fail-over.
+    """Return an identifier of a database that a copy, a restore or a fail-over changes; empty where it is not known.
 
-    That is the server, the database and the table in it, and the timeline, which a restore or a fail-over begins anew.
-    Not every service tells them.
+    It has the server, the database, the table in it, and the timeline, which a restore or a fail-over begins anew.
     """
     try:
         row = connection.execute(

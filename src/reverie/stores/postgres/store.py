@@ -51,7 +51,7 @@ from reverie.stores.protocol import Order
 if TYPE_CHECKING:
     from reverie.stores.health import ServerStatus, StoreProblem
 
-logger = logging.getLogger("reverie")
+_log = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
@@ -64,14 +64,14 @@ class PostgresStore(DatabaseStore, PostgresVectors):
 
     Args:
         url: The database and the memory, such as `postgresql://host/database?memory=acme`.
-        analyse: What turns a record, turn or paragraph into its tokens.
+        analyse: Returns the tokens of a record, turn or paragraph.
         create: Whether to make the memory, and the tables, where there are none.
         busy_timeout: How long to wait for others that write, and for a server that is away.
 
     Attributes:
         shown: The address without user and password.
         identity: A UUID of the memory, unlike that of any other in any database.
-        origin: What tells the database from its copies, and from what it was before a restore or a fail-over.
+        origin: An identifier of the database that a copy, a restore or a fail-over changes.
         postings: Its postings for search, if the URL has `index=tables`; they are made where there are none.
 
     Raises:
@@ -151,7 +151,7 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         ]
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that `erase` has kept."""
+        """Return those of some marks that `erase` has stored."""
         rows = self._connections.rows(
             "SELECT mark FROM reverie.tombstone WHERE space = %s AND mark = ANY (%s)",
             (self._space, list(marks)),
@@ -161,7 +161,7 @@ class PostgresStore(DatabaseStore, PostgresVectors):
     def scrub(self) -> bool:
         """Rewrite the tables of the memory, so that no erased content is left in their free space.
 
-        `describe_remains` says where the server keeps such content all the same.
+        `describe_remains` returns where the server still has such content.
 
         Returns:
             False if others had them in use, or if the role may not rewrite tables.
@@ -626,7 +626,7 @@ def _decode_or_skip(subject: Subject, key: int, body: str) -> Value | None:
     try:
         return decode_value(subject, body)
     except UnreadableRow as error:
-        logger.warning("%s %d cannot be read and is left out, %s: run check()", subject, key, error)
+        _log.warning("%s %d cannot be read and is left out, %s: run check()", subject, key, error)
         return None
 
 

@@ -31,7 +31,7 @@ _COPIES = (
 
 
 def rewrite_tables(connection: psycopg.Connection, places: Iterable[str]) -> bool:
-    """Write tables anew, without dead rows and free space.
+    """Rewrite tables without dead rows and free space.
 
     Each is locked meanwhile, for all memories in it.
 

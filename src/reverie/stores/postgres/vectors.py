@@ -16,7 +16,7 @@ _WRAP = 1 << 64
 
 
 class PostgresVectors:
-    """The part of a store that keeps vectors (see `VectorStore`)."""
+    """Part of a store that holds vectors (see `VectorStore`)."""
 
     _connections: PostgresConnections
 

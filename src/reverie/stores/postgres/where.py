@@ -26,11 +26,11 @@ class MemoryConditions(Conditions):
             self.add(f"{table}.subject = ?", subject)
 
     def add_any(self, column: str, wanted: Sequence[str]) -> None:
-        """Only rows where the column is one of these; the query is the same for any number."""
+        """Add that a column has one of some values; the query is the same for any number of them."""
         self.add(f"{column} = ANY (?::text[])", list(wanted))
 
     def add_text(self, text: str | None) -> None:
-        """Only rows with this text in their content, whatever the case of ASCII letters."""
+        """Add that the content has a text, whatever the case of ASCII letters; nothing for None."""
         if text is not None:  # in the collation "C", `lower` changes ASCII letters only
             self.add("""strpos(lower((it.body ->> 'content') COLLATE "C"), ?) > 0""", text.translate(_LOWER))
 

@@ -1,4 +1,4 @@
-"""Words for search of a memory in PostgreSQL that differ from what the analyzer makes of its things today."""
+"""Renewal of the words for search of a memory in PostgreSQL after the analyzer has changed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _Place = tuple[str, int]
 
 
 class WordRenewal:
-    """The words of one memory that an earlier analyzer may have made, and their renewal in batches.
+    """Renewal, in batches, of the words of one memory that an earlier analyzer may have made.
 
-    Others can write between two batches. How far the renewal is stands in the database, so any process goes on
-    with it.
+    Others can write between two batches. The database records how far the renewal is, so that any process can
+    continue it.
 
     Args:
         connections: The connections of the store.

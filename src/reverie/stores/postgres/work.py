@@ -1,8 +1,8 @@
 """Queue of the memories of a database whose background work may be due, for any number of workers.
 
-A change makes its memory due. A worker claims one memory at a time, the one that has waited longest, looks what is
-to be done, and says when the next look is due. Leases are a matter of the store: a claim only keeps two
-workers from looking at the same memory at once. All times are those of the server's clock.
+A change makes its memory due. A worker claims one memory at a time, the one that has waited longest, examines it, and
+reports when it is due next. A claim only keeps two workers from examining the same memory at once; the store has
+leases besides. All times are those of the server's clock.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _PAUSE, _LONGEST_PAUSE = timedelta(minutes=1), timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkClaim:
-    """A memory that a worker looks at.
+    """A memory that a worker examines.
 
     Attributes:
         space: Its number.
         memory: Its name.
-        number: The number of the look.
+        number: The number of the claim.
     """
 
     space: int
@@ -61,7 +61,7 @@ class WorkQueue:
         self.worker = secrets.token_hex(6)
 
     def claim(self) -> WorkClaim | None:
-        """Return the memory whose look has been due for the longest time; None if none is due."""
+        """Return the memory that has been due for the longest time; None if none is due."""
         space, memory, number = self._connections.call(
             "SELECT * FROM reverie.claim_work(%s, NULL)", (CLAIM_TIME,)
         )
@@ -69,12 +69,12 @@ class WorkQueue:
         return None if space is None else WorkClaim(space=space, memory=memory, number=number)
 
     def finish(self, claim: WorkClaim, next_at: datetime | None, *, has_failed: bool = False) -> None:
-        """Say when the next look at a memory is due, unless a change has made it due meanwhile.
+        """Report when a memory is due next, unless a change has made it due meanwhile.
 
         Args:
             claim: The claim.
             next_at: The time; None for when something has changed.
-            has_failed: Whether to wait longer, the more looks in a row have failed.
+            has_failed: Whether the work has failed; the wait grows with the number of failures in a row.
         """
         self._current = None
         self._connections.call(
@@ -94,7 +94,7 @@ class WorkQueue:
         )
 
     def beat(self) -> None:
-        """Tell the database that this worker lives, and forget workers that have not for a day."""
+        """Record that this worker lives, and remove workers that have not reported for a day."""
         self._connections.call(
             "WITH gone AS (DELETE FROM reverie.worker WHERE seen_at < clock_timestamp() - %s AND id <> %s), "
             "beat AS (INSERT INTO reverie.worker AS w (id, host, memory) VALUES (%s, %s, %s) "

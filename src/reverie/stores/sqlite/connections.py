@@ -1,6 +1,6 @@
 """Connection pool: readers for any thread, one writer, and none across a fork.
 
-Every `sqlite3.Error` that leaves a method here has become one of ours.
+Methods raise Reverie's errors in place of every `sqlite3.Error`.
 """
 
 from __future__ import annotations
@@ -45,43 +45,43 @@ _WRITING = (
 )
 
 
-class _Here:
-    """The connections of this process."""
+class _ProcessConnections:
+    """Connections of one process; a forked child begins with none."""
 
     def __init__(self) -> None:
         self.writing = threading.Lock()
         self.writer: sqlite3.Connection | None = None
-        self.lock = threading.Lock()  # of all that follows
+        self.lock = threading.Lock()  # guards all that follows
         self.changed = threading.Condition(self.lock)
         self.idle: list[sqlite3.Connection] = []
-        self.busy: dict[sqlite3.Connection, int] = {}  # and the thread that uses it
-        self.waiting = False  # for them to be idle, so that the process can be forked
-        self.rested = False
+        self.busy: dict[sqlite3.Connection, int] = {}  # with the thread that uses it
+        self.waiting = False  # whether a fork waits until no connection is busy
+        self.is_paused = False
 
-    def rest(self, patience: float) -> bool:
-        """Close everything when no other thread uses it any more; False if that takes longer than `patience`."""
-        # A reader of the forking thread itself is a `find` that somebody has not finished: no use waiting.
+    def pause(self, patience: float) -> bool:
+        """Close all connections when no other thread uses one; return False if that takes longer than `patience`."""
+        # A reader of the forking thread itself belongs to an unfinished `find`, which waiting would not end.
         me = threading.get_ident()
-        self.rested = self.writing.acquire(timeout=patience)
+        self.is_paused = self.writing.acquire(timeout=patience)
         with self.lock:
             self.waiting = True
             free = self.changed.wait_for(
                 lambda: all(user == me for user in self.busy.values()), timeout=patience
             )
-            if self.rested:
+            if self.is_paused:
                 self.close()
-        return self.rested and free
+        return self.is_paused and free
 
     def resume(self) -> None:
-        """Go on after `rest`."""
+        """Go on after `pause`."""
         with self.lock:
             self.waiting = False
             self.changed.notify_all()
-        if self.rested:
+        if self.is_paused:
             self.writing.release()
 
     def close(self) -> None:
-        """Close what is idle. Hold both locks."""
+        """Close what is idle. The caller holds both locks."""
         for connection in self.idle:
             connection.close()
         self.idle.clear()
@@ -91,7 +91,7 @@ class _Here:
 
 
 class View:
-    """One state of the file, as one thread sees it.
+    """State of the file that one thread sees.
 
     Attributes:
         connection: The connection whose transaction holds the state.
@@ -99,11 +99,11 @@ class View:
         measures: The rows of `measures` that were read, by area.
     """
 
-    __slots__ = ("connection", "here", "measures", "sequence")
+    __slots__ = ("connection", "measures", "own", "sequence")
 
-    def __init__(self, connection: sqlite3.Connection, here: _Here) -> None:
+    def __init__(self, connection: sqlite3.Connection, own: _ProcessConnections) -> None:
         self.connection = connection
-        self.here = here
+        self.own = own
         self.sequence: int | None = None
         self.measures: dict[str, list[Sequence[Any]]] = {}
 
@@ -123,7 +123,7 @@ class ConnectionPool:
         self._file = get_file_identity(path)
         # Without a log, SQLite opens a file that cannot be written only as one that nobody changes.
         self._unchanging = _read_file_version(path) if is_read_only(path) else None
-        self._here = _Here()
+        self._own = _ProcessConnections()
         self._thread = threading.local()
         pause_for_forks(self)
 
@@ -131,7 +131,7 @@ class ConnectionPool:
     def view(self) -> View | None:
         """The state that this thread sees; None outside of `viewing`."""
         view: View | None = getattr(self._thread, "view", None)
-        return view if view is not None and view.here is self._here else None  # not that of a parent process
+        return view if view is not None and view.own is self._own else None  # else that of a parent process
 
     @contextlib.contextmanager
     def viewing(self) -> Iterator[None]:
@@ -140,57 +140,57 @@ class ConnectionPool:
             yield
             return
         with self.reading() as connection:
-            self._thread.view = View(connection, self._here)
+            self._thread.view = View(connection, self._own)
             try:
                 yield
             finally:
                 self._thread.view = None
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """All rows of one query."""
+        """Return all rows of a query."""
         # Not built on `reading`: a context manager and a transaction would double what a short query costs.
-        here = self._here
+        own = self._own
         view = self.view
         try:
             if view is not None:
                 return view.connection.execute(sql, values).fetchall()
             # The writing connection, where it is idle: after a commit its cache still holds the pages that
             # the others must read from the log again (a save at 20 k records: 0.8 ms instead of 1.2).
-            if here.writer is not None and here.writing.acquire(blocking=False):
+            if own.writer is not None and own.writing.acquire(blocking=False):
                 try:
                     self._refuse_closed()
                     self._refuse_another_file()
-                    if here.writer is not None:
-                        return here.writer.execute(sql, values).fetchall()
+                    if own.writer is not None:
+                        return own.writer.execute(sql, values).fetchall()
                 finally:
-                    here.writing.release()
-            reader = self._borrow(here)
+                    own.writing.release()
+            reader = self._borrow(own)
             try:
                 return reader.execute(sql, values).fetchall()
             finally:
-                self._give_back(reader, here)
+                self._give_back(reader, own)
         except (sqlite3.Error, UnicodeError) as error:
             raise translate_error(error, self._path) from error
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection that sees one state of the file until the block ends."""
-        here = self._here
+        own = self._own
         view = self.view
         try:
             if view is not None:
                 yield view.connection
                 return
-            reader = self._borrow(here)
+            reader = self._borrow(own)
             try:
                 reader.execute("BEGIN")
                 try:
                     yield reader
                 finally:
-                    if here is self._here:
+                    if own is self._own:
                         reader.execute("ROLLBACK")
             finally:
-                self._give_back(reader, here)
+                self._give_back(reader, own)
         except (sqlite3.Error, UnicodeError) as error:
             raise translate_error(error, self._path) from error
 
@@ -198,13 +198,13 @@ class ConnectionPool:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Yield the writing connection in a transaction, which is committed at the end and rolled back on an error."""
         refuse_nested_change(self.view is not None)
-        here = self._here
-        if not here.writing.acquire(timeout=self._patience):
+        own = self._own
+        if not own.writing.acquire(timeout=self._patience):
             raise StoreUnavailable(
                 f"{str(self._path)!r}: another thread has been writing for too long: retry"
             )
         try:
-            writer = self._get_writer(here)
+            writer = self._get_writer(own)
             writer.execute("BEGIN IMMEDIATE")
             try:
                 self._refuse_another_file()
@@ -216,15 +216,15 @@ class ConnectionPool:
         except (sqlite3.Error, UnicodeError) as error:
             raise translate_error(error, self._path) from error
         finally:
-            here.writing.release()
+            own.writing.release()
 
     def scrub(self) -> bool:
-        """Rewrite the file without its free space, and empty the log; False when others are in the way."""
+        """Rewrite the file without its free space, and empty the log; return False if others prevented that."""
         deadline = time.monotonic() + self._patience
         if not self._run_maintenance("VACUUM", self._patience):
             return False
-        # Whoever reads an older state keeps the log from being emptied. Between two attempts others may
-        # write: with SQLite's own patience they would be locked out for as long as somebody reads.
+        # A reader of an older state keeps the log from being emptied. Between two attempts others may write: with
+        # SQLite's own patience they would be locked out for as long as it reads.
         while not self._run_maintenance("PRAGMA wal_checkpoint(TRUNCATE)", _ATTEMPT_S):
             if time.monotonic() > deadline:
                 return False
@@ -232,14 +232,14 @@ class ConnectionPool:
         return True
 
     def _run_maintenance(self, sql: str, patience: float) -> bool:
-        """Run a statement of upkeep, waiting so many seconds for other processes; False when it is busy."""
-        here = self._here
-        if not here.writing.acquire(timeout=self._patience):
+        """Run a statement of upkeep; return False if others keep the file busy for `patience` seconds."""
+        own = self._own
+        if not own.writing.acquire(timeout=self._patience):
             return False
         try:
-            writer = self._get_writer(here)
+            writer = self._get_writer(own)
             self._refuse_another_file()
-            # What VACUUM puts aside is all that is kept, which could be more than fits into memory.
+            # VACUUM copies the whole content, which may not fit into memory.
             writer.execute("PRAGMA temp_store = FILE")
             writer.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
             try:
@@ -253,41 +253,41 @@ class ConnectionPool:
                 return False
             raise translate_error(error, self._path) from error
         finally:
-            here.writing.release()
+            own.writing.release()
 
-    def _get_writer(self, here: _Here) -> sqlite3.Connection:
+    def _get_writer(self, own: _ProcessConnections) -> sqlite3.Connection:
         """Return the writing connection. The caller holds its lock."""
         self._refuse_closed()
-        if here.writer is None:
-            here.writer = self._connect(_WRITING)
-        return here.writer
+        if own.writer is None:
+            own.writer = self._connect(_WRITING)
+        return own.writer
 
     def close(self) -> None:
-        """Close all that are idle; one in use is closed by whoever uses it."""
+        """Close idle connections; one in use is closed after its use."""
         self._closed = True
-        with self._here.writing, self._here.lock:
-            self._here.close()
+        with self._own.writing, self._own.lock:
+            self._own.close()
 
-    def _borrow(self, here: _Here) -> sqlite3.Connection:
+    def _borrow(self, own: _ProcessConnections) -> sqlite3.Connection:
         self._refuse_closed()
         self._refuse_another_file()
-        with here.lock:
-            while here.waiting:
-                here.changed.wait()
-            reader = here.idle.pop() if here.idle else self._connect(_READING)
-            here.busy[reader] = threading.get_ident()
+        with own.lock:
+            while own.waiting:
+                own.changed.wait()
+            reader = own.idle.pop() if own.idle else self._connect(_READING)
+            own.busy[reader] = threading.get_ident()
             return reader
 
-    def _give_back(self, reader: sqlite3.Connection, here: _Here) -> None:
-        if here is not self._here:
-            return  # of the parent of this process, see below
-        with here.lock:
-            del here.busy[reader]
-            if not self._closed and not here.waiting and len(here.idle) < _IDLE_READERS:
-                here.idle.append(reader)
+    def _give_back(self, reader: sqlite3.Connection, own: _ProcessConnections) -> None:
+        if own is not self._own:
+            return  # a connection of the parent process; see the section on forks
+        with own.lock:
+            del own.busy[reader]
+            if not self._closed and not own.waiting and len(own.idle) < _IDLE_READERS:
+                own.idle.append(reader)
                 return
             reader.close()
-            here.changed.notify_all()
+            own.changed.notify_all()
 
     def _connect(self, pragmas: Sequence[str]) -> sqlite3.Connection:
         if self._path in _SPOILT:
@@ -317,10 +317,10 @@ class ConnectionPool:
             raise StoreUnavailable(f"{str(self._path)!r} has been closed: open it again")
 
     def _refuse_another_file(self) -> None:
-        """Raise if the file is not in its place any more: SQLite would write on, to where nobody looks.
+        """Raise if the file is not in its place any more: SQLite would continue to write to the removed file.
 
-        Readers are refused as well. What they read would be written into a search index and into files that
-        belong to the file which is there now. (A `stat`: 1.5 µs of the 4 µs that a short query takes.)
+        Readers are refused as well. What they read would be written into the search index and the files of the
+        database that is there now. (A `stat`: 1.5 µs of the 4 µs that a short query takes.)
         """
         if get_file_identity(self._path) != self._file:
             raise StoreUnavailable(
@@ -335,26 +335,25 @@ class ConnectionPool:
 
     # -- forks: `stores.forks` explains why no connection may be open then ------------------------------
     #
-    # What cannot be closed, because its thread is in the middle of `find`, spoils the file for the child,
-    # which is told; such a connection is never let go of there either, for closing it would write to the
-    # shared log index.
+    # A connection whose thread is in the middle of `find` cannot be closed. The child then refuses to open the file,
+    # and never frees its copy of that connection: closing it would write to the shared log index.
 
     def pause_for_fork(self, patience: float) -> bool:
         """Close the connection; see `stores.forks.Pausable`."""
-        return self._here.rest(patience)
+        return self._own.pause(patience)
 
     def resume_after_fork(self) -> None:
         """Let other threads go on."""
-        self._here.resume()
+        self._own.resume()
 
     def reset_after_fork(self) -> None:
         """Forget the connections of the parent process."""
-        left = [*self._here.busy, *self._here.idle, *filter(None, [self._here.writer])]
+        left = [*self._own.busy, *self._own.idle, *filter(None, [self._own.writer])]
         if left:
             _SPOILT.add(self._path)
         for connection in left:
             _keep_for_ever(connection)
-        self._here = _Here()
+        self._own = _ProcessConnections()
 
 
 def _fold_case(text: str | bytes | float | None) -> str | bytes | float | None:

@@ -18,11 +18,12 @@ from reverie.stores.codec import (
     ENTRIES,
     TABLES,
     TableCodec,
+    UnreadableRow,
     decode_value,
     lengthen_document,
     shorten_document,
 )
-from reverie.stores.copying import CopiedRow, Unjournaled
+from reverie.stores.copying import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.sqlite.store import SQLiteStore
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 
@@ -45,6 +46,7 @@ class SQLiteCopySource:
         """Let all reads of this thread see one state until the block ends."""
         return self._connections.viewing()
 
+    @translating_damage()
     def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
         """Return journal rows with larger numbers, in ascending order."""
         rows = self._connections.rows(
@@ -63,6 +65,7 @@ class SQLiteCopySource:
             for row in rows
         ]
 
+    @translating_damage()
     def read_unjournaled(self) -> Unjournaled:
         """Return what is not in the journal."""
         read = self._connections.rows
@@ -108,8 +111,9 @@ class SQLiteCopyTarget(SQLiteCopySource):
             removed = [(row.id, row.key) for row in rows if row.id and not row.after]
             file.executemany("INSERT OR IGNORE INTO gone VALUES (?, ?)", removed)
 
+    @translating_damage()
     def finish(self, rest: Unjournaled) -> None:
-        """Make all things from the journal, and the rest, anew, in one transaction."""
+        """Make all things from the journal, and store the rest, in one transaction."""
         with self._connections.writing() as file:
             for name in _MADE:
                 file.execute(f"DELETE FROM {name}")
@@ -154,4 +158,7 @@ def _convert_documents(row: CopiedRow, convert: Callable[[TableCodec[Any], str],
 
 
 def _get_id(document: str) -> str:
-    return str(json.loads(document)["id"])
+    try:
+        return str(json.loads(document)["id"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise UnreadableRow("its JSON has no id") from None

@@ -23,7 +23,8 @@ _RESTORE = (
     "run `reverie doctor --fix`; what that cannot repair, `reverie rebuild --force` makes again of the folder's "
     "files, or `reverie recover` brings back a backup"
 )
-_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
+"""Codes of errors that say that a file is damaged, or no database."""
 
 
 def explain_unavailability(error: sqlite3.Error) -> str:
@@ -48,7 +49,7 @@ def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict
     if extended is None:
         return _translate_without_code(error, path)
     code = extended & 0xFF
-    if code in _CORRUPT:
+    if code in CORRUPT:
         return StoreCorrupt(f"{str(path)!r} is damaged ({error.sqlite_errorname}): {_RESTORE}")
     if reason := explain_unavailability(error):
         return StoreUnavailable(f"{str(path)!r} cannot be used {reason}")
@@ -58,7 +59,7 @@ def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict
 
 
 def is_undecodable(error: sqlite3.Error) -> bool:
-    """Whether it says that a stored text is not UTF-8. Python raises this one, so it carries no code."""
+    """Return whether an error says that a stored text is not UTF-8. Python raises it, without a code of SQLite."""
     return getattr(error, "sqlite_errorcode", None) is None and "decode" in str(error)
 
 

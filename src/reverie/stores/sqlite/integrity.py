@@ -107,7 +107,7 @@ def find_problems(file: sqlite3.Connection) -> list[StoreProblem]:
 
 
 def is_journal_sound(file: sqlite3.Connection) -> bool:
-    """Whether no entry of the journal is missing, unreadable or out of line with the one before."""
+    """Return whether every entry of the journal is there, can be read and follows from the one before."""
     return not any(True for check in (_check_gaps, _check_chain) for _ in check(file))
 
 
@@ -204,7 +204,7 @@ def decode_document_or_none(table: TableCodec[Any], document: Any) -> Value | No
 
 
 def is_contradicted(table: TableCodec[Any], row: Sequence[Any], document: Any) -> bool:
-    """Whether a row that cannot be read has a column that can, and differs from the journal's.
+    """Return whether a row that cannot be read has a readable column that differs from the journal.
 
     Then the journal may be damaged too, and the row is not written again from it.
     """

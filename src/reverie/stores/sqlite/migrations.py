@@ -78,7 +78,7 @@ def prepare(
 
     Raises:
         NotFound: there is no file and `create` is false.
-        StoreForeign: the file is not a Reverie store, or is of a newer version.
+        StoreIncompatible: the file is not a Reverie store, or is of a newer version.
         StoreCorrupt: it begins as one and cannot be read.
         StoreUnavailable: the file or folder cannot be read or written.
     """
@@ -94,8 +94,9 @@ def prepare(
     except (sqlite3.Error, UnicodeError) as error:
         raise translate_error(error, path) from error
     except OSError as error:
+        advice = "free some space and retry" if error.errno == errno.ENOSPC else "choose another folder"
         raise StoreUnavailable(
-            f"{str(path)!r} cannot be opened ({error.strerror or error}): choose another folder"
+            f"{str(path)!r} cannot be opened ({error.strerror or error}): {advice}"
         ) from error
 
 
@@ -162,7 +163,7 @@ def _refuse_log_alone(path: Path) -> None:
 
 
 def _create(path: Path, steps: Sequence[Migration]) -> None:
-    """Make a complete store under another name, then give it its own: nobody ever sees half of one."""
+    """Make a complete store under another name, then give it its own, so that others never see a part of one."""
     make_folder(path.parent)
     with _reserve_draft(path) as draft:
         with _create_private_file(draft), _open_connection(build_uri(draft, "mode=rw")) as file:
@@ -176,7 +177,7 @@ def _create(path: Path, steps: Sequence[Migration]) -> None:
 
 @contextlib.contextmanager
 def _reserve_draft(path: Path) -> Iterator[Path]:
-    """Another name for a file until it is finished; nothing is left of it afterwards."""
+    """Yield another name for a file until it is finished; remove what has that name at the end."""
     draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     try:
         yield draft
@@ -187,7 +188,7 @@ def _reserve_draft(path: Path) -> Iterator[Path]:
 
 
 def _publish(draft: Path, path: Path) -> bool:
-    """Name the finished file; when another process was faster, its file stays, and this is false."""
+    """Give the finished file its name; return False if another process was faster, whose file stays."""
     try:
         if not link_file(draft, path):
             if path.exists():
@@ -243,16 +244,10 @@ def _backup(path: Path, version: int) -> Path:
     """Make a consistent copy beside the file, such as `reverie.db.v1.backup`; never replace an older one."""
     target = path.with_name(f"{path.name}.v{version}.backup")
     number = 1
-    while target.exists():
-        number += 1
-        target = path.with_name(f"{path.name}.v{version}.backup-{number}")
-    with (
-        _create_private_file(target),
-        _open_connection(build_uri(path, "mode=ro")) as source,
-        _open_connection(build_uri(target, "mode=rw")) as copy,
-    ):
-        source.backup(copy)
-    sync_folder(path.parent)
+    with _open_connection(build_uri(path, "mode=ro")) as source:
+        while not copy_out(source, target):
+            number += 1
+            target = path.with_name(f"{path.name}.v{version}.backup-{number}")
     return target
 
 

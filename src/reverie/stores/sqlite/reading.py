@@ -1,7 +1,7 @@
 """Decoding of rows from a file that may be damaged.
 
-A row that cannot be read raises `StoreCorrupt` where it was asked for by itself, and is left out with a
-warning that names it where many were asked for.
+A row that was requested by itself and cannot be read raises `StoreCorrupt`. One of many is left out, with a
+warning that names it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reverie.stores.codec import (
     decode_moment,
 )
 
-logger = logging.getLogger("reverie")
+_log = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, Page, Paragraph)
 
@@ -40,7 +40,7 @@ _PASSAGE_TYPES = (
 
 
 def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
-    """Rows of a query, where text that is not UTF-8 comes as bytes, which no `decode` here takes for text."""
+    """Return the rows of a query. Text that is not UTF-8 comes as bytes, which `TableCodec.decode` refuses."""
     file.text_factory = _decode_text_or_bytes
     try:
         return file.execute(sql, values).fetchall()
@@ -94,7 +94,7 @@ def build_overview(*row: Any) -> SessionOverview:
     try:
         moment = decode_moment(last_at)
     except UnreadableRow:
-        logger.warning("the last turn of session %r has a time that cannot be read: run check()", state.id)
+        _log.warning("the last turn of session %r has a time that cannot be read: run check()", state.id)
         moment = state.created_at
     return SessionOverview(state=state, turns=count_positions(last, state.id), last_at=moment)
 
@@ -106,7 +106,7 @@ def decode_or_skip(table: TableCodec[T], key: int, row: Row) -> T | None:
             raise UnreadableRow("it or its session is missing from its table")
         return table.decode(row)
     except UnreadableRow as error:
-        logger.warning(
+        _log.warning(
             "%s %r (key %d) cannot be read and is left out, %s: run check()",
             table.subject,
             row[0] if row else None,
@@ -126,5 +126,5 @@ def skip_unreadable_passages(subject: Searchable, rows: list[Row]) -> list[Row]:
         if all(type(value) in types for value, types in zip(row, _PASSAGE_TYPES, strict=False)):
             readable.append(row)
         else:
-            logger.warning("the words of %s %d cannot be read and are left out: run check()", subject, row[0])
+            _log.warning("the words of %s %d cannot be read and are left out: run check()", subject, row[0])
     return readable

@@ -1,4 +1,4 @@
-"""Repair of what follows from the rest of a damaged file.
+"""Repair of a damaged file, from what else it holds.
 
 The indexes, the derived columns and the counters are computed again from the tables. A row that is missing or
 cannot be read is written again from the journal, if the whole journal is sound. A damaged journal is never

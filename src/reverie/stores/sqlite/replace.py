@@ -1,11 +1,11 @@
 """Replacement of a database that others may have open; the old one is kept.
 
-A log (`-wal`) that is left beside another file than its own is played into it and destroys it, so the log has
-to go before the new file comes; and it may hold what the old file lacks, so it has to be empty by then. It is
-emptied and the write lock is held meanwhile: whoever writes waits, and is then refused, because `connections`
-sees that its file is no longer in its place. Nothing that was acknowledged is missing in the old file.
+A log (`-wal`) beside another file than its own is played into it and destroys it. So the log has to be removed
+before the new file comes. It may hold what the old file lacks, so it has to be empty by then. It is emptied while
+the write lock is held: a writer waits, and is then refused, because `connections` sees that its file is no longer
+in its place. The old file has every change that was acknowledged.
 
-If this process is killed, the old file is in its place and whole, or the new one is.
+If this process is killed, either the old file or the new one is in its place, and complete.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from pathlib import Path
 
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import not_forking
-from reverie.stores.sqlite.errors import translate_error
+from reverie.stores.sqlite.errors import CORRUPT, translate_error
 from reverie.stores.sqlite.migrations import build_uri, copy_out, link_file, sync_folder
 
 _PAUSE_S = 0.02
 _PATIENCE_S = 10.0
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
@@ -65,8 +64,8 @@ def _open_quiesced(path: Path, patience: float) -> Iterator[sqlite3.Connection |
     with closing(connection) as file:
         try:
             _quiesce_file(file, path, time.monotonic() + patience)
-        except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+        except (sqlite3.DatabaseError, UnicodeError) as error:
+            if isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF not in CORRUPT:
                 raise
             yield None
             return
@@ -99,7 +98,7 @@ def _refuse_log(replacement: Path) -> None:
 
 
 def _set_aside(path: Path, kept: Path) -> None:
-    """Move a damaged file and its log; nobody can be writing to it."""
+    """Move a damaged file and its log, to which no process can write."""
     for ending in ("-wal", ""):
         source = path.with_name(path.name + ending)
         if source.exists():

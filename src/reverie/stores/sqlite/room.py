@@ -1,4 +1,4 @@
-"""The room that the tables take, and less of it for the journal."""
+"""Measurement of the room that tables take, and removal of earlier versions from the journal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Salvage of the marks of erased content, and their key, from a damaged file.
 
-Everything else a person can find again; what was forgotten must not come back because a file broke.
+Other content can be found elsewhere. The marks cannot, and without them forgotten content could come back.
 """
 
 from __future__ import annotations
@@ -44,6 +44,6 @@ def salvage_marks(path: Path, cursor: str) -> SalvagedMarks:
                 value = str(found)
             for (mark,) in file.execute("SELECT mark FROM tombstones"):
                 marks.append(str(mark))
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeError):  # the latter quotes a damaged definition
         return SalvagedMarks(tuple(marks), value, complete=False)
     return SalvagedMarks(tuple(marks), value, complete=True)

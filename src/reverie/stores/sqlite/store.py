@@ -1,7 +1,7 @@
 """Embedded SQLite store with a journal: many readers, many processes, no server.
 
 Standard library only. A commit is acknowledged when it is on the disk (write-ahead log, `synchronous=FULL`).
-The tables, and why they are as they are, stand in `migrations`.
+`migrations` has the tables, and the reasons for their form.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from reverie.stores.sqlite.where import (
 if TYPE_CHECKING:
     from reverie.stores.health import StoreProblem
 
-logger = logging.getLogger("reverie")
+_log = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, Page, Paragraph)
 V = TypeVar("V")
@@ -106,19 +106,19 @@ class SQLiteStore(DatabaseStore):
     Args:
         path: The file, such as `~/agent/reverie.db` with `~` expanded; its folder is made when missing.
             File and folder are made for their owner alone, whatever the umask.
-        analyse: What turns a record, turn or paragraph into its tokens.
+        analyse: Returns the tokens of a record, turn or paragraph.
         create: Whether to make the file when there is none.
         busy_timeout: How long to wait for others that write before `StoreUnavailable`.
 
     Raises:
         NotFound: there is no file and `create` is false.
-        StoreForeign: the file is no Reverie store, or a newer Reverie made it; it is left untouched.
+        StoreIncompatible: the file is no Reverie store, or a newer Reverie made it; it is left untouched.
         StoreCorrupt: the file cannot be read.
         StoreUnavailable: the file or its folder cannot be opened.
 
     Example:
         >>> store = SQLiteStore(Path("agent/reverie.db"), analyse=analyse)      # doctest: +SKIP
-        >>> store.commit([Edit(before=None, after=record)], actor="owner", at=utc_now())   # doctest: +SKIP
+        >>> store.commit([Change(before=None, after=record)], actor="owner", at=utc_now())   # doctest: +SKIP
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class SQLiteStore(DatabaseStore):
             return changes.finish(actor=actor, reason="", at=at)
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
-        """Return those of the marks that `erase` has kept."""
+        """Return those of some marks that `erase` has stored."""
         found: set[str] = set()
         for start in range(0, len(marks), _CHUNK):
             some = _pad_values(marks[start : start + _CHUNK])
@@ -550,7 +550,7 @@ class SQLiteStore(DatabaseStore):
         return [decode_or_raise(table, found[name]) for name in wanted if name in found]
 
     def _fetch_neighbor_rows(self, keys: Sequence[int], around: int) -> list[Row]:
-        """Return the passages of these turns and of those up to so many positions around, none twice."""
+        """Return the rows of passages of turns and of their neighbours up to a distance, none twice."""
         rows: dict[int, Row] = {}
         for start in range(0, len(keys), _CHUNK):
             some = _pad_values(keys[start : start + _CHUNK])
@@ -575,8 +575,8 @@ class SQLiteStore(DatabaseStore):
     def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
         """Yield the values whose keys a query returns, in its order, without those that cannot be read.
 
-        Keys first, then rows by the hundred: sorting keys is cheap where sorting whole rows is not, and a
-        text that is not UTF-8 spoils only its own batch, which is then read again with more patience.
+        Keys are read first, then rows in batches, because sorting keys is cheaper than sorting rows. A batch with a
+        text that is not UTF-8 is read again, so that only its row is left out.
         """
         for _, thing in self._iterate_keyed_things(table, sql, values):
             yield thing

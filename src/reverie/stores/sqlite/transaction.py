@@ -38,7 +38,7 @@ _LENGTH, _VOICE = (ANALYSIS_COLUMNS.index(name) - len(ANALYSIS_COLUMNS) for name
 
 
 class PreparedChange(NamedTuple):
-    """A change and all that can be worked out before the transaction begins.
+    """Change with all that can be computed before the transaction begins.
 
     Attributes:
         edit: The change.
@@ -97,7 +97,7 @@ _MEASURE = (
 
 
 class _Made(NamedTuple):
-    """An edit that was made, and its row in the journal."""
+    """Change that was made, with its journal row."""
 
     sequence: int
     key: int
@@ -108,7 +108,7 @@ class _Made(NamedTuple):
 
 
 class WriteTransaction:
-    """Edits as they are made, one after the other, and what has to be written once at their end."""
+    """Changes of one transaction, made one after the other, and what is written once at its end."""
 
     def __init__(self, file: sqlite3.Connection) -> None:
         self._file = file
@@ -347,7 +347,7 @@ def _get_counted_scope(table: TableCodec[Any], row: Row) -> str | None:
 
 
 def _is_same_value(table: TableCodec[Any], stored: Row, edit: Change) -> bool:
-    """Whether rows that differ in form, such as the order of their metadata, hold the same value."""
+    """Return whether a row that differs in form, such as the order of its metadata, holds the expected value."""
     try:
         return bool(table.decode(stored) == edit.before)
     except UnreadableRow:

@@ -56,7 +56,7 @@ def build_turns_where(wanted: Filter, containing: str | None = None) -> Conditio
 
 
 def _add_text(where: Conditions, text: str | None) -> None:
-    """Only rows with this text in their content; SQLite's `lower` changes ASCII letters only."""
+    """Add that the content has a text; nothing for None. SQLite's `lower` changes ASCII letters only."""
     # Not LIKE: `%` and `_` would have to be escaped, and its patterns end at 50,000 bytes.
     if text is not None:
         where.add("instr(lower(it.content), lower(?)) > 0", text)

@@ -1,8 +1,8 @@
-"""Import of records: which file or line speaks for which record.
+"""Import of edited records: which file or line is that of which record.
 
 A record has one place (`layout.build_path`). A file elsewhere that contains its id was moved if nothing
-stands at that place any more. Otherwise it is a copy, which is refused, because nobody can tell which
-counts. A file whose record is archived was put back. Files are therefore imported together.
+stands at that place any more. Otherwise it is a copy. It is refused, because it is unclear which of
+the two counts. A file whose record is archived was put back. Files are therefore imported together.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from reverie.files.hand_edits.merge import (
     reconstruct_base,
 )
 from reverie.files.layout import build_path, parse_path, render_record
-from reverie.files.parsing import Fields
+from reverie.files.parsing import EmptiedFile, Fields
 from reverie.files.written_texts import read_base_text
 
 
@@ -193,7 +193,7 @@ class RecordImporter:
         )
 
     def _is_stale(self, file: ChangedFile, versions: Sequence[Record], written: Record | None) -> bool:
-        """Return whether a file has the content of an earlier time and nobody took back a pin or the like.
+        """Return whether a file has the content of an earlier time, unless a person took back a pin or the like.
 
         Pins and archiving do not change `updated_at`. If a later content was in the file already, a person
         has put the earlier one there.
@@ -273,7 +273,7 @@ class RecordImporter:
                 base_records is None
                 and build_placed_record(fields, id=record_id, base=ours, path=file.path, now=now) in versions
             ):
-                return MergeDecision()  # one of its versions, and nobody knows which was here
+                return MergeDecision()  # one of its versions, and it is not known which the file had
             elif (
                 not ours.archived
                 and build_path(ours) != file.path
@@ -304,7 +304,7 @@ class RecordImporter:
             and (number < last_seen or not self._run.is_recent(file, record_id))
         ]
         if is_mass_removal(len(removed), len(ids)):
-            raise InvalidInput(
+            raise EmptiedFile(
                 f"{len(removed)} of {len(ids)} lines are missing: restore them, or delete the file to "
                 "archive all its records"
             )
