@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ import numpy as np
 from fit_question_projection import PARTS, embed_for_others
 
 from reverie.domain.passage import Passage
-from reverie.domain.record import STANDING, Record
+from reverie.domain.record import Record
 from reverie.search import fusion, passage_scorer
 from reverie.search.ranking import RankedPassage
 from reverie.stores.protocol import Store
@@ -114,7 +114,7 @@ def collect_candidates(persona: Persona, collected: list[Asked]) -> Iterator[Non
         asked = found.get(query.text)
         if given and asked is not None and subject != "paragraph" and subject not in asked:
             ranked, passages, near = given["args"]
-            rows = measure_candidates(ranked, passages, near, is_request=given["is_request"])
+            rows = measure_candidates(ranked, passages, near, given["rules"])
             asked[subject] = rows, _list_texts(self.store, passages)
         return scored
 
@@ -132,7 +132,7 @@ def collect_candidates(persona: Persona, collected: list[Asked]) -> Iterator[Non
 
 
 def measure_candidates(
-    ranked: Sequence[RankedPassage], passages: Sequence[Passage], near: Any, *, is_request: bool
+    ranked: Sequence[RankedPassage], passages: Sequence[Passage], near: Any, rules: Mapping[int, float]
 ) -> list[list[float]]:
     """Return the quantities of the candidates, in the order of `NAMES`, as `fusion.fuse` has them."""
     words = {entry.key: entry for entry in ranked}
@@ -144,7 +144,7 @@ def measure_candidates(
         relevance, covered = (entry.relevance, entry.coverage) if entry else (0.0, 0.0)
         is_message = passage.thread is not None
         lead = fusion.compute_lead(passage, turns, nearness, fusion.DEFAULTS.room) if is_message else 0.0
-        rule = is_request and passage.kind in STANDING
+        rule = rules.get(passage.key, 0.0)
         reply = is_message and passage.speaker == "assistant"
         rows.append([relevance, covered, own, relevance * max(0.0, own), rule, lead, is_message, reply])
     return rows

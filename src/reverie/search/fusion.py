@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import exp
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from reverie.domain.conversation import ROLES
 from reverie.domain.passage import Passage
-from reverie.domain.record import STANDING
 from reverie.search.ranking import RankedPassage
 
 _LEAST_DEVIATION = 1e-3
 _LEAD = range(1, 4)
+_NO_RULES: Mapping[int, float] = MappingProxyType({})
 
 
 class QueryCosines(Protocol):
@@ -44,8 +45,8 @@ class FusionSettings(NamedTuple):
         near: For the nearness of a record or message.
         both: For the product of the relevance of a record or message by words and its nearness above the mean: two
             signs that say the same.
-        rule: For a preference or constraint where something is asked to be done: it seldom says what it will be
-            needed for.
+        rule: For a rule of how something is done where that is asked to be done, times how likely it is one: it seldom
+            says what it will be needed for.
         lead: For the nearest of the three turns before a message, as far as both are short: an answer says little of
             what it was about.
         room: Tokens that a message and what leads to it may have together; of what is longer the part counts that fits.
@@ -67,7 +68,7 @@ class FusionSettings(NamedTuple):
     covered: float = 3.0
     near: float = 2.2
     both: float = -1.75
-    rule: float = 1.5
+    rule: float = 6.0
     lead: float = 1.4
     room: int = 30
     message: float = -2.9
@@ -131,7 +132,7 @@ def fuse(
     near: QueryCosines,
     *,
     has_words: bool,
-    is_request: bool = False,
+    rules: Mapping[int, float] = _NO_RULES,
     floor: float,
     settings: FusionSettings = DEFAULTS,
 ) -> list[FusedPassage]:
@@ -142,7 +143,7 @@ def fuse(
         passages: All candidates with their neighbours.
         near: The cosines of the question.
         has_words: Whether words alone have found something relevant.
-        is_request: Whether something is asked to be done, so that rules matter.
+        rules: How likely passages are rules for what is asked to be done, 0 to 1, by key.
         floor: The least relevance of the best one, 0 to 1; below it nothing is relevant, unless words alone
             have found something.
         settings: The constants.
@@ -170,8 +171,7 @@ def fuse(
             if thread is not None:
                 vector += settings.lead * compute_lead(passage, turns, nearness, settings.room)
                 vector += settings.message + (settings.reply if passage.speaker == "assistant" else 0.0)
-        if is_request and passage.kind in STANDING:
-            vector += settings.rule
+        vector += settings.rule * rules.get(passage.key, 0.0)
         if entry is None and vector < settings.alone:
             continue
         total = vector + (settings.talk if is_talk else 0.0)

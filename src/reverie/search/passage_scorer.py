@@ -29,6 +29,9 @@ _DATE_WEIGHT = 0.6
 _FOLLOWED = 0.3
 """Share of the best score that a hit has which something may have become of."""
 
+_MOST_RULES = 20
+"""Records that may be rules for what is asked to be done, at most."""
+
 _MOST_FOLLOWERS = 12
 """Records that may tell what became of a hit, at most."""
 
@@ -85,12 +88,15 @@ class PassageScorer(NamedTuple):
         )
         keys = self.candidates.search_any(subject, candidates_query, allowed, pool, category=category)
         is_full = len(keys) >= pool
-        near = None
+        near = rules = None
         if self.vectors is not None and category is None:
             near = self.vectors.search(subject, query.text, allowed.scopes)
+            if near is not None and subject == "record":
+                rules = self.vectors.find_rules(query, allowed.scopes)
         if near is not None:
             nearest = near.list_nearest(pool)
-            keys = list(dict.fromkeys((*keys, *nearest)))
+            likeliest = [] if rules is None else rules.list_likeliest(_MOST_RULES)
+            keys = list(dict.fromkeys((*keys, *nearest, *likeliest)))
         around = NEIGHBOURS if subject == "turn" else 0
         passages = self.store.passages(subject, keys, around=around)
         wanted = (*candidates_query.words, *candidates_query.dates)
@@ -109,7 +115,12 @@ class PassageScorer(NamedTuple):
         )
         if near is not None:
             relevant = fusion.fuse(
-                ranked, passages, near, has_words=bool(relevant), is_request=query.is_request, floor=floor
+                ranked,
+                passages,
+                near,
+                has_words=bool(relevant),
+                rules=rules.get(passages) if rules else {},
+                floor=floor,
             )
             # What is farther than one that counts for nothing counts for nothing, too.
             farthest_counts = bool(nearest) and any(entry.key == nearest[-1] for entry in relevant)

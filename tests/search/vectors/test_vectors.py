@@ -16,12 +16,14 @@ import pytest
 
 pytest.importorskip("numpy")
 
+import numpy as np
+
 from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings, StoreCorrupt, StoreUnavailable
-from reverie.llm.embedding import embedder_from_name, resolve_embedder
+from reverie.llm.embedding import Classifier, RuleClassifiers, embedder_from_name, resolve_embedder
 from reverie.search.vectors import vector_index
 from reverie.search.vectors.vector_file import Neighbours
 from reverie.search.vectors.vector_index import FOLDER
-from tests.search.vectors.concepts import ConceptEmbedder, embed
+from tests.search.vectors.concepts import DIMENSION, ConceptEmbedder, embed
 
 ROOT = Path(__file__).parents[3]
 
@@ -73,6 +75,37 @@ def test_a_record_without_a_common_word_is_found(memory):
     assert hit.content == "Drives a Volvo to work"
     assert hit.explanation.evidence["vector"] > 0
     assert hit.explanation.evidence["cosine"] > 0.5
+
+
+class RuleEmbedder(ConceptEmbedder):
+    """Embedder that takes what speaks of cooking for a request, and what speaks of money for a rule."""
+
+    classifiers = RuleClassifiers(
+        request=Classifier(np.eye(DIMENSION, dtype=np.float32)[3] * 20, -6.0),
+        form=0.0,
+        rule=Classifier(np.eye(DIMENSION, dtype=np.float32)[4] * 20, -6.0),
+    )
+
+
+@pytest.mark.parametrize("kind", ["fact", "preference"])
+def test_rules_of_any_kind_are_found_for_what_is_asked_to_be_done(tmp_path, kind):
+    texts = [f"The dog Rex sleeps in room {number}" for number in range(30)]
+    rule = "Never pay above four portions"
+    with Memory.open(tmp_path / "memory", embedder=RuleEmbedder()) as memory:
+        memory.save_many([{"content": text} for text in texts])
+        memory.save(rule, kind=kind)
+        memory.admin.embed()
+        assert rule in contents(memory.search("cook for Rex", limit=5))
+        assert rule not in contents(memory.search("where is Rex", limit=5))
+
+
+def test_without_classifiers_the_kind_tells_rules(tmp_path, embedder):
+    with Memory.open(tmp_path / "memory", embedder=embedder) as memory:
+        memory.save("Letters: never an exclamation mark", kind="preference")
+        memory.save("Letters: never an exclamation mark for Kim")
+        memory.admin.embed()
+        (first, *_) = memory.search("write the harbour that the crane is ready")
+        assert first.kind == "preference"
 
 
 def test_a_newer_fact_without_a_common_word_stands_before_the_older_one(tmp_path, embedder):
