@@ -183,7 +183,7 @@ def validate_paragraph(paragraph: Paragraph) -> Paragraph:
     if splits.search(paragraph.content):
         raise InvalidInput(f"a paragraph of {paragraph.page!r} has a line end that would split it: fold it")
     if not isinstance(paragraph.position, float) or not abs(paragraph.position) < 1e15:
-        raise InvalidInput(f"position is {quote_value(paragraph.position)}: pass a float below 1e15")
+        raise InvalidInput(f"position is {quote_value(paragraph.position)}: pass a float from -1e15 to 1e15")
     validate_text(paragraph.source, name="source", longest=_LONGEST_NAME, empty=True)
     timestamps.to_utc(paragraph.at, name="at")
     return paragraph
