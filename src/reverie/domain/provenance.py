@@ -1,7 +1,7 @@
-"""Trust in derived text: it is trusted no more than its least trusted source.
+"""Trust in derived text, which is never higher than the trust in its least trusted source.
 
-A model that sees the result of a tool may repeat it in any words. So what it then says or saves counts as the
-tool's, unless the owner said the same in their own words.
+A model that sees the result of a tool may repeat it in any words. So what it says or saves afterwards has the tool's
+origin, unless the owner said the same.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ ACKNOWLEDGING = frozenset(
         "scratchpad_write",
     }
 )
-"""Our own tools that tell of what was done, and show nothing that others wrote."""
+"""Reverie's tools that report what was done, and show no text of others."""
 
 SHOWING = frozenset(
     {"edit_memory", "get_memory", "memory", "recall", "search_conversation_history", "search_memory"}
 )
-"""Our own tools that show what is remembered: they say of each line whether it is confirmed."""
+"""Reverie's tools that show memories, and mark each line that is not confirmed."""
 
 SHARED = 0.8
-"""The share of a sentence's words that one sentence of the owner's must have, to have said the same."""
+"""Share of a sentence's words that a sentence of the owner must have to say the same."""
 
 _LEAST_VIEW = 20
 _DOUBTED = defer_regex(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
@@ -67,11 +67,11 @@ _FILLER = parse_word_set(
 
 
 SUMMARY_ORIGIN = "summary_origin"
-"""The metadata of a session whose summary rests on what tools, the web or an import said."""
+"""Metadata of a session whose summary is based on tools, the web or an import: that origin."""
 
 
 def least_trusted(*origins: Origin) -> Origin:
-    """Return the least trusted of them; the owner's for none.
+    """Return the least trusted of some origins; `owner` if there are none.
 
     >>> least_trusted("owner", "web", "agent")
     'web'
@@ -80,13 +80,13 @@ def least_trusted(*origins: Origin) -> Origin:
 
 
 def untrusted_results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = ()) -> Iterator[Turn]:
-    """Yield the turns among them that bring in the word of somebody less trusted than the agent.
+    """Yield the turns whose origin is less trusted than the agent.
 
-    Results of tools, but for our own that show nothing unconfirmed, and what is marked as resting on such.
+    They are turns with such an origin, and results of tools, except those of Reverie that show nothing unconfirmed.
 
     Args:
         turns: Consecutive turns, the earliest first.
-        trusted_tools: Names of tools whose results count as the agent's own word; `*` stands for any text.
+        trusted_tools: Names of tools whose results are trusted like the agent; `*` matches any text.
     """
     names: dict[str, str] = {}
     for turn in turns:
@@ -99,33 +99,33 @@ def untrusted_results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = (
 
 
 def build_model_view(window: Sequence[Turn], state: SessionState, replayed: int) -> list[Turn]:
-    """Return the turns that the model sees, with the summary first if that rests on untrusted text.
+    """Return the turns that the model sees, after the summary if that is based on untrusted text.
 
     Args:
         window: The window of the session.
         state: The session.
-        replayed: How many turns are replayed; of the last twenty it may remember what a tool said anyway.
+        replayed: Number of replayed turns. At least twenty are returned, because earlier answers repeat them.
     """
     seen = list(window[-max(replayed, _LEAST_VIEW) :])
     return [build_summary_turn(state), *seen] if get_summary_origin(state) in UNTRUSTED else seen
 
 
 def parse_trusted_tools(trusted_tools: str | None) -> tuple[str, ...]:
-    """Return the names in the setting `trusted_tools`, one by one."""
+    """Return the names in the setting `trusted_tools`."""
     return tuple(name for part in (trusted_tools or "").split(",") if (name := part.strip()))
 
 
 def mark_origins(
     added: Sequence[Turn], before: Sequence[Turn], *, trusted_tools: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
-    """Return the turns that are about to be added, with marks where they are not the speaker's own word.
+    """Return turns that are about to be added, with a less trusted origin where they need one.
 
-    Those are answers that rest on a tool's word, and messages of the user's that contain remembered text.
+    They are answers that are based on a tool's result, and messages of the user that contain remembered text.
 
     Args:
         added: The turns, in their order.
-        before: The turns that are in the assistant's view before them.
-        trusted_tools: Names of tools whose results count as the agent's own word.
+        before: The turns that the assistant sees before them.
+        trusted_tools: Names of tools whose results are trusted like the agent.
     """
     view = list(before)
     marked = []
@@ -142,15 +142,15 @@ def mark_origins(
 
 
 def determine_origin(text: str, view: Sequence[Turn], *, trusted_tools: Sequence[str] = ()) -> Origin:
-    """Return the origin of a text that the model says or saves after these turns.
+    """Return the origin of a text that the model writes after some turns.
 
     Args:
         text: The text.
         view: The turns, the earliest first.
-        trusted_tools: Names of tools whose results count as the agent's own word.
+        trusted_tools: Names of tools whose results are trusted like the agent.
 
     Returns:
-        `agent`; or the least trusted origin in view, where the owner has not said the same.
+        `agent`, or the least trusted origin among the turns if the owner has not said the same.
     """
     origins = [turn.origin for turn in untrusted_results(view, trusted_tools=trusted_tools)]
     if not origins or is_said_by_owner(text, view):
@@ -159,14 +159,14 @@ def determine_origin(text: str, view: Sequence[Turn], *, trusted_tools: Sequence
 
 
 def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
-    """Return whether every sentence of a text says what one sentence of the owner's own words says.
+    """Return whether each sentence of a text says the same as a sentence of the owner.
 
-    Nearly all its words must stand there, every name of a thing, number and address, and a negation only
-    where the owner's sentence has one.
+    That sentence must have nearly all its words, and all its names of things, numbers and addresses. Both must be
+    negative, or neither.
 
     Args:
         text: The text.
-        view: Turns; those of the user's that are the owner's count.
+        view: Turns; only the user's turns of the origin `owner` count.
     """
     own = _read_statements(
         unquoted_text(turn.content) for turn in view if turn.role == "user" and turn.origin == "owner"
@@ -215,12 +215,12 @@ def _read_statements(texts: Iterable[str]) -> tuple[_Statement, ...]:
 
 
 def set_summary(state: SessionState, summary: str, *, origin: Origin) -> SessionState:
-    """Return the session with another summary, and whose word that is.
+    """Return the session with another summary and its origin.
 
     Args:
         state: The session.
-        summary: What stands for the turns before its window; empty for nothing.
-        origin: The least trusted origin of what it was made of.
+        summary: Summary of the turns before the window; empty for none.
+        origin: The least trusted origin of its sources.
     """
     metadata = {name: text for name, text in state.metadata.items() if name != SUMMARY_ORIGIN}
     if summary and origin in UNTRUSTED:
@@ -229,7 +229,7 @@ def set_summary(state: SessionState, summary: str, *, origin: Origin) -> Session
 
 
 def get_summary_origin(state: SessionState) -> Origin:
-    """Return the least trusted origin of what a session's summary was made of."""
+    """Return the least trusted origin of the sources of a session's summary."""
     marked = state.metadata.get(SUMMARY_ORIGIN)
     return next((origin for origin in UNTRUSTED if origin == marked), "agent")
 
@@ -248,7 +248,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def extract_content_words(text: str) -> frozenset[str]:
-    """Return the words of a text that say something, in lower case, numbers included, without a final s."""
+    """Return the content words and numbers of a text in lower case, without a final s."""
     words = (word.lower() for word in _WORD.findall(text))
     return frozenset(
         word.removesuffix("s")
@@ -258,7 +258,7 @@ def extract_content_words(text: str) -> frozenset[str]:
 
 
 def _is_ours(name: str, content: str, trusted_tools: Sequence[str]) -> bool:
-    """Return whether a tool's result is as good as the agent's own word."""
+    """Return whether a tool's result is trusted like the agent."""
     if name in ACKNOWLEDGING or any(fnmatchcase(name, pattern) for pattern in trusted_tools if name):
         return True
     return name in SHOWING and not _DOUBTED.search(content)

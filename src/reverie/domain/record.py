@@ -134,7 +134,7 @@ class Record:
         origin: Who said it; one of `ORIGINS`.
         scope: Owner of the memory, such as `user:alice`; empty for everybody.
         pinned: Whether it is protected from decay and from every automatic change.
-        created_at: When it was first saved.
+        created_at: When it was learned.
         updated_at: When its content or fields last changed.
         last_seen_at: When it was last saved again.
         seen_count: How often it was saved, 1 or more.
