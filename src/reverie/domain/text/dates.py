@@ -169,7 +169,7 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
 
 
 def _get_first(match: re.Match[str], one: str, other: str) -> str | None:
-    """Return the first of two days before a month if they are a range: "5-20 June" is, and "5 and 20 June" is not."""
+    """Return the first of two days if they are a range, like "5-20 June" and "5 and 6 June", not "5 and 20 June"."""
     is_list = match[one] and _LIST.search(match.string, match.end(one), match.start(other))
     return match[one] if not is_list or int(match[other]) == int(match[one]) + 1 else None
 
