@@ -223,7 +223,7 @@ def _holds(old: Statement) -> bool:
 
 
 def _is_doubtful(plain: str) -> bool:
-    """Return whether a statement is uncertain, temporary, additional or about the past, so that it ends no other one."""
+    """Return whether a statement is uncertain, temporary, additional or about the past: it ends no other one."""
     if cues.UNSURE.search(plain) or cues.BESIDE.search(cues.SINCE.sub("", plain)):
         return True
     return cues.PAST.search(plain) is not None and cues.NOW.search(plain) is None
