@@ -54,8 +54,8 @@ _CALENDAR = {
 _SYNONYM = 1.0
 
 _WRONG_LETTER = 2.0
-"""Letters by which a wrong one reduces the similarity of a word. At 1, recall@5 of the open questions without vectors is
-.005 lower."""
+"""Letters by which a wrong one reduces the similarity of a word. At 1, recall@5 of the open questions without vectors
+is .005 lower."""
 
 _SHORTEST_MISSPELLED = 4
 _SHORTEST_PART = 4
