@@ -7,7 +7,7 @@ origin, unless the owner said the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -41,6 +41,7 @@ SHARED = 0.8
 """Share of a sentence's words that a sentence of the owner must have to say the same."""
 
 _LEAST_VIEW = 20
+_MOST_COMPARED = 5_000_000  # pairs of sentences of a text and of the owner
 _DOUBTED = defer_regex(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
 _WORD = defer_regex(r"[^\W_]+")
 _SENTENCE_END = defer_regex(r"(?<=[.!?;…])\s+|\n+")
@@ -79,25 +80,6 @@ def least_trusted(*origins: Origin) -> Origin:
     return max(origins, key=ORIGINS.index, default="owner")
 
 
-def untrusted_results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = ()) -> Iterator[Turn]:
-    """Yield the turns whose origin is less trusted than the agent.
-
-    They are turns with such an origin, and results of tools, except those of Reverie that show nothing unconfirmed.
-
-    Args:
-        turns: Consecutive turns, the earliest first.
-        trusted_tools: Names of tools whose results are trusted like the agent; `*` matches any text.
-    """
-    names: dict[str, str] = {}
-    for turn in turns:
-        names |= {call.id: call.name for call in turn.tool_calls}
-        if turn.role != "tool":
-            if turn.origin in UNTRUSTED:
-                yield turn
-        elif not _is_ours(names.get(turn.tool_call_id, ""), turn.content, trusted_tools):
-            yield turn
-
-
 def build_model_view(window: Sequence[Turn], state: SessionState, replayed: int) -> list[Turn]:
     """Return the turns that the model sees, after the summary if that is based on untrusted text.
 
@@ -127,16 +109,16 @@ def mark_origins(
         before: The turns that the assistant sees before them.
         trusted_tools: Names of tools whose results are trusted like the agent.
     """
-    view = list(before)
+    view = _View(before, trusted_tools)
     marked = []
     for turn in added:
         if turn.role == "user" and turn.origin == "owner" and NOTICE in turn.content:
             turn = set_origin(turn, "tool")  # remembered text, which a program put into the user's message
         elif turn.role == "assistant" and turn.content.strip() and turn.origin not in UNTRUSTED:
-            origin = determine_origin(turn.content, view, trusted_tools=trusted_tools)
+            origin = view.determine_origin(turn.content)
             if origin != "agent":
                 turn = set_origin(turn, origin)
-        view.append(turn)
+        view.add(turn)
         marked.append(turn)
     return tuple(marked)
 
@@ -152,10 +134,7 @@ def determine_origin(text: str, view: Sequence[Turn], *, trusted_tools: Sequence
     Returns:
         `agent`, or the least trusted origin among the turns if the owner has not said the same.
     """
-    origins = [turn.origin for turn in untrusted_results(view, trusted_tools=trusted_tools)]
-    if not origins or is_said_by_owner(text, view):
-        return "agent"
-    return least_trusted(*origins)
+    return _View(view, trusted_tools).determine_origin(text)
 
 
 def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
@@ -168,11 +147,51 @@ def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
         text: The text.
         view: Turns; only the user's turns of the origin `owner` count.
     """
-    own = _read_statements(
-        unquoted_text(turn.content) for turn in view if turn.role == "user" and turn.origin == "owner"
-    )
-    said = _read_statements([text])
-    return bool(said) and all(any(each.says(statement) for each in own) for statement in said)
+    return _View(view).is_said_by_owner(text)
+
+
+class _View:
+    """The least trusted origin in some turns, and the statements of the owner, which are read when they are needed.
+
+    Less trusted than the agent are turns with such an origin, and results of tools, except those of trusted tools and
+    those of Reverie's own tools that show nothing unconfirmed.
+    """
+
+    def __init__(self, turns: Iterable[Turn], trusted_tools: Sequence[str] = ()) -> None:
+        self._origin: Origin = "agent"
+        self._trusted_tools = trusted_tools
+        self._tools: dict[str, str] = {}  # names of tools by the ids of their calls
+        self._unread: list[str] = []
+        self._own: dict[_Statement, None] = {}
+        for turn in turns:
+            self.add(turn)
+
+    def add(self, turn: Turn) -> None:
+        """Add the next turn."""
+        self._tools |= {call.id: call.name for call in turn.tool_calls}
+        is_untrusted = turn.origin in UNTRUSTED
+        if turn.role == "tool":
+            name = self._tools.get(turn.tool_call_id, "")
+            is_untrusted = not _is_ours(name, turn.content, self._trusted_tools)
+        if is_untrusted:
+            self._origin = least_trusted(self._origin, turn.origin)
+        elif turn.role == "user" and turn.origin == "owner":
+            self._unread.append(turn.content)
+
+    def determine_origin(self, text: str) -> Origin:
+        """Return the origin of a text that the model writes after the turns."""
+        return "agent" if self._origin == "agent" or self.is_said_by_owner(text) else self._origin
+
+    def is_said_by_owner(self, text: str) -> bool:
+        """Return whether each sentence of a text says the same as a sentence of the owner; False for huge texts."""
+        self._own |= dict.fromkeys(_read_statements(map(unquoted_text, self._unread)))
+        self._unread.clear()
+        said = _read_statements([text])
+        if not said or len(said) * len(self._own) > _MOST_COMPARED:
+            return False
+        return all(
+            statement in self._own or any(each.says(statement) for each in self._own) for statement in said
+        )
 
 
 class _Statement(NamedTuple):
