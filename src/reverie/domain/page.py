@@ -44,7 +44,7 @@ _STAMP = defer_regex(r"\[\d{4}-\d{2}-\d{2} \d{2}:\d{2}\]\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(JsonObject):
-    r"""One Markdown document that people and programs rewrite. A value: changing it makes another.
+    r"""One Markdown document that people and programs rewrite. An immutable value.
 
     Attributes:
         name: Its path under `memory/`, such as `MEMORY.md`; never the name of a log.
