@@ -352,7 +352,7 @@ export interface ReceiptOutput {
   erased: number;
 }
 
-/** One thing remembered for the long term. A value: changing it makes another. */
+/** One thing remembered for the long term. An immutable value. */
 export interface MemoryRecord {
   id: string;
   content: string;

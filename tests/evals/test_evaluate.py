@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_refused(arguments: dict[str, list[int]], why: str)
 
 def test_documents_know_neither_sessions_nor_conversations() -> None:
     for arguments in ({"unit": "session"}, {"conversations": [0]}):
-        with pytest.raises(InvalidInput, match="neither sessions nor conversations"):
+        with pytest.raises(InvalidInput, match="leave out unit and conversations"):
             evaluate(documents(), **arguments)  # type: ignore[arg-type]
 
 

@@ -29,17 +29,16 @@ class TokenBudget:
     """Limits of the system part of a prompt.
 
     Attributes:
-        soft_tokens: What is recalled stays within this, except for scores of .85 and more; default 1,800.
-        hard_tokens: Nothing whatsoever goes above this, headers, profile and inventory included;
-            default 3,500. At least `soft_tokens`.
-        layer_limits: The most recalled items of each layer (golemcore's top-k): episodic 8, semantic 10,
-            procedural 4. A layer not named has no limit.
-        working: Lines of the working-memory inventory that are sure of their place before anything is
-            recalled; the others take what is left. Default 6.
-        page_tokens: The most that pages (`MEMORY.md`) take; default 1,200. They leave the soft budget to what
-            is recalled, as long as a quarter of what profile and summary leave is theirs.
-        standing_tokens: The most that standing records take; default 500. They leave the soft budget as pages do.
-        notes_tokens: The most that daily notes take, of what everything else leaves; default 500.
+        soft_tokens: Limit of recalled items with scores below .85; default 1,800.
+        hard_tokens: Limit of everything, with headers, profile and inventory; default 3,500. At least `soft_tokens`.
+        layer_limits: Most recalled items of each layer (golemcore's top-k): episodic 8, semantic 10, procedural 4. A
+            layer that is not named has no limit.
+        working: Lines of the working-memory inventory whose room is reserved before anything is recalled. The others
+            take the rest. Default 6.
+        page_tokens: Limit of pages (`MEMORY.md`); default 1,200. They leave the soft budget to recalled items, but get
+            at least a quarter of what profile and summary leave.
+        standing_tokens: Limit of standing records; default 500. They leave the soft budget as pages do.
+        notes_tokens: Limit of daily notes, which take the rest; default 500.
     """
 
     soft_tokens: int = 1_800
@@ -71,10 +70,10 @@ class BudgetItem(NamedTuple):
     """One candidate for the recalled section.
 
     Attributes:
-        line: As it would stand in the prompt.
+        line: Its line in the prompt.
         score: 0 to 1.
-        layer: Whose limit it counts against.
-        header: The header it stands under, paid for by the first item there.
+        layer: Its layer, for the limit.
+        header: Its header, whose tokens count for the first item.
     """
 
     line: str
@@ -84,19 +83,19 @@ class BudgetItem(NamedTuple):
 
 
 def validate_tokens(value: int, *, name: str = "soft_tokens") -> int:
-    """Return the number itself, if it is a whole one from 0; raises `InvalidInput` otherwise."""
+    """Return `value` if it is a whole number from 0; raises `InvalidInput` otherwise."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidInput(f"{name} is {quote_value(value)}: pass a whole number from 0")
     return value
 
 
 def choose(items: Sequence[BudgetItem], budget: TokenBudget, *, room: int) -> tuple[list[Verdict], int]:
-    """Return which items go in, in the order given, and what they cost with their headers.
+    """Return the verdict on each item, and the tokens of the selected ones with their headers.
 
-    An item that does not fit is passed over, and a later, shorter one may still fit.
+    After an item that does not fit, a shorter one may still fit.
 
     Args:
-        items: The best first.
+        items: The items, best first.
         budget: Soft budget and layer limits.
         room: Tokens left under the hard budget.
     """
@@ -128,7 +127,7 @@ def estimate_section_cost(text: str) -> int:
 
 
 def cut_section(text: str, room: int) -> str:
-    """Return `text` if its section takes at most `room` tokens, else its beginning and a note of how much was cut."""
+    """Return `text` if its section takes at most `room` tokens, else its beginning with a remark on the cut."""
     if estimate_section_cost(text) <= room:
         return text
     remark = f"\n… [cut: the rest of {len(text):,} characters does not fit the token budget]"
@@ -137,7 +136,7 @@ def cut_section(text: str, room: int) -> str:
 
 
 def count_fitting_lines(header: str, lines: Sequence[str], room: int) -> int:
-    """Return how many lines fit under the header into `room` tokens, with a note if some are left out."""
+    """Return the number of lines that fit under the header into `room` tokens, with a line about the others."""
     if not lines:
         return 0
     if estimate_section_cost("\n".join([header, *lines])) <= room:

@@ -1,7 +1,7 @@
-"""Ledger of what a session's prompts have shown, and at which turn.
+"""Ledger of the items in a session's prompts, with their turns.
 
-What was shown for a turn that is still replayed is not shown again, unless the record has changed. Values only: the
-session keeps the ledger.
+An item of a turn that is still replayed is not shown again, unless it has changed. Values only; the session stores the
+ledger.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _EMPTY: Mapping[str, tuple[int, str]] = MappingProxyType({})
 
 
 def build_shown_cursor(session: str) -> str:
-    """Return the name of the store's cursor that keeps what a session was shown."""
+    """Return the name of the store's cursor with the ledger of a session."""
     return f"shown:{session}"
 
 
 class ShownLedger(NamedTuple):
-    """Contents that a session's prompts have shown, by id: the turn's position and a fingerprint.
+    """Items in a session's prompts by id, each with the position of the turn and a fingerprint.
 
-    A value: `add_shown` and `since` give new ledgers. The position is that of the user's turn being
-    answered, so everything that one answer takes (a retry, a loop of tools) sees the same records.
+    An immutable value. The position is that of the user's turn being answered, so all requests for one answer (a retry,
+    a loop of tools) show the same records.
     """
 
     marks: Mapping[str, tuple[int, str]] = _EMPTY
 
     def find_seen_position(self, hit: Hit, *, replayed_from: int, now_at: int) -> int | None:
-        """Return the position at which the hit was shown, if it need not be shown again; None if it must.
+        """Return the position at which a hit was shown if it need not be shown again; None if it has to be.
 
         Args:
-            hit: What was found.
+            hit: The hit.
             replayed_from: The position of the first replayed turn.
-            now_at: The position of the turn being answered; what was shown for itself is shown again.
+            now_at: The position of the turn being answered, whose own items are shown again.
         """
         mark = self.marks.get(hit.id)
         if mark is None:
@@ -59,7 +59,7 @@ class ShownLedger(NamedTuple):
         return _limit_marks(marks)
 
     def merged(self, other: ShownLedger) -> ShownLedger:
-        """Return both ledgers as one; the later position holds."""
+        """Return both ledgers as one, with the later position of each item."""
         marks = dict(self.marks)
         for shown, mark in other.marks.items():
             if shown not in marks or marks[shown][0] <= mark[0]:
@@ -67,11 +67,11 @@ class ShownLedger(NamedTuple):
         return _limit_marks(marks)
 
     def since(self, position: int) -> ShownLedger:
-        """Return the ledger without entries before a position, which have scrolled out of the replay."""
+        """Return the ledger without entries before a position, which are no longer replayed."""
         return _limit_marks({shown: mark for shown, mark in self.marks.items() if mark[0] >= position})
 
     def list_newer_ids(self, other: ShownLedger) -> list[str]:
-        """Return the ids of what was shown at a turn at which the other ledger does not have it."""
+        """Return the ids of items that the other ledger does not have at the same turn."""
         return [
             shown
             for shown, (position, _) in self.marks.items()
@@ -87,7 +87,7 @@ class ShownLedger(NamedTuple):
         """Read what `to_text` wrote.
 
         Raises:
-            InvalidInput: it is something else.
+            InvalidInput: it is not a ledger.
         """
         try:
             rows = json.loads(text)
@@ -98,12 +98,12 @@ class ShownLedger(NamedTuple):
 
 
 def build_recalled_counter(id: str) -> str:
-    """Return the name of the counter of how often, and when last, something went into a prompt."""
+    """Return the name of the counter of an item in prompts, which also has the last time."""
     return f"recalled:{id}"
 
 
 def _compute_fingerprint(hit: Hit) -> str:
-    """Return eight characters that change with the content to be shown; turns never change."""
+    """Return eight characters that change with the shown content; empty for turns, which never change."""
     if hit.paragraph is not None:
         return ids.compute_fingerprint("paragraph", hit.paragraph.content)[:8]
     if hit.record is None:
@@ -120,12 +120,12 @@ def _limit_marks(marks: dict[str, tuple[int, str]]) -> ShownLedger:
 
 
 def build_remembered_cursor(session: str) -> str:
-    """Return the name of the store's cursor that says up to which turn a session was read for facts."""
+    """Return the name of the store's cursor with the first turn of a session that was not read for facts."""
     return f"remember:{session}"
 
 
 def parse_position(text: str | None) -> int:
-    """Return the position in the value of such a cursor: that of the first turn that was not read; 0 for none.
+    """Return the position in the value of such a cursor; 0 for none.
 
     >>> parse_position("12"), parse_position(None)
     (12, 0)

@@ -1,8 +1,8 @@
-"""Daily notes, and the form of pages and notes in a prompt.
+"""Daily notes, and the rendering of pages and notes in a prompt.
 
 A daily note has one line for each exchange, `[14:15] User: … | Assistant: …` (golemcore). The text for a prompt has
 three sections: `## Long-term Memory` (the page `MEMORY.md`), `## Today's Notes`, and `## Recent Context` with the days
-before, newest first. A page that does not fit keeps its beginning, notes keep their newest lines. Days are in UTC.
+before, newest first. A long page is cut at its end, and notes keep their newest lines. Days are in UTC.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ LONGEST_ANSWER = 300
 """Characters of the assistant's words in a note (golemcore)."""
 
 FRESH = timedelta(days=1)
-"""Only what was said within this time is noted: a year of old chats that are read in is not news, and would
-make hundreds of notes that nobody asked for. It is searchable as turns all the same."""
+"""Largest age of a noted exchange. An import of a year of old chats should not make hundreds of notes; its turns are
+searchable."""
 
 _LINE_END = defer_regex(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _DOUBTED = f" ({escaping.NOT_CONFIRMED})"
@@ -44,16 +44,15 @@ _LEFT_OUT = "… [earlier notes are left out]"
 
 
 def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> Iterator[tuple[Turn, Turn]]:
-    """Yield each final answer of an assistant with the user's turn that it answers.
+    """Yield each final answer of an assistant after the user's turn that it answers.
 
-    An answer that calls tools is not final, an empty one says nothing, and a second one to the same turn of
-    the user is not noted again. What belongs to a scope is not, since notes are everybody's, and neither is
-    an exchange that the owner did not begin.
+    Left out are answers that call tools, empty ones, and a second answer to the same turn. So are exchanges of a scope,
+    since notes belong to everybody, and exchanges that the owner did not begin.
 
     Args:
         turns: Consecutive turns of a session, the earliest first.
-        since: The position of the first turn that is new: only answers from there on are given.
-        now: The moment; what was said more than a day away from it is not noted.
+        since: The position of the first new turn; only answers from there on are yielded.
+        now: The current time; answers more than a day away from it are left out.
     """
     question: Turn | None = None
     for turn in turns:
@@ -67,9 +66,9 @@ def iterate_exchanges(turns: Sequence[Turn], *, since: int, now: datetime) -> It
 
 
 def render_exchange(question: str, answer: str, at: datetime, *, is_confirmed: bool = True) -> str:
-    r"""Return `[HH:mm] User: … | Assistant: …` on one line, cut as golemcore does.
+    r"""Return `[HH:mm] User: … | Assistant: …` on one line, with golemcore's limits.
 
-    An answer that rests on what tools said is marked as not confirmed.
+    An answer that is based on results of tools is marked as not confirmed.
 
     >>> from datetime import UTC
     >>> render_exchange("How do I\nstart?", "Run it.", datetime(2026, 2, 7, 14, 15, tzinfo=UTC))
@@ -91,13 +90,13 @@ def shorten_text(text: str, longest: int) -> str:
 
 
 def is_unconfirmed(line: str) -> bool:
-    """Return whether a line of a note marks its answer as resting on what tools said."""
+    """Return whether a line of a note marks its answer as not confirmed."""
     between = _BETWEEN.search(line)
     return between is not None and _DOUBTED in between.group()
 
 
 def remove_answer(line: str) -> str:
-    """Return a line of a note with only what the user said."""
+    """Return a line of a note without the answer."""
     return _BETWEEN.split(line, maxsplit=1)[0]
 
 
@@ -108,7 +107,7 @@ class Excerpt(NamedTuple):
     """A text for a prompt.
 
     Attributes:
-        text: Empty when there is nothing to say, or no room.
+        text: The text; empty if there is none, or no room.
         is_cut: Whether something was left out.
     """
 
@@ -123,7 +122,7 @@ def render_memory_section(page: str) -> str:
 
 
 def excerpt_long_term(page: str, room: int) -> Excerpt:
-    """Return the section of `MEMORY.md`: its beginning, when it costs more than `room` tokens."""
+    """Return the section of `MEMORY.md`, cut to `room` tokens."""
     plain = escaping.escape_block(page).strip()
     if not plain:
         return Excerpt("", False)
@@ -135,9 +134,9 @@ def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt
     """Return sections with the newest lines of daily notes that fit into `room` tokens, today's first.
 
     Args:
-        notes: Lines of daily notes, those of a day in their order; days in any order.
-        today: Which day is today; later ones count as today.
-        room: Tokens.
+        notes: Lines of daily notes, in order within a day; days in any order.
+        today: The current day; later ones count as today.
+        room: Most tokens.
     """
     newest_first = _sort_newest_first(notes, today)
     fitting = _take_fitting(newest_first, 4 * room)
@@ -152,13 +151,13 @@ def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt
 def render_context(
     page: str, notes: Sequence[Paragraph], today: date, *, page_room: int, notes_room: int
 ) -> str:
-    """Return the three sections as one text; empty when there is nothing to say."""
+    """Return the three sections as one text; empty if all are."""
     parts = (excerpt_long_term(page, page_room).text, excerpt_notes(notes, today, notes_room).text)
     return "\n\n".join(part for part in parts if part)
 
 
 def drop_replayed(notes: Sequence[Paragraph], replayed: Collection[str]) -> tuple[Paragraph, ...]:
-    """Return the notes without those of exchanges whose answer, named by id, is replayed anyway."""
+    """Return the notes without those whose answer is among the replayed ids."""
     return tuple(note for note in notes if not note.source or note.source not in replayed)
 
 
@@ -173,7 +172,7 @@ def _sort_newest_first(notes: Sequence[Paragraph], today: date) -> list[tuple[da
 
 
 def _take_fitting(newest_first: Sequence[tuple[date, str]], most: int) -> list[tuple[date, str]]:
-    """Return as many of the lines, made safe to quote, as have together at most so many characters."""
+    """Return the first lines, escaped, that have at most `most` characters together."""
     chosen: list[tuple[date, str]] = []
     for day, line in newest_first:
         escaped = escaping.escape_line_start(line)

@@ -1,13 +1,13 @@
-"""Packs: the system text and messages of a prompt, and how they were chosen.
+"""Packs: the system text and messages of a prompt, with the decisions on all candidates.
 
-The text has eight sections in a fixed order. Behind the first one a line says that the rest is data. The first four
-(profile, pages, standing records, summary of older turns) seldom change and are the same bytes from turn to turn, so
-that a provider's prompt cache holds. Then follow daily notes, recalled hits, the inventory of working memory, and the
-text of another memory (a knowledge graph). Their tokens together never exceed the hard budget. The replayed turns are
-separate messages, limited by number, and their tokens are reported apart.
+The text has eight sections in a fixed order. After the first one a line says that the rest is data. The first four
+(profile, pages, standing records, summary of older turns) seldom change, so a provider's prompt cache can keep them.
+Then follow daily notes, recalled hits, the inventory of working memory, and the text of another memory (a knowledge
+graph). Their tokens together never exceed the hard budget. The replayed turns are separate messages, limited by number,
+and their tokens are reported separately.
 
-Notes are separate from pages because a line is added whenever an exchange ends or scrolls out of the replay. They are
-packed last, so they take no room from recalled hits.
+Notes are separate from pages because they change whenever an exchange ends or leaves the replay. They are packed after
+recalled hits, so they take no room from them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Verdict = Literal[
 ]
 
 _WEAK_ROOM = 250
-"""Tokens that what is recalled may take with weak hits: as long as it takes few, they cost little."""
+"""Tokens of recalled hits up to which weak hits are allowed."""
 
 _STABLE: tuple[SectionName, ...] = ("profile", "pages", "standing", "summary")
 _NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
@@ -72,11 +72,11 @@ class StaticContext(NamedTuple):
     """The texts that seldom change, read by the caller.
 
     Attributes:
-        profile: `soul.md`, `directives.md` and `style.md`, those that there are, in this order.
+        profile: The existing ones of `soul.md`, `directives.md` and `style.md`, in this order.
         pages: The text of `MEMORY.md`, with headers.
-        records: Records that stand in every prompt, the most important first.
-        summary: What stands for the turns before the window; empty for nothing.
-        notes: Lines of the daily notes of the last days, those of a day in their order.
+        records: Records for every prompt, the most important first.
+        summary: Summary of the turns before the window; empty for none.
+        notes: Lines of the daily notes of the last days, in order within a day.
     """
 
     profile: tuple[str, ...] = ()
@@ -91,8 +91,8 @@ class PackSection(NamedTuple):
 
     Attributes:
         name: `profile`, `pages`, `standing`, `summary`, `notes`, `recalled`, `working` or `related`.
-        text: As it stands in the prompt; never empty.
-        tokens: What it is counted as; at least the estimate of its text.
+        text: Its text; never empty.
+        tokens: Its counted tokens; at least the estimate for its text.
     """
 
     name: SectionName
@@ -105,10 +105,10 @@ class CandidateDecision(NamedTuple):
 
     Attributes:
         hit: The candidate.
-        verdict: `selected`, or why it was left out.
-        line: As it stands, or would stand, in the prompt.
-        tokens: What the line costs.
-        recent: Whether it stands here for being recent, because little was found on the first turn.
+        verdict: `selected`, or the reason for leaving it out.
+        line: Its line in the prompt.
+        tokens: Tokens of the line.
+        recent: Whether it is a candidate because it is recent, since little was found on the first turn.
         shown_at: The position of the replayed turn for which it was already shown; None otherwise.
     """
 
@@ -124,26 +124,25 @@ class PackDiagnostics(NamedTuple):
     """The pack in numbers.
 
     Attributes:
-        candidates: How many were found.
-        selected: How many of them went in.
-        already_shown: Left out because this session has been shown them and still replays that turn.
-        replayed: Left out because they are themselves replayed.
-        untrusted: Left out because a tool, the web or an import said them.
+        candidates: Number of candidates.
+        selected: Number of selected candidates.
+        already_shown: Left out because the session has shown them for a turn that is still replayed.
+        replayed: Left out because they are replayed.
+        untrusted: Left out because their origin is a tool, the web or an import.
         repeated: Left out because another line says the same.
-        not_holding: Left out because they held until an earlier moment, or hold from a later one on.
-        weak: Left out because others answer ten times as well and fill a part of the prompt, or because they say
-            nothing.
-        over_layer_limit: Left out because their layer had its share.
-        over_budget: Left out because they did not fit the tokens.
-        tokens: What each section costs, and the line `notice` that stands before what is remembered.
+        not_holding: Left out because they do not hold now.
+        weak: Left out because others score ten times as much and fill a part of the prompt, or because they are empty.
+        over_layer_limit: Left out by the limit of their layer.
+        over_budget: Left out because they did not fit into the budget.
+        tokens: Tokens of each section, and of the line `notice` before the remembered text.
         soft_tokens: The soft budget.
         hard_tokens: The hard budget.
-        replayed_messages: How many messages are replayed.
-        replayed_tokens: What they cost; not part of the budget.
-        cut: Sections of which something did not fit.
+        replayed_messages: Number of replayed messages.
+        replayed_tokens: Their tokens, outside the budget.
+        cut: Sections that did not fit completely.
         entries_left_out: Lines of the inventory that did not fit.
-        orphan_results: Ids of tools' turns that are not replayed because their call is not.
-        unanswered_calls: Calls that had no result stored.
+        orphan_results: Ids of tool results that are not replayed because their call is not.
+        unanswered_calls: Number of calls without a stored result.
     """
 
     candidates: int
@@ -169,18 +168,17 @@ class PackDiagnostics(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pack:
-    """Memory for the prompt of one turn, and the account of how it was chosen.
+    """Memory for the prompt of one turn, with the decisions on all candidates.
 
     Attributes:
-        query: What was searched for; empty when nothing was.
-        sections: The parts of the text, in order; empty ones are not there.
-        choices: Every candidate and what became of it, best first.
+        query: The text that was searched for; empty without a search.
+        sections: The parts of the text, in order, without empty ones.
+        choices: The decision on every candidate, best first.
         replay: The replayed turns as messages.
         standing: Records in the section `standing`, as hits without a score.
-        budget: The budgets it was made under.
-        notice: What says that the sections after the profile are data and no instructions; empty where there
-            are none.
-        cut: Sections of which something did not fit, also those of which nothing did.
+        budget: The budgets.
+        notice: The line that the sections after the profile are data and no instructions; empty without such sections.
+        cut: Sections that did not fit completely, or not at all.
         entries_left_out: Lines of the inventory that did not fit.
     """
 
@@ -196,12 +194,12 @@ class Pack:
 
     @property
     def text(self) -> str:
-        """The system part of the prompt; empty when there is nothing to say."""
+        """The system part of the prompt; may be empty."""
         return "\n\n".join(part for part in (self.stable_text, self.changing_text) if part)
 
     @property
     def stable_text(self) -> str:
-        """The beginning of `text` that seldom changes: where a provider's prompt cache can end."""
+        """The beginning of `text` that seldom changes, for a provider's prompt cache."""
         texts = [section.text for section in self.sections if section.name in _STABLE]
         if self._noticed_early:
             texts.insert(len(texts) - self._standing, self.notice)
@@ -209,7 +207,7 @@ class Pack:
 
     @property
     def changing_text(self) -> str:
-        """The rest of `text`: notes, what was recalled, the inventory, what another memory gave."""
+        """The rest of `text`: notes, recalled hits, the inventory, and the text of another memory."""
         texts = [section.text for section in self.sections if section.name not in _STABLE]
         if texts and self.notice and not self._noticed_early:
             texts.insert(0, self.notice)
@@ -237,7 +235,7 @@ class Pack:
 
     @property
     def hits(self) -> list[Hit]:
-        """Recalled hits that went in, in the order of the candidates."""
+        """The selected hits, in the order of the candidates."""
         return [choice.hit for choice in self.choices if choice.verdict == "selected"]
 
     @property
@@ -287,7 +285,7 @@ class Pack:
         )
 
     def explain(self) -> str:
-        """Return an account for a person: the budgets, and the decision on every candidate."""
+        """Return a report for a person: the budgets, and the decision on every candidate."""
         parts = ", ".join(f"{name} {cost:,}" for name, cost in self._costs.items())
         lines = [
             f"Asked: {_shorten_excerpt(self.query) or '(nothing)'}",
@@ -305,7 +303,7 @@ class Pack:
         return "\n".join(lines) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the pack as JSON has it."""
+        """Return the pack as JSON values."""
         names = (
             "query",
             "text",
@@ -340,7 +338,7 @@ class Pack:
 
 
 class PackInput(NamedTuple):
-    """Everything that a pack is made of, gathered before `build`.
+    """Input of `build`.
 
     Attributes:
         query: The text that was searched for.
@@ -351,11 +349,11 @@ class PackInput(NamedTuple):
         budget: Tokens and limits.
         standing: Profile, pages, summary, notes.
         entries: Working memory; expired entries are left out of the pack.
-        shown: What the session has been shown before.
+        shown: Ledger of the session's earlier prompts.
         recent: Records for a first turn without hits, or with weak ones.
-        related: Text of another memory for the message; quoted like everything that is remembered.
-        related_tokens: Its largest number of tokens; it stands last, and takes what the others leave.
-        sequence: Number of the newest change when it was gathered.
+        related: Text of another memory for the message; escaped like all remembered text.
+        related_tokens: Its limit of tokens; it is the last section and takes the rest.
+        sequence: Number of the newest change at the time of the input.
     """
 
     query: str
@@ -438,12 +436,11 @@ def build(given: PackInput) -> Pack:
 def _build_stable_sections(
     standing: StaticContext, budget: TokenBudget
 ) -> tuple[list[PackSection], list[SectionName], list[Record]]:
-    """Return profile, pages, standing records and summary, what was cut, and those records.
+    """Return profile, pages, standing records and summary, the names of cut sections, and those records.
 
-    They are cut by rules that look at nothing else, so that they stay the same.
-
-    The profile may take the whole hard budget. The summary leaves half of the soft budget free for what is
-    recalled; pages leave all of it, but a quarter of what profile and summary leave is always theirs.
+    The cuts do not depend on the other sections, so these stay the same from turn to turn. The profile may take the
+    whole hard budget. The summary leaves half of the soft budget to recalled hits. Pages and standing records leave all
+    of it, but get at least a quarter of what profile and summary leave.
     """
     summary = standing.summary.strip()
     texts: dict[SectionName, str] = {
@@ -479,7 +476,7 @@ def _build_stable_sections(
 
 
 def _choose_standing(records: Sequence[Record], room: int) -> list[Record]:
-    """Return the first records that fit into the room, in the order in which they were created."""
+    """Return the first records that fit into the room, sorted by creation."""
     room -= estimate_section_cost(f"{render.STANDING_HEADER}\n- … and {len(records)} more")
     chosen = []
     for record in records:
@@ -500,7 +497,7 @@ def _render_standing(records: Sequence[Record], *, left_out: int) -> str:
 def _build_notes_section(
     standing: StaticContext, stable: Sequence[PackSection], now: datetime, room: int, budget: TokenBudget
 ) -> notes.Excerpt:
-    """Return the daily notes that fit into the rest of the budget, with the header of memory if no page has it."""
+    """Return the daily notes that fit into the rest of the budget, with the header of memory if pages have none."""
     header = "" if any(section.name == "pages" for section in stable) else f"{notes.MEMORY_HEADER}\n\n"
     room = min(room, budget.notes_tokens) - validation.estimate_tokens(header)
     excerpt = notes.excerpt_notes(standing.notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
@@ -515,9 +512,9 @@ def _judge(
     pages: str,
     now: datetime,
 ) -> list[CandidateDecision]:
-    """Return every candidate with what speaks against it, before its cost is looked at.
+    """Return the decision on every candidate, before its tokens are considered.
 
-    What held until an earlier moment is shown if the question is about the past.
+    Records that no longer hold are allowed if the question is about the past.
     """
     replayed = {turn.id for turn in given.replay}
     replayed_from = given.replay[0].position if given.replay else given.now_at
@@ -569,7 +566,7 @@ def _judge(
 
 
 def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:
-    """Return whether the hit is a paragraph of `MEMORY.md` that stands in the section of pages."""
+    """Return whether the hit is a paragraph of `MEMORY.md` that the section of pages has."""
     paragraph = hit.paragraph
     return (
         paragraph is not None
@@ -585,7 +582,7 @@ def _fold_words(text: str) -> str:
 def _collapse_repetitions(
     choices: Sequence[CandidateDecision], standing: Sequence[Hit]
 ) -> list[CandidateDecision]:
-    """Return the choices with one line for what several say; it takes the place of the best of them."""
+    """Return the choices with one line for several that say the same, in the place of the best of them."""
     places = [place for place, choice in enumerate(choices) if choice.verdict == "selected"]
     known = [*standing, *(choice.hit for choice in choices if choice.verdict == "already shown")]
     repetitions = find_repetitions([choices[place].hit for place in places], known)
@@ -608,7 +605,7 @@ def _collapse_repetitions(
 def _choose(
     choices: Sequence[CandidateDecision], budget: TokenBudget, *, room: int
 ) -> tuple[list[CandidateDecision], int]:
-    """Return the choices after limits and budget, and what the selected cost with their headers."""
+    """Return the choices after limits and budget, and the tokens of the selected ones with their headers."""
     items = [
         BudgetItem(
             line=choice.line, score=choice.hit.score, layer=choice.hit.layer, header=_get_header(choice)
@@ -640,7 +637,7 @@ def _get_header(choice: CandidateDecision) -> str:
 
 
 def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
-    """Return the inventory with its first `count` lines and the number of the others; empty if that does not fit."""
+    """Return the first `count` lines of the inventory and the number of the others; empty if they do not fit."""
     if not lines:
         return ""
     rest = [format_left_out(len(lines) - count)] if count < len(lines) else []

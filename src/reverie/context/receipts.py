@@ -1,7 +1,7 @@
-"""Receipts of packs: what each prompt was made of, in ids and numbers.
+"""Receipts of packs: the ids and numbers of each prompt.
 
-A receipt holds no text. Its lines are read again from the journal, as they were when the prompt was made, so that
-what is erased is gone from here too. Values and pure functions; the session keeps the receipts.
+A receipt has no text. The texts are read from the journal as they were at that time, so erased text is gone from
+receipts too. Values and pure functions; the session stores the receipts.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.search.hits import Hit
 
 MOST_LINES = 40
-"""Most candidates of a receipt; what went in comes before what was left out."""
+"""Most candidates of a receipt; selected ones take precedence."""
 
 SLOTS = 200
-"""Positions of a session whose receipts are kept: a later one takes the place of the one 200 turns before."""
+"""Receipts of a session. A later one replaces the one 200 positions before."""
 
 _PREFIX = "receipt:"
 _NO_PARTS: Mapping[str, float] = MappingProxyType({})
@@ -39,12 +39,12 @@ class ReceiptLine:
     Attributes:
         id: Id of the record, turn or paragraph.
         type: `record`, `turn` or `paragraph`.
-        verdict: `selected`, or why it was left out.
+        verdict: `selected`, or the reason for leaving it out.
         score: 0 to 1.
-        tokens: What its line costs.
-        recent: Whether it stands there for being recent, because little was found on the first turn.
+        tokens: Tokens of its line.
+        recent: Whether it was a candidate because it is recent, since little was found on the first turn.
         shown_at: The position of the replayed turn for which it was already shown; None otherwise.
-        parts: The parts of its score by name, for a line that went in.
+        parts: The parts of its score by name, for a selected candidate.
     """
 
     id: str
@@ -66,17 +66,17 @@ class PackReceipt:
         position: Position of the user's turn that was answered.
         at: When the prompt was made; the last time, if it was made several times for one turn.
         sequence: Number of the newest change at that time.
-        asked: Whether that turn is what was searched for.
+        asked: Whether the search was for that turn.
         soft_tokens: The soft budget.
         hard_tokens: The hard budget.
-        tokens: What each section cost.
-        cut: Sections of which something did not fit.
-        replayed_messages: How many messages were replayed.
-        replayed_tokens: What they cost, outside the budget.
+        tokens: Tokens of each section.
+        cut: Sections that did not fit completely.
+        replayed_messages: Number of replayed messages.
+        replayed_tokens: Their tokens, outside the budget.
         standing: Ids of the records in the section `standing`.
         lines: The candidates, best first.
-        left_out: How many further candidates there were.
-        erased: How many candidates were erased since.
+        left_out: Number of further candidates.
+        erased: Number of candidates that were erased later.
     """
 
     session: str
@@ -101,7 +101,7 @@ class PackReceipt:
         return sum(self.tokens.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the receipt as JSON has it."""
+        """Return the receipt as JSON values."""
         return to_json_object(
             self,
             *("session", "position", "at", "sequence", "asked", "soft_tokens", "hard_tokens", "total"),
@@ -146,26 +146,26 @@ def _build_line(choice: CandidateDecision) -> ReceiptLine:
     )
 
 
-# -- as the store keeps them ---------------------------------------------------------------------------
+# -- stored form ---------------------------------------------------------------------------------------
 
 
 def build_receipt_cursor(session: str, position: int) -> str:
-    """Return the name of the store's cursor that keeps a receipt."""
+    """Return the name of the store's cursor with a receipt."""
     return f"{_PREFIX}{session}:{position % SLOTS}"
 
 
 def build_receipts_prefix(session: str | None = None) -> str:
-    """Return what the names of the receipts of a session begin with; of all sessions for None."""
+    """Return the prefix of the cursors of a session's receipts; of all receipts for None."""
     return _PREFIX if session is None else f"{_PREFIX}{session}:"
 
 
 def get_receipt_session(cursor: str) -> str | None:
-    """Return the session of a receipt, by the name of its cursor; None for any other cursor."""
+    """Return the session of a receipt by the name of its cursor; None for another cursor."""
     return cursor.removeprefix(_PREFIX).rpartition(":")[0] if cursor.startswith(_PREFIX) else None
 
 
 def encode_receipt(receipt: PackReceipt) -> str:
-    """Return a receipt as one line of text that begins with its time; `decode_receipt` reads it back."""
+    """Return a receipt as one line of text that begins with its time, for `decode_receipt`."""
     values = [
         [receipt.position, receipt.sequence, int(receipt.asked)],
         [receipt.soft_tokens, receipt.hard_tokens, receipt.replayed_messages, receipt.replayed_tokens],
@@ -188,7 +188,7 @@ def decode_receipt(session: str, text: str) -> PackReceipt:
     """Return a stored receipt.
 
     Raises:
-        InvalidInput: it is something else.
+        InvalidInput: it is not a receipt.
     """
     at, _, values = text.partition(" ")
     try:
@@ -239,11 +239,12 @@ def _decode_line(
 
 
 def drop_erased_lines(receipt: PackReceipt, ids: Collection[str], *, pages: bool) -> PackReceipt:
-    """Return a receipt without what was erased.
+    """Return a receipt without erased candidates.
 
     Args:
-        ids: Ids of what was erased.
-        pages: Whether pages were, whose paragraphs have ids made from their text.
+        receipt: The receipt.
+        ids: Ids of erased values.
+        pages: Whether pages were erased, the ids of whose paragraphs are made from their text.
     """
 
     def is_erased(line: ReceiptLine) -> bool:

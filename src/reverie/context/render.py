@@ -1,7 +1,7 @@
-"""Rendering of records, turns, paragraphs and entries for a prompt: one quoted line each.
+"""Rendering of records, turns, paragraphs and entries for a prompt, each as one escaped line.
 
-Recalled text may hold anything. It is put on one line behind its id, so that it can neither begin a line (a header, a
-list item, a role, a fence) nor end its list. `reverie.domain.text.escaping` does the rest.
+Recalled text may contain anything. It is put on one line after its id, so that it can neither begin a line (a header, a
+list item, a role, a fence) nor end its list. `reverie.domain.text.escaping` escapes the rest.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ RECORDS_HEADER = "Recalled from long-term memory (relevant to this message):"
 """RockBot's header."""
 
 RECENT_HEADER = "Recalled from long-term memory (most recent):"
-"""The header of the newest records, which are given when little was found on the first turn."""
+"""Header of the newest records, which are shown if little was found on the first turn."""
 
 STANDING_HEADER = "Preferences and rules (from long-term memory):"
-"""Header of records that stand in every prompt, whatever is asked."""
+"""Header of the records in every prompt."""
 
 TURNS_HEADER = "Recalled from past conversations (quoted, relevant to this message):"
 WORKING_HEADER = (
@@ -34,16 +34,16 @@ WORKING_HEADER = (
 """RockBot's header."""
 
 RELATED_HEADER = "# Relevant Memory"
-"""golemcore's header of what a knowledge graph gave for the message."""
+"""golemcore's header of the text of a knowledge graph for the message."""
 
 SUMMARY_HEADER = "[Conversation summary]"
-"""golemcore's header of what stands for the older turns."""
+"""golemcore's header of the summary of older turns."""
 
 LONGEST_QUOTE = LONGEST_WHOLE
-"""Characters of one record or turn that are shown; the rest is named by its id."""
+"""Characters of one record or turn that are shown; the id refers to the rest."""
 
 _LONGEST_LABEL = 80
-_LONGEST_LOOKED_AT = 100_000  # of a huge turn, so that quoting it stays quick
+_LONGEST_LOOKED_AT = 100_000  # characters of a huge turn that are examined
 
 
 def quote_text(
@@ -57,11 +57,11 @@ def quote_text(
     """Return `text` on one line, escaped; a long one is cut to the part with most of the matched words.
 
     Args:
-        text: What the record or turn says.
-        id: Its id, named where text was left out so that the rest can be fetched.
-        matched: The words of the question that it has, in the analyzer's form.
-        longest: The most characters shown of it, 40 or more; the remark about the rest comes on top.
-        most_matched: The most characters of a longer text of which words matched.
+        text: The content of the record or turn.
+        id: Its id, which is named where text was left out, so that the rest can be fetched.
+        matched: Its words of the question, in the analyzer's form.
+        longest: Most characters, 40 or more, without the remark on the rest.
+        most_matched: Most characters of a longer text with matched words.
     """
     line = escaping.escape_line(text[:_LONGEST_LOOKED_AT])
     if len(line) <= longest and len(text) <= _LONGEST_LOOKED_AT:
@@ -83,8 +83,8 @@ def render_record(record: Record, *, matched: Collection[str] = (), now: datetim
 
     Args:
         record: The record.
-        matched: The words of the question that it has.
-        now: The moment; a record that was written more than a day before carries its date. None for no date.
+        matched: Its words of the question.
+        now: The current time. A record that was changed more than a day before is dated; None for no date.
     """
     is_old = now is not None and now - record.updated_at > timedelta(days=1)
     label = [record.category or "", f"{record.updated_at:%Y-%m-%d}" if is_old else ""]
@@ -96,7 +96,7 @@ def render_record(record: Record, *, matched: Collection[str] = (), now: datetim
 def render_turn(turn: Turn, *, matched: Collection[str] = ()) -> str:
     """Return `- [id] (session, 2025-01-15 10:31, role speaker): text`, the time in UTC.
 
-    What rests on a tool's result, which only a search that was asked for shows, says so.
+    A turn that is based on a tool's result is marked. Only explicit searches show such turns.
     """
     who = f"{turn.role} {_render_bracketed(turn.speaker)}" if turn.speaker else turn.role
     if turn.origin in UNTRUSTED:
@@ -113,7 +113,7 @@ def render_paragraph(paragraph: Paragraph, *, matched: Collection[str] = ()) -> 
 
 
 def render_hit(hit: Hit, now: datetime | None = None) -> str:
-    """Return the line of whatever the hit found; see `render_record` for `now`."""
+    """Return the line of a hit; see `render_record` for `now`."""
     if hit.record is not None:
         return render_record(hit.record, matched=hit.explanation.matched, now=now)
     if hit.paragraph is not None:
@@ -152,7 +152,7 @@ def render_related(text: str) -> str:
 
 
 def format_countdown(remaining: timedelta) -> str:
-    """Return how long, in its two largest units: `45s`, `4m32s`, `2m01s`, `1h05m`, `3d02h`."""
+    """Return a duration in its two largest units: `45s`, `4m32s`, `2m01s`, `1h05m`, `3d02h`."""
     seconds = max(0, int(remaining.total_seconds()))
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -171,12 +171,12 @@ def render_label(text: str) -> str:
 
 
 def _render_bracketed(text: str) -> str:
-    """Return a name that stands in brackets before a colon: it cannot end them."""
+    """Return a name for use in brackets before a colon, which it cannot end."""
     return render_label(text).replace("):", ") :")
 
 
 def _render_validity(record: Record, now: datetime | None) -> str:
-    """Return when it holds or held, and what the relative dates in it mean."""
+    """Return the time of validity of a record, and its resolved relative dates."""
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
     meant = record.metadata.get(DATES, "")

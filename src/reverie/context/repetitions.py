@@ -9,15 +9,15 @@ from reverie.search.hits import Hit
 
 _LONGEST_COMPARED = 2_000  # characters
 _NEARLY_WHOLE = 0.8
-"""Share of a text's words that another one has to have in one piece."""
-_BEGINNING = 4  # letters of a word that its forms share
+"""Least ratio of the words of a contained text to those of the whole one."""
+_BEGINNING = 4  # common letters of the forms of a word
 
 
 class _Candidate(NamedTuple):
     """A hit that is compared with others.
 
     Attributes:
-        place: Its place among the hits; None for one that the prompt has already.
+        place: Its place among the hits; None for a hit that is already in the prompt.
         hit: The hit.
         text: Its text.
         beginnings: The beginnings of its longer words.
@@ -30,14 +30,14 @@ class _Candidate(NamedTuple):
 
 
 def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[int, int | None]:
-    """Return the places of hits that say the same as a preferred one, with the place of that one.
+    """Return the places of hits that say the same as a preferred hit, each with the place of that one.
 
-    A record is preferred, then an insight, a paragraph, a turn and a headline; of two of one type the one that says
-    more, then the first. The place is None for what one of `known` says. Hits that are too long are not compared.
+    Records are preferred, then insights, paragraphs, turns and headlines; of one type the longer one, then the first.
+    The place is None for a hit in `known`. Hits that are too long are not compared.
 
     Args:
         hits: The hits, best first.
-        known: What the prompt says already.
+        known: Hits that are already in the prompt.
     """
     candidates = [_build_candidate(place, hit) for place, hit in enumerate(hits)]
     candidates.sort(key=lambda each: (_get_rank(each.hit), -len(each.hit.content)))
@@ -64,17 +64,17 @@ def _build_candidate(place: int | None, hit: Hit) -> _Candidate:
 
 def _get_rank(hit: Hit) -> int:
     if hit.record is not None and hit.record.is_headline:
-        return 4  # so that no other one is left out for it
+        return 4  # so that no other hit is left out for it
     if hit.record is not None:
         return int(hit.record.kind == "insight")
     return 2 if hit.paragraph is not None else 3
 
 
 def _may_say_the_same(new: _Candidate, old: _Candidate) -> bool:
-    """Return whether the two are worth a comparison, which takes a hundred times longer.
+    """Return whether the two should be compared, which takes a hundred times longer than this test.
 
-    What says the same has at least half of the words of the shorter text, however they are inflected. Turns must be
-    of one speaker, too: "I like tea" of two people says two things.
+    Texts that say the same have at least half of the words of the shorter text, in any form. Turns must also have the
+    same speaker, since "I like tea" of two people are two facts.
     """
     if max(len(new.text), len(old.text)) > _LONGEST_COMPARED:
         return False
@@ -86,7 +86,7 @@ def _may_say_the_same(new: _Candidate, old: _Candidate) -> bool:
 
 
 def _says_the_same(text: str, other: str) -> bool:
-    """Return whether the kept text says what the other one says, to a few words without names or numbers."""
+    """Return whether the kept text says the same as the other one, except for a few words without specifics."""
     from reverie.domain.similarity.comparison import is_repetition, normalize_cached  # has many patterns
     from reverie.domain.similarity.specifics import extract_specifics
 

@@ -1,7 +1,4 @@
-"""Retrieval of memories for a message, without text of untrusted origin.
-
-The pack decides what of it goes into the prompt.
-"""
+"""Retrieval of memories for a message. The pack selects those for the prompt."""
 
 from __future__ import annotations
 
@@ -20,14 +17,14 @@ from reverie.search.hits import Hit
 from reverie.settings import Settings
 
 LONGEST_QUERY = 2_000
-"""Characters of a message that are searched for; of a longer one, the first and the last thousand."""
+"""Characters of a query from a message; of a longer message, the first and the last thousand."""
 
 WEAK = 0.1
-"""A hit that scores less than this share of the best is left out: on LoCoMo's development half that takes a
-twentieth of the hits away and .003 of the evidence; a quarter would take .026."""
+"""Least share of the best score of a hit. On LoCoMo's development half this removes a twentieth of the hits and .003 of
+the evidence; a quarter would remove .026."""
 
-_MORE = 12  # hits asked for beyond those shown, since untrusted and replayed ones are left out
-_MOST_STANDING = 100  # records looked at, of which the most important go into the prompt
+_MORE = 12  # further hits, since untrusted and replayed ones are left out
+_MOST_STANDING = 100  # records, of which the most important go into the prompt
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
 _SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
 
@@ -36,14 +33,13 @@ class Retriever(Protocol):
     """Search as a session needs it."""
 
     def recall(self, query: str, *, allowed: Filter, limit: int, exclude: frozenset[str]) -> list[Hit]:
-        """Return records and turns that answer the query, best first; none if nothing is relevant.
+        """Return records, turns and paragraphs that answer the query, best first; none if nothing is relevant.
 
         Args:
             query: The question, at most 2,000 characters, without control characters.
-            allowed: What the result is restricted to; one that only turns can satisfy gives only turns,
-                one that only records can satisfy only records.
-            limit: At most so many, 1 or more.
-            exclude: Ids of records and turns that must not be found.
+            allowed: Filter of the result. If it applies to turns or to records only, the others are left out.
+            limit: Most hits, 1 or more.
+            exclude: Ids of values that must not be found.
         """
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
@@ -63,19 +59,18 @@ def retrieve(
 ) -> list[Hit]:
     """Return the best hits up to the setting's limit, and untrusted and standing ones that rank among them.
 
-    Records come before turns of conversations that were read for facts: what these turns say for good is a record,
-    which says it in fewer words. More are asked for than wanted. If untrusted hits filled even that, the trusted ones
-    are asked for by themselves, so that nobody can crowd memory out by filling it with text from the web.
+    Turns that were read for facts come last, because records say their lasting facts in fewer words. If untrusted hits
+    fill the first result, trusted ones are searched for separately. So text from the web cannot crowd out the others.
 
     Args:
-        recaller: What searches.
+        recaller: The search.
         settings: The settings.
-        query: The question, as `query_from_message` gives it.
-        scopes: Whose memory is seen.
-        exclude: Ids of records and turns that must not be found.
-        standing: Ids of records that stand in every prompt; they take no room from others.
-        now: The moment.
-        cursor: Function that reads a cursor of the store, such as the one that says which turns were read for facts.
+        query: The question, from `query_from_message`.
+        scopes: The visible scopes.
+        exclude: Ids of values that must not be found.
+        standing: Ids of records in every prompt, which do not count for the limit.
+        now: The current time.
+        cursor: Function that reads a cursor of the store, such as that of turns that were read for facts.
     """
     limit = settings.recall_limit
     if not limit or not query:
@@ -103,15 +98,15 @@ def retrieve_recent(
     standing: frozenset[str],
     now: datetime,
 ) -> list[Record]:
-    """Return the trusted records changed last for a first turn for which nothing, or only a weak match is found.
+    """Return the trusted records changed last, for a first turn with no hits or only weak ones.
 
     Args:
-        recaller: What searches.
+        recaller: The search.
         settings: The settings.
-        scopes: Whose memory is seen.
-        hits: What was found for the turn.
-        standing: Ids of records that stand in every prompt.
-        now: The moment.
+        scopes: The visible scopes.
+        hits: The hits for the turn.
+        standing: Ids of records in every prompt.
+        now: The current time.
     """
     trusted = [hit for hit in hits if hit.is_trusted]
     limit = settings.fallback_limit - len(trusted)
@@ -124,15 +119,15 @@ def retrieve_recent(
 
 
 def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str, ...]) -> list[Record]:
-    """Return the trusted records that stand in every prompt while they hold, the most important first.
+    """Return the trusted records for every prompt, the most important first.
 
-    They are pinned records, preferences and constraints. Of equally important ones the newest is first. Whether they
-    hold at a moment is left to the caller, who can keep the answer until something changes.
+    They are pinned records, preferences and constraints. Of equally important ones the newest is first. The caller
+    checks whether they hold now, and can cache the result until the next change.
 
     Args:
-        recaller: What searches.
+        recaller: The search.
         settings: The settings.
-        scopes: Whose memory is seen.
+        scopes: The visible scopes.
     """
     if not settings.standing_tokens:
         return []
@@ -145,7 +140,7 @@ def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str
 
 
 def query_from_message(message: str) -> str:
-    """Return a message as a query: cleaned, and of a long one the first and the last thousand characters."""
+    """Return a message as a query, cleaned; of a long one, the first and the last thousand characters."""
     half = LONGEST_QUERY // 2
     if len(message) > LONGEST_QUERY:
         message = f"{message[: half - 1]}\n{message[-half:]}"
@@ -153,7 +148,7 @@ def query_from_message(message: str) -> str:
 
 
 def _put_read_turns_last(hits: Sequence[Hit], cursor: Callable[[str], str | None]) -> list[Hit]:
-    """Return the hits with turns that were read for facts, and weak hits, behind all others."""
+    """Return the hits with weak hits, and turns that were read for facts, after all others."""
     least = WEAK * max((hit.score for hit in hits), default=0.0)
     sessions = {hit.turn.session for hit in hits if hit.turn is not None}
     positions = {session: parse_position(cursor(build_remembered_cursor(session))) for session in sessions}

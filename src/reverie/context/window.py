@@ -1,7 +1,6 @@
-"""Replay window: the last turns as messages, with every tool result beside its call.
+"""Replay window: the last turns as messages, with every tool result after its call.
 
-Chat APIs refuse a conversation in which a call has no result or a result no call, so the cut and the messages keep
-them together.
+Chat APIs refuse a call without a result and a result without a call, so the window keeps them together.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ NO_RESULT = "[no result was recorded]"
 
 _NOT_IN_NAME = defer_regex(r"[^A-Za-z0-9_-]+")
 _LONGEST_API_NAME = 64
-_MESSAGE_OVERHEAD = 4  # tokens that role and separators of a message cost, as OpenAI's cookbook counts them
+_MESSAGE_OVERHEAD = 4  # tokens for role and separators of a message, as in OpenAI's cookbook
 
 
 class ReplayWindow(NamedTuple):
-    """Turns as a chat API takes them.
+    """Turns as messages for a chat API.
 
     Attributes:
-        messages: One for each turn, the results of tools straight after the call they answer.
-        tokens: What they cost, estimated (a quarter of the characters, and 4 for each message).
-        orphans: Ids of results left out because their call is not among the turns.
-        unanswered: How many calls had no result, and were given `NO_RESULT`.
+        messages: One message for each turn; results of tools follow their calls.
+        tokens: Estimated tokens: a quarter of the characters, and 4 for each message.
+        orphans: Ids of results that are left out because their call is missing.
+        unanswered: Number of calls without a result, which get `NO_RESULT`.
     """
 
     messages: list[dict[str, Any]]
@@ -38,16 +37,15 @@ class ReplayWindow(NamedTuple):
 
 
 def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
-    """Return about `limit` of the last turns, without a tool call that lacks its results or the reverse at the start.
+    """Return about `limit` of the last turns, without separating a tool call from its results.
 
-    The cut moves forward past a call that would be torn. Where that would leave less than half of the
-    limit it moves back to the call instead, so there can be more turns than `limit`, but only as many as
-    one call and its results bring. Something is always left when there are turns, unless they are all
-    orphans.
+    The start moves forward past a separated call. If less than half of the limit would be left, it moves back to the
+    call instead, so the result may be longer by one call and its results. It is empty only for no turns, or if all of
+    them are results without a call.
 
     Args:
         turns: Consecutive turns, the earliest first.
-        limit: How many are wanted, 0 or more; 0 gives none.
+        limit: Number of turns, 0 or more.
     """
     if limit <= 0 or not turns:
         return []
@@ -68,10 +66,10 @@ def trim_window(turns: Sequence[Turn], limit: int) -> list[Turn]:
 
 
 def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
-    """Return the turns as messages with `role`, `content` and, where they apply, `name` and fields of tools.
+    """Return the turns as messages with `role`, `content` and, if needed, `name` and fields of tools.
 
-    Every call is followed at once by exactly one result, in the order of the calls, even where other turns
-    came between. A call without a stored result gets `NO_RESULT`; a result without its call is left out.
+    Each call is followed by exactly one result, in the order of the calls, even if there were other turns in between.
+    A call without a stored result gets `NO_RESULT`; a result without its call is left out.
     """
     call_of = _match_calls(turns)
     results = {place: number for number, place in call_of.items()}
@@ -93,9 +91,9 @@ def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
 
 
 def _match_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
-    """Return, for each result by its place, the place of the calling turn and the number of the call there.
+    """Return for the place of each result the place of the calling turn and the number of its call.
 
-    Providers reuse call ids, so a result belongs to the latest call of that id that is still open.
+    Providers reuse call ids, so a result belongs to the latest turn with that id, and to its first open call.
     """
     open_calls: dict[str, list[tuple[int, int]]] = {}
     callers: dict[int, tuple[int, int]] = {}
@@ -112,7 +110,7 @@ def _match_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
 
 
 def _find_safe_starts(count: int, call_of: dict[int, tuple[int, int]]) -> list[int]:
-    """Return, for each place, where a cut there has to begin so that no call is torn: there or earlier."""
+    """Return for each place the nearest earlier start, or the place itself, that separates no call from its results."""
     last_result: dict[int, int] = {}
     for result, (caller, _) in call_of.items():
         last_result[caller] = max(result, last_result.get(caller, result))
@@ -148,13 +146,13 @@ def _estimate_cost(messages: Sequence[dict[str, Any]]) -> int:
 
 
 def find_question(message: str | None, window: Sequence[Turn]) -> Turn | None:
-    """Return the user's turn being answered; None if there is none, or the message has not been added yet."""
+    """Return the user's turn being answered; None if there is none, or the message is not stored yet."""
     last = next((turn for turn in reversed(window) if turn.role == "user"), None)
     return last if last is not None and message in {None, last.content} else None
 
 
 def prepend_question(replayed: list[Turn], asking: Turn | None) -> list[Turn]:
-    """Return the replayed turns, and before them the question being answered if calls of tools pushed it out."""
+    """Return the replayed turns after the question being answered, if calls of tools pushed it out."""
     if asking is None or not replayed or replayed[0].position <= asking.position:
         return replayed
     return [asking, *replayed]

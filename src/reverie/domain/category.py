@@ -47,5 +47,5 @@ def list_ancestors(category: str | None) -> list[str]:
 
 
 def to_search_words(category: str | None) -> str:
-    """Return the category as words to be searched: `/`, `-` and `_` as spaces (RockBot's rule)."""
+    """Return the words of a category for a search, with spaces for `/`, `-` and `_` (RockBot's rule)."""
     return "" if category is None else re.sub(r"[/_-]+", " ", category)

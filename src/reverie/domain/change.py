@@ -26,14 +26,14 @@ UNDO = "undo of "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One proposed change: what was, and what shall be.
+    """One proposed change of a stored value.
 
-    The store makes it only if `before` is still what is there, so two who change the same thing at
-    once can never overwrite one another: the second is told (`Conflict`) and reads again.
+    The store applies it only if `before` is still the stored value. Of two writers that change the same value, the
+    second gets a `Conflict` and has to read again.
 
     Attributes:
-        before: The value as it was read; None when it shall be new.
-        after: The value as it shall be; None when it shall be gone for good.
+        before: The value as it was read; None to create it.
+        after: The new value; None to delete it for good.
     """
 
     before: Value | None
@@ -41,11 +41,11 @@ class Change:
 
     def __post_init__(self) -> None:
         if len({(type(each), each.id) for each in (self.before, self.after) if each is not None}) != 1:
-            raise ValueError("an edit changes one thing: before and after must have the same type and id")
+            raise ValueError("a change is of one value: before and after must have the same type and id")
 
     @property
     def value(self) -> Value:
-        """The value it is about: the later one where there are two."""
+        """The new value, or the old one of a deletion."""
         value = self.after if self.after is not None else self.before
         assert value is not None
         return value
@@ -57,16 +57,16 @@ class Change:
 
     @property
     def id(self) -> str:
-        """The id of what it changes."""
+        """Id of the changed value."""
         return self.value.id
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """What was and what shall be, as far as there is either."""
+        """The values before and after, those of them that exist."""
         return tuple(value for value in (self.before, self.after) if value is not None)
 
     def invert(self) -> Change:
-        """Return the edit that takes this one back."""
+        """Return the change that undoes this one."""
         return Change(before=self.after, after=self.before)
 
 
@@ -76,13 +76,13 @@ class JournalEntry:
 
     Attributes:
         sequence: Its number in the journal; a later change has a larger one.
-        batch: The number of the first change made in the same transaction.
+        batch: The number of the first change of the same transaction.
         at: When it was made.
         actor: Who made it, such as `owner`, `agent`, `dream`.
         reason: Why, in words; may be empty.
-        key: The store's own number of the thing changed, which the search index uses.
-        subject: Which kind of thing it changed.
-        edit: What was, and what is; None where both have been forgotten (`Store.erase`).
+        key: The store's number of the changed value, which the search index uses too.
+        subject: Kind of the changed value.
+        edit: The change; None after its values were erased (`Store.erase`).
     """
 
     sequence: int
@@ -96,27 +96,27 @@ class JournalEntry:
 
     @property
     def before(self) -> Value | None:
-        """What was; None where there was nothing, or it has been forgotten."""
+        """The value before; None if there was none, or it was erased."""
         return None if self.edit is None else self.edit.before
 
     @property
     def after(self) -> Value | None:
-        """What is; None where it is gone, or has been forgotten."""
+        """The value after; None if it was deleted or erased."""
         return None if self.edit is None else self.edit.after
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """What was and what is, as far as there is either and it has not been forgotten."""
+        """The values before and after, those of them that exist and were not erased."""
         return () if self.edit is None else self.edit.values
 
     @property
     def takes_back(self) -> bool:
-        """Whether it takes an earlier change back."""
+        """Whether it undoes an earlier change."""
         return self.reason.startswith(UNDO)
 
     @property
     def forgotten(self) -> bool:
-        """Whether it does not say any more what was before it: it cannot be taken back, nor followed."""
+        """Whether the value before was erased, so that nobody can undo the change or follow it."""
         return self.edit is None or (self.edit.before is None and self.key != self.sequence)
 
 
@@ -131,8 +131,8 @@ def build_entries(
     """Return the journal entries of one transaction.
 
     Args:
-        first: The number of the first one.
-        made: Key, subject and edit of each change.
+        first: The number of the first entry.
+        made: Key, subject and content of each change.
         at: When they were made.
         actor: Who made them.
         reason: Why.
@@ -153,12 +153,12 @@ def build_entries(
 
 
 def get_subject(value: Value) -> Subject:
-    """Return which kind of thing a value is."""
+    """Return the kind of a value."""
     return _SUBJECT_OF[type(value)]
 
 
 def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
-    """Return the edits that undo the entries, the last first. An erased entry cannot be undone."""
+    """Return the changes that undo the entries, the last first. An erased entry cannot be undone."""
     latest_first = sorted(rows, key=lambda row: -row.sequence)
     return [row.edit.invert() for row in latest_first if row.edit is not None and not row.forgotten]
 

@@ -26,7 +26,7 @@ LONGEST_TURN = 2_000_000
 LONGEST_NAME = 200
 
 SIGNAL = "signal"
-"""The metadata of a turn that says what background thinking should make of it."""
+"""Metadata of a turn: how background thinking should treat it."""
 
 SIGNAL_NOTE = "signal_note"
 
@@ -34,7 +34,7 @@ ITEMS_FROM = "items_from"
 """Metadata of a session: the position from which its turns are items of a framework."""
 
 ORIGIN = "origin"
-"""The metadata of a turn that rests on less trusted words than its speaker's: `tool`, `web` or `import`."""
+"""Metadata of a turn that is based on a less trusted source than its speaker: `tool`, `web` or `import`."""
 
 _GIVEN = frozenset({"role", "content", "speaker", "at", "tool_calls", "tool_call_id", "metadata"})
 
@@ -68,13 +68,13 @@ class Turn(JsonObject):
         session: The id of the session it belongs to.
         position: Its place in the session, counted from 0 without gaps.
         role: `user`, `assistant`, `system` or `tool`.
-        content: What was said; may be empty only beside tool calls and in a tool's turn.
-        speaker: Who said it, by name, where the role does not tell; may be empty.
+        content: The text; may be empty only beside tool calls and in a tool's turn.
+        speaker: Name of the speaker, where the role is not enough; may be empty.
         at: When it was said.
-        tool_calls: What an assistant turn asks tools to do.
+        tool_calls: Tool calls of an assistant's turn.
         tool_call_id: The call that a tool's turn answers; empty otherwise.
         metadata: Text to text, for the caller's own use.
-        scope: Whose memory it is; the session's.
+        scope: Owner of the memory; the same as the session's.
     """
 
     id: str
@@ -97,7 +97,7 @@ class Turn(JsonObject):
         return next((origin for origin in UNTRUSTED if origin == marked), own)
 
     def to_searchable_text(self) -> str:
-        """Return the text that search looks at: what was said, and the names of the tools called."""
+        """Return the text that is searched: the content, and the names of the tools called."""
         return "\n".join((self.content, *(call.name for call in self.tool_calls)))
 
     @classmethod
@@ -118,10 +118,9 @@ class SessionState(JsonObject):
         id: `{channel}:{chat}`, or any non-empty text.
         created_at: When it began.
         status: `active`, `paused` or `terminated`.
-        scope: Whose memory it is; empty for everybody's.
-        window_start: The position of the first turn still in the window; the turns before it stay
-            stored and searchable.
-        summary: What stands in the window for the turns before it; empty for nothing.
+        scope: Owner of the memory; empty for everybody.
+        window_start: The position of the first turn in the window. Earlier turns stay stored and searchable.
+        summary: Summary of the turns before the window; empty for none.
         metadata: Text to text, for the caller's own use.
     """
 
@@ -148,9 +147,9 @@ class SessionOverview:
     """A session in a list.
 
     Attributes:
-        state: What is kept of it.
-        turns: How many turns it has.
-        last_at: When the last was said; when the session began, if it has none.
+        state: Its state.
+        turns: Number of turns.
+        last_at: Time of the last turn; the beginning of the session if it has none.
     """
 
     state: SessionState
@@ -159,12 +158,12 @@ class SessionOverview:
 
 
 def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn:
-    """Return the turn that was described, checked, with a place and an id still to be given.
+    """Return the turn that a mapping describes, with a placeholder for its id and position.
 
     Args:
         given: `role`, `content` and any other argument of `Session.add`.
         session: The id of its session.
-        now: When it was said, if it does not tell.
+        now: Its time if the mapping has none.
 
     Raises:
         InvalidInput: a field is missing, unknown or not of its form.
@@ -193,12 +192,12 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
 
 
 def set_origin(turn: Turn, origin: Origin) -> Turn:
-    """Return the turn marked as resting on words of that origin; what was said stays."""
+    """Return the turn with an origin in its metadata."""
     return replace(turn, metadata=MappingProxyType({**turn.metadata, ORIGIN: origin}))
 
 
 def set_signal(turn: Turn, signal: str, *, note: str = "") -> Turn:
-    """Return the turn with a signal in its metadata in place of another; what was said stays."""
+    """Return the turn with a signal in its metadata in place of an earlier one."""
     metadata = {name: text for name, text in turn.metadata.items() if name not in {SIGNAL, SIGNAL_NOTE}}
     metadata |= {SIGNAL: signal} | ({SIGNAL_NOTE: note} if note else {})
     return replace(turn, metadata=MappingProxyType(metadata))

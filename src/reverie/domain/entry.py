@@ -28,9 +28,9 @@ class Entry:
     Attributes:
         namespace: Whose it is: `session/{id}`, or `agent` or `scope/{scope}` for a scratchpad.
         key: Its name there, 1 to 200 characters.
-        data: What is kept, up to 2,000,000 characters; may be empty.
+        data: The text, up to 2,000,000 characters; may be empty.
         stored_at: When it was set.
-        expires_at: When it goes by itself; None to keep it.
+        expires_at: When it expires; None to keep it.
         category: A slash path, or None.
         tags: Labels.
     """
@@ -48,16 +48,16 @@ class Entry:
         return self.expires_at is None or self.expires_at > now
 
     def get_remaining_time(self, now: datetime) -> timedelta | None:
-        """Return how long it has still to live; None for ever."""
+        """Return the time until it expires; None if it never does."""
         return None if self.expires_at is None else max(self.expires_at - now, timedelta(0))
 
     def to_searchable_text(self) -> str:
-        """Return the text that search looks at: key, data, tags and category."""
+        """Return the text that is searched: key, data, tags and category."""
         return "\n".join((self.key, self.data, *self.tags, category.to_search_words(self.category)))
 
 
 def build_scope_namespace(scope: str) -> str:
-    """Return the namespace of the scratchpad of a scope; that of the empty scope is the agent's."""
+    """Return the namespace of a scope's scratchpad; for the empty scope, the agent's."""
     return f"{SCOPE}{scope}" if scope else AGENT
 
 
@@ -74,7 +74,7 @@ def validate_entry(entry: Entry) -> Entry:
     if entry.category is not None:
         category.validate_category(entry.category)
     if normalize_labels(entry.tags, name="tag") != entry.tags:
-        raise InvalidInput(f"tags are {entry.tags!r}: no tag twice, none with spaces around it")
+        raise InvalidInput(f"tags are {entry.tags!r}: remove repeated tags, and spaces around them")
     timestamps.to_utc(entry.stored_at, name="stored_at")
     if entry.expires_at is not None:
         timestamps.to_utc(entry.expires_at, name="expires_at")

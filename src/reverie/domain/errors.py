@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from reverie.domain.lazy_regex import defer_regex
 
 LONGEST_QUOTATION = 200
-"""The most characters of one value that a message quotes."""
+"""Most characters of a value that a message quotes."""
 
 _QUOTED = defer_regex(
     r"""(?<![\w\\])b?(['"])(?>(?:\\.|(?!\1)[^\\])*)\1|[\[{(][^\[\]{}()]*[\]})]""", re.DOTALL
@@ -49,7 +49,7 @@ def _shorten_quotation(quoted: re.Match[str]) -> str:
 
 
 def quote_value(value: object) -> str:
-    """Return a value in the form in which a message quotes it, which is its repr if it has one."""
+    """Return a value as a message quotes it: its repr, unless it is a number of too many digits."""
     try:
         return repr(value)
     except ValueError:  # Python formats no number of thousands of digits
@@ -60,7 +60,7 @@ class ReverieError(Exception):
     """The root of every error that Reverie raises on purpose. No secret is in its message."""
 
     def __init__(self, *args: object) -> None:
-        """Say what was wrong and what to do; quoted values are shortened, and redacted where they hold a secret."""
+        """Make an error whose quoted values are shortened, and whose secrets are redacted."""
         super().__init__(*(clean_message(each) if isinstance(each, str) else each for each in args))
 
 
@@ -114,10 +114,10 @@ class MissingExtra(ReverieError, ImportError):
 
 @contextmanager
 def translate_os_errors(what: str) -> Iterator[None]:
-    """Raise `StoreUnavailable` in place of what the operating system raises.
+    """Raise `StoreUnavailable` in place of errors of the operating system.
 
     Args:
-        what: What cannot be done then, such as `the folder cannot be examined`.
+        what: What failed, such as `the folder cannot be examined`.
     """
     try:
         yield

@@ -25,8 +25,8 @@ class Filter:
     """Restriction of a search or a list. An empty filter lets every live record through.
 
     Attributes:
-        scopes: Only these scopes, of which the first stands for those that say the same; None for all.
-            Paragraphs belong to the empty scope, which is everybody's.
+        scopes: Only these scopes; None for all. Of equal records in several scopes, the one in the first scope is
+            taken. Paragraphs belong to the empty scope.
         categories: Only these categories and those below them, by whole segments; empty for all.
         tags: Only what has all of these tags, in any case.
         kinds: Only these kinds; empty for all.
@@ -63,7 +63,7 @@ class Filter:
 
     @property
     def only_records(self) -> bool:
-        """Whether it asks for what only records have."""
+        """Whether it restricts what only records have."""
         return bool(
             self.categories or self.tags or self.kinds or self.layers or self.origins
             or self.valid_at or self.archived or self.pinned is not None or self.headlines is not None
@@ -72,7 +72,7 @@ class Filter:
 
     @property
     def only_turns(self) -> bool:
-        """Whether it asks for what only turns have."""
+        """Whether it restricts what only turns have."""
         return bool(self.sessions or self.roles)
 
 
@@ -85,9 +85,9 @@ class RecordFilters(TypedDict, total=False):
         kind: These kinds.
         layer: These layers.
         origin: These origins.
-        created_after: What was created at this moment or later.
-        created_before: What was created before this moment.
-        valid_at: What holds at this moment.
+        created_after: Records that were created at this moment or later.
+        created_before: Records that were created before this moment.
+        valid_at: Records that hold at this moment.
     """
 
     category: str | Sequence[str] | None
@@ -113,7 +113,7 @@ class ListFilters(RecordFilters, total=False):
 
 
 class SearchFilters(RecordFilters, total=False):
-    """Keyword arguments that restrict a search. A filter that only some sources have leaves the others out.
+    """Keyword arguments that restrict a search. An argument that applies to some sources leaves the others out.
 
     Attributes:
         session: Turns of these sessions, one or several.
@@ -143,8 +143,8 @@ def build_filter(
 
     Args:
         options: The arguments, by name.
-        allowed: The typed dictionary of the arguments that exist.
-        scopes: The scopes to look at; None for all.
+        allowed: The typed dictionary of the valid arguments.
+        scopes: The scopes to search; None for all.
 
     Raises:
         InvalidInput: an argument is not of its form.
@@ -236,7 +236,7 @@ def is_turn_allowed(wanted: Filter, turn: Turn) -> bool:
 
 
 def is_paragraph_allowed(wanted: Filter, paragraph: Paragraph) -> bool:
-    """Return whether the filter lets the paragraph through. Logs belong to everybody."""
+    """Return whether the filter lets the paragraph through. Paragraphs belong to the empty scope."""
     return (
         not wanted.only_records
         and not wanted.only_turns

@@ -1,7 +1,7 @@
-"""Headlines: records that sum up others, their parts, which stay as they are.
+"""Headlines: records that summarize other records, their parts.
 
-A headline counts only while its parts are what they were when it was written. Nothing has to be kept up to date
-when a part is changed, archived, ended or erased: the headline is then no longer current, and is not shown.
+A headline is current only while its parts are unchanged since it was written. When a part is changed, archived, ended
+or erased, the headline is no longer shown, and nothing has to be updated.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ PARTS_VERSION = "parts_version"
 """Metadata of a headline: `compute_parts_version` of its parts as they were when it was written."""
 
 MERGED_FROM = "merged_from"
-"""Metadata of a record that was made of others: the ids of these."""
+"""Metadata of a record that replaces others: their ids."""
 
 LEFT_OUT = "left_out"
-"""Metadata of a headline: ids of the parts that it does not tell of. It stands for none of these."""
+"""Metadata of a headline: ids of the parts that it does not mention and is never shown for."""
 
 
 def build_headline(
@@ -46,13 +46,13 @@ def build_headline(
     """Return a headline over records. Its trust is that of the least trusted part.
 
     Args:
-        parts: The records that it sums up.
-        content: What it says.
+        parts: The records that it summarizes.
+        content: Its text.
         id: Its id.
-        now: The moment.
-        category: Its category; None takes that of the surest part.
-        tags: Labels beside those of the parts.
-        left_out: Ids of the parts that it does not tell of.
+        now: The current time.
+        category: Its category; None takes that of the part with the highest confidence.
+        tags: Tags in addition to those of the parts.
+        left_out: Ids of the parts that it does not mention.
 
     Raises:
         InvalidInput: a field is not of its form.
@@ -87,7 +87,7 @@ def build_headline(
 
 
 def explain_mismatch(records: Sequence[Record]) -> str:
-    """Return why records cannot have one headline, whatever they say; empty when they can."""
+    """Return why records cannot have a common headline; empty if they can. Their texts are not compared."""
     first = records[0]
     for record in records:
         if record.scope != first.scope:
@@ -102,9 +102,9 @@ def explain_mismatch(records: Sequence[Record]) -> str:
 
 
 def detach_changed(before: Record, after: Record) -> Record:
-    """Return the changed record; a headline that somebody reworded or pinned is a record of its own from then on.
+    """Return the changed record; a headline that somebody reworded or pinned becomes an ordinary record.
 
-    Only records are found by their words, and what somebody wrote has to be found.
+    Searches find only ordinary records by their words, and what somebody wrote has to be found.
     """
     if not after.is_headline or ((before.content, before.pinned) == (after.content, after.pinned)):
         return after
@@ -113,9 +113,9 @@ def detach_changed(before: Record, after: Record) -> Record:
 
 
 def compute_parts_version(parts: Iterable[Record]) -> str:
-    """Return a hash of what the parts say and when it holds (24 hexadecimal characters).
+    """Return a hash of the parts' fingerprints and times of validity (24 hexadecimal characters).
 
-    Their order makes no difference, nor do their tags, category or the number of times they were said.
+    Their order, tags, category and the number of times they were saved make no difference.
     """
     lines = sorted(
         "|".join(
@@ -127,12 +127,12 @@ def compute_parts_version(parts: Iterable[Record]) -> str:
 
 
 def is_current(headline: Record, parts: Sequence[Record], now: datetime) -> bool:
-    """Return whether a headline may stand for its parts.
+    """Return whether a headline may be shown in place of its parts.
 
     Args:
         headline: The headline.
-        parts: The records of the ids that it names, those that there still are.
-        now: The moment.
+        parts: Those of its parts that still exist.
+        now: The current time.
     """
     return (
         _is_live(headline, now)
@@ -143,7 +143,7 @@ def is_current(headline: Record, parts: Sequence[Record], now: datetime) -> bool
 
 
 def list_left_out(headline: Record) -> frozenset[str]:
-    """Return the ids of the parts that a headline does not tell of."""
+    """Return the ids of the parts that a headline does not mention."""
     return frozenset(headline.metadata.get(LEFT_OUT, "").split())
 
 
@@ -156,7 +156,7 @@ def _is_live(record: Record, now: datetime) -> bool:
 
 
 def _belongs(part: Record, headline: Record) -> bool:
-    """Return whether a record may be a part: of the same scope and trust, and no headline itself."""
+    """Return whether a record may be a part of a headline: same scope, same trust, and no headline itself."""
     return (
         part.scope == headline.scope
         and not part.is_headline

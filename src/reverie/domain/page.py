@@ -20,10 +20,10 @@ from reverie.domain.text.json_values import JsonObject, from_json_object
 from reverie.domain.text.validation import validate_raw_text, validate_text
 
 MEMORY = "MEMORY.md"
-"""The page that stands in every prompt, as far as the budget goes; its paragraphs are searched."""
+"""The page that is part of every prompt, cut to the budget; its paragraphs are searched."""
 
 HISTORY = "HISTORY.md"
-"""The log of what conversations came to; searched by recall."""
+"""The log of the results of conversations; recall searches it."""
 
 LONGEST_PAGE = 200_000
 """Characters of a page."""
@@ -32,7 +32,7 @@ LONGEST_PARAGRAPH = 20_000
 """Characters of a paragraph."""
 
 FROM_TOOLS = " (from tools)"
-"""Ending of the source of a paragraph that reports what tools, the web or an import said."""
+"""Ending of the source of a paragraph that reports results of tools, the web or an import."""
 
 _LONGEST_NAME = 200
 _NAME = defer_regex(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md")
@@ -44,7 +44,7 @@ _STAMP = defer_regex(r"\[\d{4}-\d{2}-\d{2} \d{2}:\d{2}\]\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(JsonObject):
-    r"""One Markdown document that people and programs rewrite. A value: changing it makes another.
+    r"""One Markdown document that people and programs rewrite. An immutable value.
 
     Attributes:
         name: Its path under `memory/`, such as `MEMORY.md`; never the name of a log.
@@ -58,7 +58,7 @@ class Page(JsonObject):
 
     @property
     def id(self) -> str:
-        """Its name, which is what a change of it goes by."""
+        """Its name, which identifies it in changes."""
         return self.name
 
     @classmethod
@@ -74,11 +74,11 @@ class Paragraph(JsonObject):
     Attributes:
         id: 12 lower-case hexadecimal characters.
         page: The log it stands in.
-        position: Where in it; paragraphs stand in ascending order, and those of one position in the order in
-            which they were stored. A new one at the end takes the last position and 1.
-        at: The moment it tells of.
+        position: Its place in the log. Paragraphs are sorted by position, those with the same position by the time
+            they were stored. A new one at the end gets the last position plus 1.
+        at: The moment that it reports.
         content: The text, 1 to 20,000 characters, without a blank line; in a daily note without a line end.
-        source: The id of the turn it was written after, or another word on where it comes from; may be empty.
+        source: The id of the turn that it was written after, or another name of its origin; may be empty.
     """
 
     id: str
@@ -106,7 +106,7 @@ class Paragraph(JsonObject):
 
 
 def is_log(name: str) -> bool:
-    """Return whether the page of that name is kept paragraph by paragraph: `HISTORY.md`, or a daily note."""
+    """Return whether a name is that of a log: `HISTORY.md`, or a daily note."""
     return name == HISTORY or parse_daily_note_day(name) is not None
 
 
@@ -120,7 +120,7 @@ def format_daily_note_name(day: date) -> str:
 
 
 def parse_daily_note_day(name: str) -> date | None:
-    """Return the day that a page is the daily note of; None if it is none."""
+    """Return the day of a daily note by its name; None for another page."""
     if not _DAY.fullmatch(name):
         return None
     try:
@@ -161,11 +161,11 @@ def validate_page(page: Page) -> Page:
 
 
 def build_session_source(session: str, *, from_tools: bool = False) -> str:
-    """Return the source of a paragraph that tells of a session.
+    """Return the source of a paragraph about a session.
 
     Args:
         session: The session's id.
-        from_tools: Whether some of it rests on what tools, the web or an import said.
+        from_tools: Whether some of it comes from tools, the web or an import.
     """
     ending = FROM_TOOLS if from_tools else ""
     return f"session:{session}"[: _LONGEST_NAME - len(ending)] + ending
@@ -175,7 +175,7 @@ def validate_paragraph(paragraph: Paragraph) -> Paragraph:
     """Return the paragraph; raise `InvalidInput` where a field is not valid."""
     ids.validate_id(paragraph.id)
     if not is_log(validate_page_name(paragraph.page)):
-        raise InvalidInput(f"page is {paragraph.page!r}, which is no log: write it as a whole")
+        raise InvalidInput(f"page is {paragraph.page!r}, which is no log: write the whole page")
     validate_text(paragraph.content, name="content", longest=LONGEST_PARAGRAPH)
     if paragraph.content != paragraph.content.strip():
         raise InvalidInput("a paragraph begins or ends with white space: strip it")
@@ -183,7 +183,7 @@ def validate_paragraph(paragraph: Paragraph) -> Paragraph:
     if splits.search(paragraph.content):
         raise InvalidInput(f"a paragraph of {paragraph.page!r} has a line end that would split it: fold it")
     if not isinstance(paragraph.position, float) or not abs(paragraph.position) < 1e15:
-        raise InvalidInput(f"position is {paragraph.position!r}: it is a number")
+        raise InvalidInput(f"position is {quote_value(paragraph.position)}: pass a float from -1e15 to 1e15")
     validate_text(paragraph.source, name="source", longest=_LONGEST_NAME, empty=True)
     timestamps.to_utc(paragraph.at, name="at")
     return paragraph

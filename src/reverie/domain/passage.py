@@ -17,7 +17,7 @@ Among = Literal["words", "dates", "speakers", "cues"]
 
 
 def get_searchable_kind(value: Record | Turn | Paragraph) -> Searchable:
-    """Return which of the three a value is."""
+    """Return the kind of a searchable value."""
     if isinstance(value, Record):
         return "record"
     return "turn" if isinstance(value, Turn) else "paragraph"
@@ -29,25 +29,25 @@ def get_scope(value: Record | Turn | Paragraph) -> str:
 
 
 class Passage(NamedTuple):
-    """One record, turn or paragraph as ranking sees it. A named tuple, because a search makes hundreds.
+    """One record, turn or paragraph for the ranking. A named tuple, because a search makes hundreds.
 
     Attributes:
-        key: The store's own number of it; later ones are larger.
-        terms: Its tokens in order, each wrapped in single spaces: `" rock  music "`, so that counting
-            `" rock "` gives the exact frequency.
-        length: How many tokens these are.
+        key: The store's number of it; later ones are larger.
+        terms: Its tokens in order, each between two spaces of its own: `" rock  music "`. So the count of
+            `" rock "` is the exact frequency.
+        length: Number of tokens.
         thread: The number of its session; None for a record or paragraph.
         position: Its place in the session; 0 for a record or paragraph.
-        speaker: Who said it, lower-case; empty for a record or paragraph.
-        at: When it was created or said, or the time it tells of, in seconds since 1970.
-        cues: What the analyzer noted beside the words: of a turn's form, such as that it asks something; of
-            a record, the keys by which its like is found. Opaque to stores.
-        dates: The words of its date, packed like `terms`.
+        speaker: Name of the speaker, lower-case; empty for a record or paragraph.
+        at: Time of creation or of the message, or the time that a paragraph reports, in seconds since 1970.
+        cues: Further results of the analyzer. For a turn they describe its form, such as a question; for a record
+            they are the keys of repetitions. Opaque to stores.
+        dates: Date tokens, packed like `terms`.
         importance: 0 to 1.
         confidence: 0 to 1.
         kind: The record's kind; `turn` for a turn, `paragraph` for a paragraph.
-        pinned: Whether it is kept from decay.
-        expires_at: When it leaves search by itself, in seconds since 1970; None for never.
+        pinned: Whether it is protected from decay.
+        expires_at: When searches stop finding it, in seconds since 1970; None for never.
     """
 
     key: int
@@ -67,7 +67,7 @@ class Passage(NamedTuple):
 
     @property
     def analysis(self) -> AnalyzedText:
-        """What the analyzer made of it."""
+        """The result of the analyzer."""
         return AnalyzedText(self.terms, self.length, self.speaker, self.cues, self.dates)
 
 
@@ -76,11 +76,10 @@ class AnalyzedText(NamedTuple):
 
     Attributes:
         terms: Its tokens, packed.
-        length: How many tokens these are.
-        speaker: Who said it, lower-case; empty for a record.
-        cues: What it noted beside the words: of a turn's form, such as that it asks something; of a record,
-            the keys by which its like is found. Opaque to stores.
-        dates: The words of its date, packed.
+        length: Number of tokens.
+        speaker: Name of the speaker, lower-case; empty for a record.
+        cues: See `Passage`.
+        dates: Date tokens, packed.
     """
 
     terms: str
@@ -91,16 +90,16 @@ class AnalyzedText(NamedTuple):
 
 
 Analyse = Callable[[Record | Turn | Paragraph], AnalyzedText]
-"""The analyzer, handed to a store when it is opened, so that every path of writing uses it."""
+"""The analyzer, which a store receives when it is opened and calls for everything that is written."""
 
 
 class CollectionStats(NamedTuple):
-    """Size of what some scopes hold for search.
+    """Number and length of the searchable passages of some scopes.
 
     Attributes:
-        passages: How many live records, or turns, or paragraphs.
-        tokens: How many tokens they have together.
-        speakers: Who speaks in them, lower-case.
+        passages: Number of live records, turns or paragraphs.
+        tokens: Number of their tokens.
+        speakers: Names of the speakers, lower-case.
     """
 
     passages: int
@@ -114,12 +113,12 @@ class CollectionStats(NamedTuple):
 
 
 class TermWeight(NamedTuple):
-    """Something that a passage may have, and what it counts for.
+    """Token to look for, with its weight.
 
     Attributes:
-        among: Among what it stands: `words`, `dates`, `speakers`, or the `cues` of records that say alike.
-        token: The word, day or name, in the analyzer's form.
-        weight: What it counts for, a whole number of 1 or more.
+        among: The tokens to look in: `words`, `dates`, `speakers` or `cues`.
+        token: The token, in the analyzer's form.
+        weight: Its weight, a whole number of 1 or more.
     """
 
     among: Among

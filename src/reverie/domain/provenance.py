@@ -1,13 +1,13 @@
-"""Trust in derived text: it is trusted no more than its least trusted source.
+"""Trust in derived text, which is never higher than the trust in its least trusted source.
 
-A model that sees the result of a tool may repeat it in any words. So what it then says or saves counts as the
-tool's, unless the owner said the same in their own words.
+A model that sees the result of a tool may repeat it in any words. So what it says or saves afterwards has the tool's
+origin, unless the owner said the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -30,17 +30,18 @@ ACKNOWLEDGING = frozenset(
         "scratchpad_write",
     }
 )
-"""Our own tools that tell of what was done, and show nothing that others wrote."""
+"""Reverie's tools that report what was done, and show no text of others."""
 
 SHOWING = frozenset(
     {"edit_memory", "get_memory", "memory", "recall", "search_conversation_history", "search_memory"}
 )
-"""Our own tools that show what is remembered: they say of each line whether it is confirmed."""
+"""Reverie's tools that show memories, and mark each line that is not confirmed."""
 
 SHARED = 0.8
-"""The share of a sentence's words that one sentence of the owner's must have, to have said the same."""
+"""Share of a sentence's words that a sentence of the owner must have to say the same."""
 
 _LEAST_VIEW = 20
+_MOST_COMPARED = 5_000_000  # pairs of sentences of a text and of the owner
 _DOUBTED = defer_regex(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
 _WORD = defer_regex(r"[^\W_]+")
 _SENTENCE_END = defer_regex(r"(?<=[.!?;…])\s+|\n+")
@@ -67,11 +68,11 @@ _FILLER = parse_word_set(
 
 
 SUMMARY_ORIGIN = "summary_origin"
-"""The metadata of a session whose summary rests on what tools, the web or an import said."""
+"""Metadata of a session whose summary is based on tools, the web or an import: that origin."""
 
 
 def least_trusted(*origins: Origin) -> Origin:
-    """Return the least trusted of them; the owner's for none.
+    """Return the least trusted of some origins; `owner` if there are none.
 
     >>> least_trusted("owner", "web", "agent")
     'web'
@@ -79,100 +80,118 @@ def least_trusted(*origins: Origin) -> Origin:
     return max(origins, key=ORIGINS.index, default="owner")
 
 
-def untrusted_results(turns: Iterable[Turn], *, trusted_tools: Sequence[str] = ()) -> Iterator[Turn]:
-    """Yield the turns among them that bring in the word of somebody less trusted than the agent.
-
-    Results of tools, but for our own that show nothing unconfirmed, and what is marked as resting on such.
-
-    Args:
-        turns: Consecutive turns, the earliest first.
-        trusted_tools: Names of tools whose results count as the agent's own word; `*` stands for any text.
-    """
-    names: dict[str, str] = {}
-    for turn in turns:
-        names |= {call.id: call.name for call in turn.tool_calls}
-        if turn.role != "tool":
-            if turn.origin in UNTRUSTED:
-                yield turn
-        elif not _is_ours(names.get(turn.tool_call_id, ""), turn.content, trusted_tools):
-            yield turn
-
-
 def build_model_view(window: Sequence[Turn], state: SessionState, replayed: int) -> list[Turn]:
-    """Return the turns that the model sees, with the summary first if that rests on untrusted text.
+    """Return the turns that the model sees, after the summary if that is based on untrusted text.
 
     Args:
         window: The window of the session.
         state: The session.
-        replayed: How many turns are replayed; of the last twenty it may remember what a tool said anyway.
+        replayed: Number of replayed turns. At least twenty are returned, because earlier answers repeat them.
     """
     seen = list(window[-max(replayed, _LEAST_VIEW) :])
     return [build_summary_turn(state), *seen] if get_summary_origin(state) in UNTRUSTED else seen
 
 
 def parse_trusted_tools(trusted_tools: str | None) -> tuple[str, ...]:
-    """Return the names in the setting `trusted_tools`, one by one."""
+    """Return the names in the setting `trusted_tools`."""
     return tuple(name for part in (trusted_tools or "").split(",") if (name := part.strip()))
 
 
 def mark_origins(
     added: Sequence[Turn], before: Sequence[Turn], *, trusted_tools: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
-    """Return the turns that are about to be added, with marks where they are not the speaker's own word.
+    """Return turns that are about to be added, with a less trusted origin where they need one.
 
-    Those are answers that rest on a tool's word, and messages of the user's that contain remembered text.
+    They are answers that are based on a tool's result, and messages of the user that contain remembered text.
 
     Args:
         added: The turns, in their order.
-        before: The turns that are in the assistant's view before them.
-        trusted_tools: Names of tools whose results count as the agent's own word.
+        before: The turns that the assistant sees before them.
+        trusted_tools: Names of tools whose results are trusted like the agent.
     """
-    view = list(before)
+    view = _View(before, trusted_tools)
     marked = []
     for turn in added:
         if turn.role == "user" and turn.origin == "owner" and NOTICE in turn.content:
             turn = set_origin(turn, "tool")  # remembered text, which a program put into the user's message
         elif turn.role == "assistant" and turn.content.strip() and turn.origin not in UNTRUSTED:
-            origin = determine_origin(turn.content, view, trusted_tools=trusted_tools)
+            origin = view.determine_origin(turn.content)
             if origin != "agent":
                 turn = set_origin(turn, origin)
-        view.append(turn)
+        view.add(turn)
         marked.append(turn)
     return tuple(marked)
 
 
 def determine_origin(text: str, view: Sequence[Turn], *, trusted_tools: Sequence[str] = ()) -> Origin:
-    """Return the origin of a text that the model says or saves after these turns.
+    """Return the origin of a text that the model writes after some turns.
 
     Args:
         text: The text.
         view: The turns, the earliest first.
-        trusted_tools: Names of tools whose results count as the agent's own word.
+        trusted_tools: Names of tools whose results are trusted like the agent.
 
     Returns:
-        `agent`; or the least trusted origin in view, where the owner has not said the same.
+        `agent`, or the least trusted origin among the turns if the owner has not said the same.
     """
-    origins = [turn.origin for turn in untrusted_results(view, trusted_tools=trusted_tools)]
-    if not origins or is_said_by_owner(text, view):
-        return "agent"
-    return least_trusted(*origins)
+    return _View(view, trusted_tools).determine_origin(text)
 
 
 def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
-    """Return whether every sentence of a text says what one sentence of the owner's own words says.
+    """Return whether each sentence of a text says the same as a sentence of the owner.
 
-    Nearly all its words must stand there, every name of a thing, number and address, and a negation only
-    where the owner's sentence has one.
+    That sentence must have nearly all its words, and all its names of things, numbers and addresses. Both must be
+    negative, or neither.
 
     Args:
         text: The text.
-        view: Turns; those of the user's that are the owner's count.
+        view: Turns; only the user's turns of the origin `owner` count.
     """
-    own = _read_statements(
-        unquoted_text(turn.content) for turn in view if turn.role == "user" and turn.origin == "owner"
-    )
-    said = _read_statements([text])
-    return bool(said) and all(any(each.says(statement) for each in own) for statement in said)
+    return _View(view).is_said_by_owner(text)
+
+
+class _View:
+    """The least trusted origin in some turns, and the statements of the owner, which are read when they are needed.
+
+    Less trusted than the agent are turns with such an origin, and results of tools, except those of trusted tools and
+    those of Reverie's own tools that show nothing unconfirmed.
+    """
+
+    def __init__(self, turns: Iterable[Turn], trusted_tools: Sequence[str] = ()) -> None:
+        self._origin: Origin = "agent"
+        self._trusted_tools = trusted_tools
+        self._tools: dict[str, str] = {}  # names of tools by the ids of their calls
+        self._unread: list[str] = []
+        self._own: dict[_Statement, None] = {}
+        for turn in turns:
+            self.add(turn)
+
+    def add(self, turn: Turn) -> None:
+        """Add the next turn."""
+        self._tools |= {call.id: call.name for call in turn.tool_calls}
+        is_untrusted = turn.origin in UNTRUSTED
+        if turn.role == "tool":
+            name = self._tools.get(turn.tool_call_id, "")
+            is_untrusted = not _is_ours(name, turn.content, self._trusted_tools)
+        if is_untrusted:
+            self._origin = least_trusted(self._origin, turn.origin)
+        elif turn.role == "user" and turn.origin == "owner":
+            self._unread.append(turn.content)
+
+    def determine_origin(self, text: str) -> Origin:
+        """Return the origin of a text that the model writes after the turns."""
+        return "agent" if self._origin == "agent" or self.is_said_by_owner(text) else self._origin
+
+    def is_said_by_owner(self, text: str) -> bool:
+        """Return whether each sentence of a text says the same as a sentence of the owner; False for huge texts."""
+        self._own |= dict.fromkeys(_read_statements(map(unquoted_text, self._unread)))
+        self._unread.clear()
+        said = _read_statements([text])
+        if not said or len(said) * len(self._own) > _MOST_COMPARED:
+            return False
+        return all(
+            statement in self._own or any(each.says(statement) for each in self._own) for statement in said
+        )
 
 
 class _Statement(NamedTuple):
@@ -215,12 +234,12 @@ def _read_statements(texts: Iterable[str]) -> tuple[_Statement, ...]:
 
 
 def set_summary(state: SessionState, summary: str, *, origin: Origin) -> SessionState:
-    """Return the session with another summary, and whose word that is.
+    """Return the session with another summary and its origin.
 
     Args:
         state: The session.
-        summary: What stands for the turns before its window; empty for nothing.
-        origin: The least trusted origin of what it was made of.
+        summary: Summary of the turns before the window; empty for none.
+        origin: The least trusted origin of its sources.
     """
     metadata = {name: text for name, text in state.metadata.items() if name != SUMMARY_ORIGIN}
     if summary and origin in UNTRUSTED:
@@ -229,7 +248,7 @@ def set_summary(state: SessionState, summary: str, *, origin: Origin) -> Session
 
 
 def get_summary_origin(state: SessionState) -> Origin:
-    """Return the least trusted origin of what a session's summary was made of."""
+    """Return the least trusted origin of the sources of a session's summary."""
     marked = state.metadata.get(SUMMARY_ORIGIN)
     return next((origin for origin in UNTRUSTED if origin == marked), "agent")
 
@@ -248,7 +267,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def extract_content_words(text: str) -> frozenset[str]:
-    """Return the words of a text that say something, in lower case, numbers included, without a final s."""
+    """Return the content words and numbers of a text in lower case, without a final s."""
     words = (word.lower() for word in _WORD.findall(text))
     return frozenset(
         word.removesuffix("s")
@@ -258,7 +277,7 @@ def extract_content_words(text: str) -> frozenset[str]:
 
 
 def _is_ours(name: str, content: str, trusted_tools: Sequence[str]) -> bool:
-    """Return whether a tool's result is as good as the agent's own word."""
+    """Return whether a tool's result is trusted like the agent."""
     if name in ACKNOWLEDGING or any(fnmatchcase(name, pattern) for pattern in trusted_tools if name):
         return True
     return name in SHOWING and not _DOUBTED.search(content)

@@ -1,7 +1,4 @@
-"""Records, the units of long-term memory, with their kinds, layers and limits.
-
-Knows nothing of stores, search or time passing: values only.
-"""
+"""Records, the units of long-term memory, with their kinds, layers and limits. Values only."""
 
 from __future__ import annotations
 
@@ -52,14 +49,14 @@ FIL: tuple[Kind, ...] = ("finding", "insight", "lesson")
 """The three kinds of agentkit's observations."""
 
 STANDING: tuple[Kind, ...] = ("preference", "constraint")
-"""Kinds of rules: what holds for everything that is done."""
+"""Kinds of rules, which hold for every task."""
 
 _PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "command_result")
 _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
 
 
 def infer_kind(category_path: str | None) -> Kind:
-    """Return the kind of a record of which only the category is known."""
+    """Return the kind of a record by its category."""
     if category.is_within_category(category_path, category.ANTI_PATTERNS):
         return "anti_pattern"
     return "preference" if category.is_within_category(category_path, category.USER_PREFERENCES) else "fact"
@@ -72,7 +69,7 @@ def _get_home_layer(kind: Kind) -> Layer:
 
 
 HOME_LAYERS: Mapping[Kind, Layer] = MappingProxyType({kind: _get_home_layer(kind) for kind in KINDS})
-"""The layer where a kind is at home, taken when none is given."""
+"""The layer of each kind where the caller names none."""
 
 LONGEST_CONTENT = 100_000
 _FOR_LONG_TEXTS = (
@@ -95,13 +92,13 @@ def _reduce_mapping(view: MappingProxyType[str, object]) -> tuple[Any, ...]:
 copyreg.pickle(MappingProxyType, _reduce_mapping)
 
 PROMOTED_FROM = "promoted_from"
-"""The metadata that names the record of a narrower scope which this one was copied from."""
+"""Metadata of a record that was copied from a narrower scope: the id of the record there."""
 
 DATES = "dates"
 """Metadata of a record: the resolved relative dates of its content."""
 
 PROPOSAL = "proposal"
-"""The metadata of an archived record that a pass proposes: `open`, `later`, or `rejected` by the owner."""
+"""Metadata of an archived record that a pass proposes: `open`, `later`, or `rejected` by the owner."""
 
 ROUGH = "rough"
 """Metadata of a draft, which background thinking may still split and file (`Memory.save(draft=True)`)."""
@@ -116,12 +113,12 @@ SUPERSEDES = "supersedes"
 """Metadata of a record that ended others: their ids, with spaces between them."""
 
 SUMMARY_TAG = "session-summary"
-"""The label of what stands for a whole session."""
+"""Tag of the summary of a whole session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One thing remembered for the long term. A value: changing it makes another.
+    """One thing remembered for the long term. An immutable value.
 
     Attributes:
         id: 12 lower-case hexadecimal characters.
@@ -129,26 +126,26 @@ class Record:
         category: A slash path such as `user-preferences/style`, or None.
         kind: What sort of thing it is; one of `KINDS`.
         layer: `episodic`, `semantic` or `procedural`.
-        tags: Labels, in the order given, none twice.
-        confidence: How sure we are, 0 to 1.
-        importance: How much it matters, 0 to 1 (golemcore's salience).
+        tags: Labels without repetitions, in the order given.
+        confidence: How certain it is, 0 to 1.
+        importance: How important it is, 0 to 1 (golemcore's salience).
         source: Where it came from, such as `GOAL:deploy` or `session:telegram:1`; may be empty.
-        references: Files, addresses, turn ids it speaks of.
-        origin: Whose word it is; one of `ORIGINS`.
-        scope: Whose memory it is, such as `user:alice`; empty for everybody's.
-        pinned: Whether it is kept from decay and from every automatic change.
-        created_at: When we learned it.
+        references: Files, addresses and ids of turns that it is about.
+        origin: Who said it; one of `ORIGINS`.
+        scope: Owner of the memory, such as `user:alice`; empty for everybody.
+        pinned: Whether it is protected from decay and from every automatic change.
+        created_at: When it was learned.
         updated_at: When its content or fields last changed.
-        last_seen_at: When it was last said again.
-        seen_count: How often it was said, 1 or more.
-        valid_from: From when it holds; None for always.
-        valid_to: Until when it holds; None for ever.
-        expires_at: When it leaves search by itself; None for never.
+        last_seen_at: When it was last saved again.
+        seen_count: How often it was saved, 1 or more.
+        valid_from: Beginning of its validity; None if that is unlimited.
+        valid_to: End of its validity; None if that is unlimited.
+        expires_at: When searches stop finding it; None for never.
         metadata: Text to text, for the caller's own use.
-        archived_at: When it was taken out of search; None while it is live.
-        archive_reason: Why it was.
-        parts: Ids of the records that it sums up; only a headline has any. They stay live, and it stands for them
-            where it says what they say (`decisions/0023`).
+        archived_at: When it was archived, after which searches do not find it; None while it is live.
+        archive_reason: Reason for archiving it.
+        parts: Ids of the records that it summarizes; only a headline has any. They stay live, and searches show the
+            headline in their place where it says the same (`decisions/0023`).
     """
 
     id: str
@@ -180,33 +177,31 @@ class Record:
     def fingerprint(self) -> str:
         """Hash of kind and content without case and spacing (24 hexadecimal characters).
 
-        What stands for a value under a key, and a headline, is the same as nothing else: there it is of kind
-        and id.
+        A key-value item and a headline repeat no other record, so theirs is the hash of kind and id.
         """
         is_own = self.is_kept or self.is_headline
         return ids.compute_fingerprint(self.kind, self.id if is_own else self.content)
 
     @property
     def is_headline(self) -> bool:
-        """Whether it sums up other records: it is found through these alone, and no save adds to it."""
+        """Whether it summarizes other records. Searches find it through these alone, and no save adds to it."""
         return bool(self.parts)
 
     @property
     def is_kept(self) -> bool:
-        """Whether it stands for a value under a key: no save adds to it, no pass changes it."""
+        """Whether it stores a key-value item, to which no save adds and which no pass changes."""
         return KEPT in self.metadata
 
     @property
     def archived(self) -> bool:
-        """Whether it has been taken out of search."""
+        """Whether it is archived, so that searches do not find it."""
         return self.archived_at is not None
 
     def to_searchable_text(self) -> str:
         """Return the text that is searched: content, tags, and the words of the category (RockBot's rule).
 
-        A category segment that merely names a kind (`finding`, `lessons`) is left out, so that a search
-        for "finding" finds records about findings rather than every finding. The days that relative dates in
-        it mean are found too.
+        A category segment that only names a kind (`finding`, `lessons`) is left out. Otherwise a search for
+        "finding" would find every finding. The resolved relative dates of the content are included.
         """
         if not (self.category or self.tags or DATES in self.metadata):
             return self.content
@@ -256,10 +251,10 @@ def _list_category_words(path: str) -> str:
 
 
 def validate_record(record: Record) -> Record:
-    """Return the record itself, when every field of it is of its form.
+    """Return the record.
 
     Raises:
-        InvalidInput: one is not; the message names it and says what to do.
+        InvalidInput: a field is not valid; the message names it and says what to do.
     """
     ids.validate_id(record.id)
     validate_text(record.content, name="content", longest=LONGEST_CONTENT, advice=_FOR_LONG_TEXTS)
@@ -314,7 +309,7 @@ def validate_fraction(value: object, *, name: str) -> None:
 
 
 def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
-    """Return the labels, stripped, none twice, in their order. Tags that differ in case only are one tag.
+    """Return the labels in their order, stripped and without repetitions. Tags that differ in case only are one tag.
 
     Raises:
         InvalidInput: one is blank or too long, or there are more than 100.
@@ -332,12 +327,12 @@ def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST
 
 
 def note_dates(record: Record, moment: datetime, zone: tzinfo) -> Record:
-    """Return a record with the days that the relative dates of its content mean in its metadata.
+    """Return a record with the resolved relative dates of its content in its metadata.
 
     Args:
         record: The record.
         moment: When it was said.
-        zone: Where days begin and end.
+        zone: Time zone of the days.
     """
     dates = relative_dates.resolve_dates(record.content, moment, zone=zone)
     if not dates and DATES not in record.metadata:
@@ -356,7 +351,7 @@ def freeze_metadata(given: object) -> Mapping[str, str]:
 
 
 def merge_tags(*groups: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags of all groups; of those that differ in case only, the first spelling.
+    """Return the tags of all groups; of tags that differ in case only, the first spelling.
 
     >>> merge_tags(["Python", "sql"], ["python", "SQL", "Go"])
     ('Python', 'sql', 'Go')

@@ -1,4 +1,4 @@
-"""Scopes: paths that say whose memory something is, and the chain of scopes that see it.
+"""Scopes: paths that name the owner of a memory, and the scopes that can read it.
 
 A scope is a path such as `user:alice/session:telegram:1/task:deploy`, the widest part first. A reader in a scope
 sees that scope, the scopes around it (`user:alice/session:telegram:1`, `user:alice`) and the empty scope, which
@@ -14,20 +14,20 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.text.validation import validate_raw_text
 
 EVERYBODY: Final = ""
-"""The scope of what is everybody's in a memory: the agent's own."""
+"""The scope of what belongs to everybody: the agent's own memory."""
 
 EVERY_SCOPE: Final = "*"
-"""Passed as `scope` where all scopes are wanted on purpose. Nothing can be saved under that name."""
+"""Value of `scope` for all scopes. Nothing can be saved in it."""
 
 LONGEST_SCOPE = 200
 
 _BETWEEN = "/"
-_BEFORE_SESSION = "//"  # no scope has it, so that what stands before the first one is the scope
+_BEFORE_SESSION = "//"  # no scope contains it, so the scope ends before the first one
 _UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def validate_scope(scope: object, *, name: str = "scope") -> str:
-    """Return `scope` if something can belong to it: a path of at most 200 characters, or empty.
+    """Return `scope` if it is a valid scope: a path of at most 200 characters, or empty.
 
     Args:
         scope: What the caller passed.
@@ -56,7 +56,7 @@ def validate_scope(scope: object, *, name: str = "scope") -> str:
 
 
 def visible_scopes(scope: str) -> tuple[str, ...]:
-    """Return the scopes that somebody in `scope` sees, the narrowest first and everybody's last.
+    """Return the scopes that a reader in `scope` sees, the narrowest first and the empty one last.
 
     >>> visible_scopes("user:alice/task:deploy")
     ('user:alice/task:deploy', 'user:alice', '')
@@ -66,7 +66,7 @@ def visible_scopes(scope: str) -> tuple[str, ...]:
 
 
 def join_scope(scope: str, name: str) -> str:
-    """Return the scope of that name within another, checked; raises `InvalidInput`.
+    """Return the scope with a name within another scope; raises `InvalidInput` if it is not valid.
 
     >>> join_scope("user:alice", "task:deploy")
     'user:alice/task:deploy'
@@ -77,7 +77,7 @@ def join_scope(scope: str, name: str) -> str:
 
 
 def is_within(scope: str, wider: str) -> bool:
-    """Return whether a scope is another one or lies within it; all lie within the empty one.
+    """Return whether a scope is equal to another one or lies within it; all lie within the empty one.
 
     >>> is_within("user:alice/task:deploy", "user:alice"), is_within("user:alicia", "user:alice")
     (True, False)
@@ -86,7 +86,7 @@ def is_within(scope: str, wider: str) -> bool:
 
 
 def parse_session_scope(name: str) -> str:
-    """Return the scope that the id of a session begins with; empty where it names none.
+    """Return the scope at the beginning of a session's id; empty if it has none.
 
     >>> parse_session_scope("user:alice//telegram:1"), parse_session_scope("telegram:1")
     ('user:alice', '')
@@ -98,7 +98,7 @@ def parse_session_scope(name: str) -> str:
 def build_scoped_session_id(scope: str, name: str) -> str:
     """Return the id of the session with a name in a scope. Sessions of two scopes never have the same id.
 
-    In the empty scope a name stands for itself, unless it begins as those of another scope do.
+    In the empty scope the name is the id, unless it begins like an id of another scope.
 
     >>> build_scoped_session_id("user:alice", "telegram:1"), build_scoped_session_id("", "telegram:1")
     ('user:alice//telegram:1', 'telegram:1')
@@ -112,7 +112,7 @@ def build_scoped_session_id(scope: str, name: str) -> str:
 
 
 def build_unscoped_session_id(name: str) -> str:
-    """Return the id of everybody's session where its usual id belongs to a scope already.
+    """Return the id of a session of the empty scope whose usual id belongs to another scope already.
 
     >>> build_unscoped_session_id("telegram:1")
     '//telegram:1'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def parse_word_set(text: str) -> frozenset[str]:
-    """Return the words that stand in `text` between spaces."""
+    """Return the words of a text, which are separated by white space."""
     return frozenset(text.split())
 
 

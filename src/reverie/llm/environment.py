@@ -1,4 +1,4 @@
-"""Keys and addresses of model servers, as environment variables have them."""
+"""Keys and addresses of model servers from environment variables."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from reverie.domain.text.validation import validate_address
 
 
 def read_key(environ: Mapping[str, str], name: str) -> str | None:
-    """Return a key without white space around it; None where it is not set.
+    """Return a key without white space around it; None if it is not set.
 
     Raises:
-        ModelRefused: no header can hold it.
+        ModelRefused: it has characters that a header must not have.
     """
     key = environ.get(name, "").strip()
     if not (key.isascii() and key.isprintable()):
@@ -21,10 +21,10 @@ def read_key(environ: Mapping[str, str], name: str) -> str | None:
 
 
 def read_address(environ: Mapping[str, str], name: str) -> str | None:
-    """Return the address of a server; None where it is not set.
+    """Return the address of a server; None if it is not set.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not a valid address.
     """
     url = environ.get(name, "").strip()
     return validate_address(url, name=name) if url else None
@@ -34,7 +34,7 @@ def read_openai_server(environ: Mapping[str, str], model: str) -> tuple[str | No
     """Return the key and the address of `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
 
     Raises:
-        ModelRefused: neither is set, so there is no server that would answer.
+        ModelRefused: neither is set.
     """
     key, url = read_key(environ, "OPENAI_API_KEY"), read_address(environ, "OPENAI_BASE_URL")
     if not key and not url:
@@ -48,7 +48,7 @@ def read_ollama_address(environ: Mapping[str, str]) -> str:
     """Return the address of `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set, with `/v1`.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not a valid address.
     """
     host = environ.get("OLLAMA_HOST", "").strip() or "127.0.0.1:11434"
     address = host if "://" in host else f"http://{host}"

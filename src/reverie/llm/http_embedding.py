@@ -20,14 +20,14 @@ _LONGEST_ERROR = 300
 
 
 class OpenAIEmbedder:
-    """Embedder behind an OpenAI-compatible server.
+    """Embedder on an OpenAI-compatible server.
 
     Args:
         model: Name of the model, as the server knows it.
         base_url: Address of the server, including `/v1`.
         api_key: The key; None for a server that asks for none.
-        dimension: Length of a vector; 0 if it is not known.
-        query_prefix: Text that the model wants before a question, such as `query: `.
+        dimension: Length of a vector; 0 if it is unknown.
+        query_prefix: Text that the model needs before a question, such as `query: `.
         passage_prefix: The same before a text.
         provider: First part of `name`.
     """

@@ -1,7 +1,7 @@
 """Requests to a model, and its replies.
 
-A pass yields a `ModelRequest` and is resumed with a `ModelReply` or a `ModelFailure`, so that a test can play
-the model and a memory without a model can run every pass.
+A pass yields a `ModelRequest` and is resumed with a `ModelReply` or a `ModelFailure`. So tests need no model, and a
+memory without a model can run every pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ChatMessage:
 
     Attributes:
         role: `system`, `user`, `assistant` or `tool`.
-        content: The text; may be empty where there are tool calls.
+        content: The text; may be empty if there are tool calls.
         tool_calls: Calls that an assistant's message makes.
         tool_call_id: The call that a tool's message answers.
     """
@@ -39,7 +39,7 @@ class ToolSpec:
 
     Attributes:
         name: Its name: letters, digits, `_`, `-`; at most 64 characters.
-        description: What it does, for the model.
+        description: Its description for the model.
         parameters: The JSON schema of its arguments, an object.
     """
 
@@ -54,10 +54,10 @@ class ModelRequest:
 
     Attributes:
         messages: The conversation, the latest message last.
-        purpose: Name of the pass that asks, for counters and logs.
-        scope: Whose memory it is about; empty for the whole.
-        group: Passes that run together ask requests of one group as one; empty for a request by itself.
-        schema: The JSON schema that the answer should have; None for plain text.
+        purpose: Name of the pass, for counters and logs.
+        scope: Scope of the memory that it is about; empty for the whole memory.
+        group: Group of requests that are sent as one by passes that run together; empty for a separate request.
+        schema: The JSON schema of the answer; None for plain text.
         tools: Tools that the model may call.
         max_tokens: Most tokens of the answer, 1 or more.
         temperature: 0 to 2; None leaves it to the model.
@@ -80,10 +80,10 @@ class TokenUsage:
     """Cost of answers.
 
     Attributes:
-        requests: How many requests were made, repeated ones too.
-        input_tokens: Tokens read, as the provider counts them.
-        output_tokens: Tokens written.
-        cost: US dollars; None where no price is known.
+        requests: Number of requests, with repeated ones.
+        input_tokens: Input tokens, as the provider counts them.
+        output_tokens: Output tokens.
+        cost: US dollars; None if the price is unknown.
     """
 
     requests: int = 0
@@ -108,8 +108,8 @@ class ModelReply:
     Attributes:
         text: The answer; may be empty.
         tool_calls: Tools that it wants to call.
-        finish: Reason of the end.
-        model: Which model answered, as it names itself.
+        finish: Reason for the end.
+        model: The model's own name.
         usage: Its cost.
     """
 
@@ -121,7 +121,7 @@ class ModelReply:
 
     @property
     def answer(self) -> str:
-        """The text, or the arguments of the tool calls that some models make where JSON was asked for."""
+        """The text, or the arguments of tool calls, which some models make when they are asked for JSON."""
         return self.text if self.text.strip() else "\n".join(call.arguments for call in self.tool_calls)
 
 
@@ -130,9 +130,9 @@ class ModelFailure:
     """Failure of a request.
 
     Attributes:
-        why: `no model` when none is set; otherwise what went wrong, in words, without content.
+        why: `no model` if none is set; otherwise the error in words, without content.
         usage: Cost of the failed tries.
-        refused: Whether the model or its server refused this request, so that repeating it helps little.
+        refused: Whether the model or its server refused this request, so that a repetition is useless.
     """
 
     why: str

@@ -1,4 +1,4 @@
-"""Adapter for servers that speak Chat Completions: OpenAI, Ollama, vLLM, llama.cpp and others."""
+"""Adapter for servers with Chat Completions: OpenAI, Ollama, vLLM, llama.cpp and others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_KEY = "none"
 
 
 class OpenAIModel(ProviderModel):
-    """Model behind Chat Completions.
+    """Model on a server with Chat Completions.
 
     Args:
         model: Name of the model, as the server knows it.
@@ -149,7 +149,7 @@ def _convert_message(message: ChatMessage) -> dict[str, Any]:
 
 
 def _parse_reply(answer: Any) -> ModelReply:
-    """Return a whole answer as a reply. Servers leave fields out, so none is taken for granted."""
+    """Return a complete answer as a reply. Servers leave fields out, so any may be missing."""
     choices = getattr(answer, "choices", None)
     if not choices:
         raise RetryableError("the answer has no choices")
@@ -214,7 +214,7 @@ def _parse_usage(counted: Any) -> TokenUsage:
 
 
 def _find_refused_argument(message: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return the optional argument that a refusal names."""
+    """Return the optional argument that a refusal mentions; None without one."""
     for name in ("max_tokens", "temperature", "stream_options"):
         if name in arguments and re.search(rf"\b{name}\b", message):
             return name

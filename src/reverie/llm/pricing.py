@@ -1,4 +1,4 @@
-"""Prices of tokens, named by the caller."""
+"""Prices of tokens, given by the caller."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Price:
     """Price of a model's tokens.
 
     Attributes:
-        input: US dollars for a million tokens read, 0 or more.
-        output: US dollars for a million tokens written, 0 or more.
+        input: US dollars for a million input tokens, 0 or more.
+        output: US dollars for a million output tokens, 0 or more.
     """
 
     input: float

@@ -1,7 +1,7 @@
 """Protocol of a model, and how to get one from a name or a function.
 
-Any object with `name` and `answer` is a `Model`. Any function from a `ModelRequest` to text or a `ModelReply`
-becomes one through `model_from_function`.
+Any object with `name` and `answer` is a `Model`. `model_from_function` makes one of any function from a `ModelRequest`
+to text or a `ModelReply`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Answering = Callable[[ModelRequest], str | ModelReply]
 
 @runtime_checkable
 class Model(Protocol):
-    """Something that answers requests. Safe to use from several threads."""
+    """Object that answers requests. Safe to use from several threads."""
 
     @property
     def name(self) -> str:
@@ -34,9 +34,9 @@ class Model(Protocol):
         """Answer a request within its `timeout_s`, all tries together.
 
         Args:
-            ask: The request.
-            on_text: Receives each piece of the answer's text as it arrives. After a failed try, the next
-                one begins only if nothing was passed on.
+            request: The request.
+            on_text: Receives each piece of the answer's text as it arrives. A failed try is repeated only if
+                nothing was passed on.
 
         Raises:
             ModelUnavailable: too slow, too busy, unreachable or cut off: try again later.
@@ -60,7 +60,7 @@ class _Called:
             answer_given = self._function(request)
         except ModelError:
             raise
-        except Exception as error:  # whatever the function raises, the model has failed
+        except Exception as error:  # any error of the function is a failure of the model
             raise ModelUnavailable(f"{self._name} raised {type(error).__name__}: {error}") from error
         reply = (
             ModelReply(text=answer_given, model=self._name) if isinstance(answer_given, str) else answer_given
@@ -133,7 +133,7 @@ def _parse_name(name: str) -> tuple[str, str]:
 
 
 def resolve_model(model: Model | Answering | str | None) -> Model | None:
-    """Return the model that a name, a function or a model stands for; None for None.
+    """Return the model of a name, a function or a model; None for None.
 
     Raises:
         InvalidInput: it is none of these.
@@ -149,7 +149,7 @@ def resolve_model(model: Model | Answering | str | None) -> Model | None:
 
 
 def validate_model(model: Model | Answering | str) -> None:
-    """Refuse what is no model, without importing or asking any.
+    """Check that a value is a model or names one, without importing or calling it.
 
     Raises:
         InvalidInput: it is no model, function or name of the form `provider:model`.

@@ -1,4 +1,4 @@
-"""What the models of all providers have in common: tries, errors and costs."""
+"""Base class of the models of all providers, with retries, errors and costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class ProviderModel(ABC):
-    """Model behind a provider's library.
+    """Model that uses a provider's library.
 
     Args:
         name: `provider:model`.

@@ -15,18 +15,18 @@ from reverie.domain.errors import ModelUnavailable
 T = TypeVar("T")
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-"""HTTP status codes after which another try may work."""
+"""HTTP status codes after which another try may succeed."""
 
 LONGEST_PAUSE_S = 8.0
 _FIRST_PAUSE_S = 0.5
 
 
 class RetryableError(Exception):
-    """A failed try after which another may work.
+    """A failed try after which another may succeed.
 
     Args:
-        why: What went wrong, in words.
-        after_s: How many seconds the server asked to wait; None if it did not say.
+        why: The error in words.
+        after_s: Seconds that the server asked to wait; None if it did not.
     """
 
     def __init__(self, why: str, *, after_s: float | None = None) -> None:
@@ -51,12 +51,12 @@ class RetryPolicy:
     def tried(self, call: Callable[[float], T], *, timeout_s: float, who: str) -> T:
         """Return the result of `call`, repeated with growing random pauses while it raises `RetryableError`.
 
-        The pauses double from half a second to eight, each between half and all of it by chance ("equal
-        jitter", AWS Architecture Blog, 2015); a server's own wish counts where it fits the time left.
+        The pauses double from half a second to eight, each reduced by up to a half at random ("equal jitter", AWS
+        Architecture Blog, 2015). A server's own pause is used if it fits into the remaining time.
 
         Args:
-            call: Receives the seconds that are left. Raises `RetryableError` when another try may work.
-            timeout_s: For all tries and pauses together.
+            call: Receives the remaining seconds. Raises `RetryableError` if another try may succeed.
+            timeout_s: Seconds for all tries and pauses together.
             who: The model's name, for the error.
 
         Raises:
@@ -116,7 +116,7 @@ class StreamRelay:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds a server asks to wait; None if it does not say."""
+    """Return the seconds that a server asks to wait; None if it does not."""
     try:
         return float(headers["retry-after"])
     except (KeyError, ValueError):
@@ -126,8 +126,8 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
     """Call a function, and raise `RetryableError` if it takes too long.
 
-    A client's own timeout counts from byte to byte, so a server that sends slowly would hold it for ever.
-    The call therefore runs on a thread, which is abandoned when the time is up and ends with its socket.
+    The timeout of a client applies to single reads, so a slow server could block it for ever. Therefore the call runs
+    on a thread, which is abandoned at the deadline and ends with its socket.
     """
     outcome: Future[T] = Future()
 

@@ -1,7 +1,7 @@
-"""Ask for an answer of a certain form, on servers that differ in what they understand.
+"""Requests for answers in JSON, on servers with different features.
 
-A server is asked to hold the answer to a JSON schema. If it refuses that, it is asked for JSON, with the
-schema in words; then in words alone. What a server refused is not tried on it again.
+The first request has a JSON schema as a parameter. If the server refuses that, it is asked for JSON with the schema in
+the message, then with the message alone. A form that a server refused is not tried again.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ T = TypeVar("T")
 
 
 class FormatRejected(Exception):
-    """The server refused the request as a whole; a plainer one may work."""
+    """The server refused the request; a simpler one may succeed."""
 
 
 class FormatFallback:
-    """Forms that a server has not refused yet, the strictest first."""
+    """Forms that a server has not refused, the strictest first."""
 
     def __init__(self, forms: Sequence[Form]) -> None:
         self._forms = tuple(forms)
 
     def ask(self, request: Callable[[Form], T]) -> T:
-        """Return the result of `request` in the strictest form that the server understands.
+        """Return the result of `request` in the strictest form that the server accepts.
 
-        A plainer form is remembered only if it succeeds: a request that is refused in every form was wrong
-        for another reason, which the first refusal states.
+        A simpler form is remembered only if it succeeds. A request that is refused in every form has another error,
+        which the first refusal states.
 
         Raises:
             ModelRefused: it was refused in every form.

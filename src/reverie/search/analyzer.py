@@ -22,16 +22,13 @@ _HEADLINE = AnalyzedText(terms="", length=0)
 
 
 def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
-    """Return the tokens of a record, a turn or a paragraph, and what else is noted of it.
+    """Return the tokens of a record, a turn or a paragraph, and further properties for searches.
 
-    For all: the day they were written, in UTC, and those that they name. For a turn, besides: its speaker and
-    form. For a record: the keys that find repetitions of it
-    (`reverie.domain.similarity.comparison.compute_keys`).
+    All have the day when they were written, in UTC, and the dates in their text. A turn also has its speaker and form,
+    a record the keys of its repetitions (`reverie.domain.similarity.comparison.compute_keys`). A headline has none of
+    these, since it is found through its parts.
 
-    A headline has nothing: it is found through its parts.
-
-    The same value always gives the same analysis. A value that was just analysed costs next to nothing:
-    the store and the index both ask.
+    The same value always gives the same analysis. Recent results are cached, since store and index both ask.
     """
     if isinstance(value, Paragraph):
         return _analyze_paragraph(value.text, value.at)
@@ -46,7 +43,7 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
 
 
 def _remember(function: _Function) -> _Function:
-    """Return the function with its results of the last texts remembered: many short ones, a few long ones."""
+    """Return the function with a cache of its last results: for many short texts, and a few long ones."""
     short, long = lru_cache(maxsize=2_048)(function), lru_cache(maxsize=4)(function)
 
     @wraps(function)

@@ -1,6 +1,6 @@
-"""Common words of a language: which share of all texts has them.
+"""Common words of a language, each with the share of texts that have it.
 
-A small memory cannot tell that "thing" is common and "invoice" is not: neither may stand in it. The table
+A small memory cannot show that "thing" is common and "invoice" is not, since it may have neither. The table
 `common_words.txt` is made by `scripts/build_common_words.py`.
 """
 
@@ -14,7 +14,7 @@ TABLE = Path(__file__).with_name("common_words.txt")
 
 
 def get_shares(tokens: Iterable[str], language: str) -> dict[str, float]:
-    """Return the share of all texts, 0 to 1, that have each of the tokens; a token that is not common is left out.
+    """Return for each common token the share of all texts that have it, 0 to 1; other tokens are left out.
 
     Example:
         >>> get_shares(["need", "invoic"], "en")

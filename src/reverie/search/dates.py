@@ -1,16 +1,16 @@
-"""Dates as tokens of the index, and how close a passage is to the dates of a question.
+"""Dates as tokens of the index, and the closeness of passages to the dates of a question.
 
-A day has the names `2026-01-07`, `01-07`, `2026-01`, `january` and `2026`. A sign before each tells where it is from:
+A day has the tokens `2026-01-07`, `01-07`, `2026-01`, `january` and `2026`, each after a sign for its origin:
 
 | sign | meaning |
 |---|---|
 | `@` | when the passage was written, in UTC |
-| `#` | a date that its text names |
-| `+` | a day that its text counts from the day it was written, such as "tomorrow"; in UTC |
-| `~` | a day or month that its text names without a year |
+| `#` | a date in its text |
+| `+` | a day in its text that is counted from the day of writing, such as "tomorrow"; in UTC |
+| `~` | a day or month in its text without a year |
 
-The index knows no time zone. So a question in another zone asks for one day more on both sides, and `Closeness`
-compares the days of that zone.
+The index has no time zone. So a question in another zone asks for one more day on both sides, and `Closeness` compares
+the days of that zone.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ def analyze_dates(text: str, written: datetime, noted: str = "") -> str:
     Args:
         text: The text.
         written: When it was written; "tomorrow" is the day after, in UTC.
-        noted: Relative dates that were resolved in the owner's time zone, as `relative_dates.format_dates`
-            writes them.
+        noted: Relative dates that were resolved in the owner's time zone, from `relative_dates.format_dates`.
     """
     tokens = tokenize_date(written)
     mentions = find_dates(text, written.date())
@@ -92,13 +91,13 @@ def _iterate_months(start: date, end: date) -> Iterator[date]:
 
 
 class QueryDates(NamedTuple):
-    """Dates of a question, with the place from which it is asked.
+    """Dates of a question, with its time zone.
 
     Attributes:
-        days: The days named.
-        today: The day of the question; None if nobody knows.
-        zone: Where days begin and end.
-        wants_next: Whether it asks for what comes next.
+        days: The dates in the question.
+        today: The day of the question; None if unknown.
+        zone: Time zone of the days.
+        wants_next: Whether it asks for the next event.
     """
 
     days: tuple[DateMention, ...] = ()
@@ -111,7 +110,7 @@ class QueryDates(NamedTuple):
 
     @property
     def tokens(self) -> list[str]:
-        """Terms for a query of the index."""
+        """Date tokens for a query of the index."""
         tokens: dict[str, None] = {}
         for mention in self.days:
             for name in _cover(mention):
@@ -128,7 +127,7 @@ class QueryDates(NamedTuple):
         return list(tokens)
 
     def remove_from(self, text: str, *, firm: bool = False) -> str:
-        """Return the text without the dates; with `firm`, without those whose words mean nothing else."""
+        """Return the text without the dates; with `firm`, only without those whose words mean nothing else."""
         for mention in self.days:
             if mention.firm or not firm:
                 text = text[: mention.at] + " " * (mention.stop - mention.at) + text[mention.stop :]
@@ -143,8 +142,8 @@ def find_query_dates(text: str, *, today: date | None = None, zone: tzinfo = UTC
 
     Args:
         text: The question.
-        today: The day on which it is asked; without it, "yesterday" means nothing.
-        zone: Where the days of the one who asks begin and end.
+        today: The day of the question; without it, "yesterday" has no meaning.
+        zone: Time zone of the one who asks.
     """
     days = find_dates(text, today or date(2000, 1, 1), relative=today is not None)
     found = QueryDates(days=tuple(days[:_MOST_DATES]), today=today, zone=zone)
@@ -154,7 +153,7 @@ def find_query_dates(text: str, *, today: date | None = None, zone: tzinfo = UTC
 
 
 def _cover(mention: DateMention) -> list[str]:
-    """Return the names of years, months and days that make up a date exactly."""
+    """Return the years, months and days that cover a date exactly."""
     names: list[str] = []
     start, end = mention.start, mention.end
     while start <= end:
@@ -179,9 +178,9 @@ def _cover(mention: DateMention) -> list[str]:
 
 
 class Closeness:
-    """Closeness of passages to the dates of a question: 1 on the day, falling on both sides.
+    """Closeness of passages to the dates of a question: 1 on the day, and less before and after it.
 
-    A passage that names one of the days in its text is on it; other days that it names do not count.
+    A passage with one of the days in its text is on that day; other days in its text do not count.
     """
 
     __slots__ = ("_after", "_before", "_dates", "_known", "_locals", "_named", "_written")
@@ -193,9 +192,9 @@ class Closeness:
 
         Args:
             dates: The dates of the question.
-            days_before: In how many days before them closeness falls to 1/e.
-            days_after: The same after them.
-            written: Closeness of what was written on such a day and names none.
+            days_before: Days before a date in which closeness falls to 1/e.
+            days_after: The same after it.
+            written: Closeness of a passage that was written on such a day and has none in its text.
         """
         self._dates = dates
         self._before = days_before
@@ -209,7 +208,7 @@ class Closeness:
         return bool(self._dates) or self._dates.wants_next
 
     def compute(self, passage: Passage) -> tuple[float, bool]:
-        """Return the closeness of a passage, and whether it was written on such a day or names one."""
+        """Return the closeness of a passage, and whether it was written on such a day or has one in its text."""
         day, shift = self._find_local_day(passage.at)
         if not self._dates:
             return self._compute_upcoming(passage.dates, shift), False
@@ -222,7 +221,7 @@ class Closeness:
         )
 
     def _find_local_day(self, at: float) -> tuple[int, int]:
-        """Return the day of a time as an ordinal, and how many days it is ahead of UTC's."""
+        """Return the day of a time as an ordinal, and its difference from the day in UTC."""
         number = int(at // _QUARTER_HOUR)  # every zone is a number of quarters of an hour from UTC
         known = self._locals.get(number)
         if known is None:
@@ -253,7 +252,7 @@ class Closeness:
         return near
 
     def _compute_upcoming(self, packed: str, shift: int) -> float:
-        """Return how soon the next day comes that a text names: 1 for today, .5 in a far future, else 0."""
+        """Return the closeness of the next day in a text: 1 for today, .5 in the far future, 0 for none."""
         today = self._dates.today
         if today is None:
             return 0.0
@@ -267,7 +266,7 @@ class Closeness:
         return 0.0 if soonest is None else 0.5 + 0.5 * math.exp(-soonest / _SOON)
 
     def _weigh_named(self, packed: str, shift: int) -> float:
-        """Return the weight of the best date that the text names."""
+        """Return the weight of the best date in a text."""
         if "#" not in packed:
             return 0.0
         best = 0.0
@@ -279,7 +278,7 @@ class Closeness:
 
 
 def _list_years(mention: DateMention, year: int) -> list[tuple[int, int, float]]:
-    """Return first and last day of a date, and its weight; for one without a year, in the years around."""
+    """Return first day, last day and weight of a date; without a year, those of the nearest years."""
     if not mention.yearly:
         return [(mention.start.toordinal(), mention.end.toordinal(), 1.0)]
     spans = []
@@ -296,7 +295,7 @@ def _move_years(day: date, years: int) -> date:
 
 
 def _weigh_tokens(mentions: Iterable[DateMention]) -> dict[str, float]:
-    """Return what each date token of a text counts for."""
+    """Return the weight of each date token that a text may have."""
     weights: dict[str, float] = {}
     for mention in mentions:
         for name in _cover(mention):

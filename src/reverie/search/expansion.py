@@ -1,14 +1,14 @@
-"""Expansion of a query: other tokens that may stand for its words.
+"""Expansion of a query: alternative tokens for its words.
 
-* `form`: the word as another language's stemmer leaves it, for texts whose language was told differently, and its
+* `form`: the word with the stem of another language, for texts whose language was detected differently, and its
   irregular forms.
-* `spelling`: words of the searched scopes that are spelled or sound nearly like a word that nobody there uses.
-* `part`: words of which a word that nobody uses is composed ("Zahnarzttermin", "SOC2"), or that are composed with it.
-* `clip`: the word with which a long word that nobody uses begins ("physio").
-* `synonym`: what means the same in the user's own pairs.
+* `spelling`: words of the searched scopes that are spelled or sound nearly like a word that no passage has.
+* `part`: parts of a compound that no passage has ("Zahnarzttermin", "SOC2"), or compounds with the word.
+* `clip`: the word at the beginning of a long word that no passage has ("physio").
+* `synonym`: words of the same meaning in the user's own pairs.
 * `related`: words of related meaning, from a table.
 
-An alternative counts less than the word itself and only where the word does not stand, see `ranking`.
+An alternative counts less than the word itself, and only in passages without the word; see `ranking`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ MOST_ALTERNATIVES = 12
 
 _FORM = 0.9
 _INFLECTED = 0.6
-"""For a form of the word that the stemmer leaves apart. On the open questions, recall@5 is .749 without, .755 at .5 and
-.6, and .750 at .75 and .9."""
+"""For an irregular form of the word. On the open questions, recall@5 is .749 without, .755 at .5 and .6, and .750 at
+.75 and .9."""
 _SPELLING = 0.9
 _PART = 0.6
 _RELATED = 0.7
@@ -41,11 +41,11 @@ at .8; recall@10 on LoCoMo is .847, .847 and .845. At .7, own pairs of two words
 
 _RELATED_USED = 0.5
 _LEAST_USED = 0.5
-"""Factor, and least similarity, for words related to one that the scope uses itself: its author has a word for it. With
+"""Factor and least similarity of words related to one that passages have, since then their author uses that word. With
 .6 and no least similarity, recall@10 on BEAM is .549 instead of .560."""
 
 _SAME_SENSE = 0.5
-"""Share of the words related to a stem that must be related to the word, too: "stage" is no sense of "staging"."""
+"""Share of the words related to a stem that must be related to the word too: "stage" is no sense of "staging"."""
 
 _CALENDAR = {
     word: (unit, number) for unit, names in enumerate((MONTHS, WEEKDAYS)) for word, number in names.items()
@@ -54,8 +54,8 @@ _CALENDAR = {
 _SYNONYM = 1.0
 
 _WRONG_LETTER = 2.0
-"""Letters that a wrong one takes from a word's similarity. At 1, recall@5 of the open questions is .005 lower, without
-vectors."""
+"""Letters by which a wrong one reduces the similarity of a word. At 1, recall@5 of the open questions without vectors
+is .005 lower."""
 
 _SHORTEST_MISSPELLED = 4
 _SHORTEST_PART = 4
@@ -65,7 +65,7 @@ _COMPOSING = frozenset({"da", "de", "et", "fi", "hu", "nl", "no", "sv"})
 """Languages that write compounds as one word."""
 
 _TRUST_IN_KNOWN = 0.5
-"""Factor for other spellings of a word that is in the table of related words: it is probably spelled right."""
+"""Factor for other spellings of a word in the table of related words, which is probably spelled correctly."""
 
 _SOUNDS = tuple(
     (defer_regex(pattern), sound)
@@ -77,32 +77,32 @@ _SOUNDS = tuple(
 """Spellings of one sound in European languages, replaced in this order."""
 
 _SHORTEST_CLIP, _LEAST_CLIP, _LEAST_CUT = 4, 0.35, 3
-"""Letters of a clipped word, its least share of the whole, and the letters it leaves out at least."""
+"""Least letters of a clipped word, its least share of the whole, and the least letters that it leaves out."""
 
 _NUMBERED = defer_regex(r"([^\W\d_]{2,})\d+")
 """A name and a number written together, as in "SOC2"."""
 
 _MOST_UNKNOWN = 8
-"""Unknown words of one query for which others are looked for."""
+"""Unknown words of one query that are expanded."""
 
 _ONE_SOUND = ("ckq", "fpv", "sz", "vw", "ijy")
-"""First letters that are easily exchanged."""
+"""First letters that are often confused."""
 
 CollectWords = Callable[[str], Iterable[str]]
-"""Gives words of the searched scopes, among them those near a word."""
+"""Function that returns words of the searched scopes, including those near a word."""
 
 
 class WordRelations(Protocol):
-    """Related words, as :class:`reverie.search.related_words.RelatedWords` has them."""
+    """Related words; implemented by `reverie.search.related_words.RelatedWords`."""
 
     def get(self, word: str) -> Sequence[tuple[str, float]]:
         """Return related words and their similarity, 0 to 1, for a folded word."""
 
     def get_own(self, term: str) -> Sequence[str]:
-        """Return what means the same as a folded term in the user's own pairs."""
+        """Return the synonyms of a folded term in the user's own pairs."""
 
     def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return the known terms of several words that stand in `words`."""
+        """Return the known terms of several words that occur in `words`."""
 
     def split_unspaced(self, run: str) -> tuple[str, ...]:
         """Return the known words in a run of a script without spaces."""
@@ -119,8 +119,8 @@ def expand_query(
 
     Args:
         query: The parsed question.
-        count: Gives how many passages of the searched scopes have each token.
-        collect_words: Gives words of the searched scopes.
+        count: Returns the number of passages in the searched scopes with each token.
+        collect_words: Returns words of the searched scopes.
         related: Related words.
     """
     held = count(query.tokens)
@@ -160,7 +160,7 @@ def expand_query(
 
 
 def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[Alternative]]:
-    """Return what is related to terms of several words, by the last of their tokens, and to words without spaces."""
+    """Return alternatives for terms of several words, by their last token, and for words without spaces."""
     alternatives: dict[str, list[Alternative]] = {}
     words = [*related.find_terms(query.words)]
     for run in query.words:
@@ -179,9 +179,9 @@ def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[
 
 
 def _get_neighbours(term: QueryTerm, related: WordRelations) -> tuple[tuple[str, float], ...]:
-    """Return what is related to a word, and to its stem if that is known in the same sense ("taxes", "tax").
+    """Return the words related to a word, and to its stem if that has the same sense ("taxes", "tax").
 
-    Names of other months and weekdays are not: "July" never stands for "April".
+    Other months and weekdays are left out: "July" is no alternative for "April".
     """
     neighbours = tuple(related.get(term.surface))
     if meant := _CALENDAR.get(term.surface):
@@ -197,14 +197,11 @@ def _get_neighbours(term: QueryTerm, related: WordRelations) -> tuple[tuple[str,
 def _list_related(
     neighbours: tuple[tuple[str, float], ...], language: str, is_used: bool = False
 ) -> tuple[Alternative, ...]:
-    """Return the tokens of related words.
-
-    `is_used` tells that the scopes have the word itself.
-    """
+    """Return the tokens of related words; `is_used` is whether passages have the word itself."""
     factor = _RELATED_USED if is_used else _RELATED
     alternatives = []
     for other, similarity in neighbours:
-        if other in STOP_WORDS:  # "thé" in texts of another language, but "the" in most
+        if other in STOP_WORDS:  # such as "thé", which folds to "the"
             continue
         if is_used and similarity < _LEAST_USED:
             continue
@@ -213,13 +210,13 @@ def _list_related(
 
 
 def _list_synonyms(terms: Iterable[str], language: str, related: WordRelations) -> list[Alternative]:
-    """Return the tokens of what the user wrote to mean the same."""
+    """Return the tokens of the synonyms in the user's own pairs."""
     others = {other for term in terms for other in related.get_own(term)}
     return [each for other in others for each in _list_tokens(other, _SYNONYM, "synonym", language)]
 
 
 def _list_tokens(text: str, similarity: float, reason: str, language: str) -> list[Alternative]:
-    """Return the tokens of a word; of a term of several words, each stands for it a little less."""
+    """Return the tokens of a term. Each of several tokens has a lower similarity."""
     tokens = tokenize_as(text, language)
     return [Alternative(token, similarity / len(tokens) ** 0.5, reason) for token in tokens]
 
@@ -227,7 +224,7 @@ def _list_tokens(text: str, similarity: float, reason: str, language: str) -> li
 def _choose(
     term: QueryTerm, alternatives: Iterable[Alternative], held: Mapping[str, int]
 ) -> tuple[Alternative, ...]:
-    """Return the most similar alternatives that are in use, each token once."""
+    """Return the most similar alternatives that passages have, each token once."""
     chosen: dict[str, Alternative] = {}
     for alternative in sorted(alternatives, key=lambda each: (-each.similarity, each.token)):
         if alternative.token != term.token and held.get(alternative.token):
@@ -242,14 +239,14 @@ def _is_spelled_out(term: QueryTerm) -> bool:
 
 
 def _list_forms(word: str, languages: Iterable[str]) -> list[Alternative]:
-    """Return the word as it is, and as texts have it that are taken for another language."""
+    """Return the word itself, and its stems in some languages."""
     return [
         Alternative(form, _FORM, "form") for form in {word, *(stem(word, language) for language in languages)}
     ]
 
 
 def _list_inflections(term: QueryTerm, language: str) -> list[Alternative]:
-    """Return the forms that the stemmer leaves apart; none of a function word, "dove" is no form of "dovere"."""
+    """Return the irregular forms of a word; none of a function word, since "dove" is no form of "dovere"."""
     forms = get_forms(term.token, language) if term.weight >= 1.0 else []
     return [Alternative(form, _INFLECTED, "form") for form in forms]
 
@@ -257,7 +254,7 @@ def _list_inflections(term: QueryTerm, language: str) -> list[Alternative]:
 def _list_spellings(
     term: QueryTerm, language: str, collect_words: CollectWords, trust: float
 ) -> list[Alternative]:
-    """Return words in use that are spelled or sound nearly like a word that is not, or are composed with it."""
+    """Return words of passages that are spelled or sound nearly like an unknown word, or are composed with it."""
     simple = stem(re.sub(r"(.)\1+", r"\1", term.surface), language)
     alternatives = [Alternative(simple, _SPELLING, "spelling")]
     for token in _select_near(term.token, collect_words(term.token)):
@@ -270,7 +267,7 @@ def _list_spellings(
 
 
 def _select_near(word: str, tokens: Iterable[str]) -> list[str]:
-    """Return the tokens that may be near a word, in order; `_compare` decides."""
+    """Return the tokens that may be near a word, in order, for `_compare`."""
     first, rest, size = word[0], word[1:], len(word)
     firsts = {first, *(letter for letters in _ONE_SOUND if first in letters for letter in letters)}
     shortest, longest = max(2, size - 3), size + 3
@@ -289,7 +286,7 @@ def _select_near(word: str, tokens: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=20_000)
 def _compare(word: str, token: str) -> tuple[float, str]:
-    """Return how alike a word and a token are, 0 to 1, and why."""
+    """Return the similarity of a word and a token, 0 to 1, and its reason."""
     is_longer = len(word) > _SHORTEST_PART and len(token) > len(word) and token.isalpha()
     if is_longer and (token.startswith(word) or (len(word) > _SHORTEST_END and token.endswith(word))):
         return _PART, "part"
@@ -313,7 +310,7 @@ def _spell_sound(word: str) -> str:
 
 
 def compute_distance(one: str, other: str, most: int) -> int:
-    """Return the number of letters inserted, deleted, replaced or exchanged with the next; `most` + 1 for more.
+    """Return the number of insertions, deletions, replacements and transpositions; `most` + 1 if there are more.
 
     The optimal string alignment distance (Damerau 1964 without repeated edits of a place).
 
@@ -341,7 +338,7 @@ def compute_distance(one: str, other: str, most: int) -> int:
 def _split(
     word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]
 ) -> list[Alternative]:
-    """Return the words in use of which an unknown word is composed: both parts, or the longest one."""
+    """Return the parts of an unknown compound that passages have: both, or the longest one."""
     if len(word) < _SHORTEST_COMPOUND or language not in _COMPOSING:
         return []
     places = range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)
@@ -357,7 +354,7 @@ def _split(
 
 
 def _clip(word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]) -> list[Alternative]:
-    """Return the longest word in use with which a long unknown word begins ("physio" for "physiotherapist")."""
+    """Return the longest known word at the beginning of an unknown one ("physio" for "physiotherapist")."""
     shortest = max(_SHORTEST_CLIP, ceil(_LEAST_CLIP * len(word)))
     clips = [stem(word[:end], language) for end in range(len(word) - _LEAST_CUT, shortest - 1, -1)]
     held = count(clips) if clips else {}

@@ -1,7 +1,4 @@
-"""Fusion of the ranking by words with the nearness of vectors.
-
-Pure functions over values: what the ranker gave each candidate, and the cosine of each with the question.
-"""
+"""Fusion of the ranking by words with the similarity of vectors. Pure functions over values."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _NO_RULES: Mapping[int, float] = MappingProxyType({})
 
 
 class QueryCosines(Protocol):
-    """The cosines of a question with all vectors of a kind in its scopes, and how they are spread."""
+    """The cosines of a question with all vectors of a kind in its scopes, with their mean and deviation."""
 
     count: int
     mean: float
@@ -31,37 +28,37 @@ class QueryCosines(Protocol):
 
 
 class FusionSettings(NamedTuple):
-    """Coefficients of the logistic regression that tells how likely a candidate answers a question.
+    """Coefficients of the logistic regression for the probability that a candidate answers a question.
 
-    A cosine is taken as its distance from the mean over everything in the scopes, in standard deviations, which holds
-    for any embedder. `scripts/fit_fusion.py` fits the coefficients of records and of messages (turns of a user and an
-    assistant) to the candidates of `evaluation/training`. They are near those; `message` is lower, for the open
-    questions. Those of talk among people (turns with the name of a speaker) were chosen on LoCoMo's development half,
-    whose questions words answer far more often.
+    Nearness is the distance of a cosine from the mean over everything in the scopes, in standard deviations, which
+    suits any embedder. `scripts/fit_fusion.py` fits the coefficients of records and of messages (turns of a user and an
+    assistant) to the candidates of `evaluation/training`. The values are close to the fitted ones; `message` is lower,
+    for the open questions. Those of talk among people (turns with the name of a speaker) were chosen on LoCoMo's
+    development half, where words answer questions far more often.
 
     Attributes:
         words: For the relevance by words, 0 to 1.
         covered: For the share of the question's weight that the matched words of a record or message have, 0 to 1.
         near: For the nearness of a record or message.
-        both: For the product of the relevance of a record or message by words and its nearness above the mean: two
-            signs that say the same.
-        rule: For a rule of how something is done where that is asked to be done, times how likely it is one: it seldom
-            says what it will be needed for.
-        lead: For the nearest of the three turns before a message, as far as both are short: an answer says little of
-            what it was about.
-        room: Tokens that a message and what leads to it may have together; of what is longer the part counts that fits.
+        both: For the product of the relevance of a record or message by words and its nearness above the mean, since
+            both are signs of the same.
+        rule: For a rule of how things are done if the message is a request, times how likely both are, because a rule
+            seldom mentions its occasions.
+        lead: For the nearest of the three turns before a message, as far as both are short, because an answer seldom
+            repeats its topic.
+        room: Tokens of a message and a turn before it together; of a longer turn only the part that fits counts.
         message: For a message among records.
-        reply: For a message of the assistant, besides: what a user told stands in the user's own words.
+        reply: In addition for a message of the assistant, since facts are in the user's own words.
         near_talk: For the nearness of a turn among people. Talk resembles a question by its form, so its nearness
-            says less.
+            is less significant.
         before: The same of the turns before it, nearest first.
         after: The same of the turns after it, nearest first.
-        unsure: What the nearness of a turn among people has to exceed to count; 0 and up.
+        unsure: Least nearness of a turn among people; 0 and up.
         talk: For a turn among people, among records.
-        middle: The sum of all at which relevance is one half.
-        scale: What the distance from it is divided by, over 0. At 1, good hits have relevance near 1, and recency
-            decides among them.
-        alone: What the nearness of a candidate without a word of the question has to count for, at least.
+        middle: The total at which relevance is one half.
+        scale: Divisor of the distance from it, over 0. At 1, good hits have relevance near 1, and recency decides
+            among them.
+        alone: Least contribution of nearness for a candidate without a word of the question.
     """
 
     words: float = 8.0
@@ -87,14 +84,14 @@ DEFAULTS = FusionSettings()
 
 
 class FusedPassage(NamedTuple):
-    """One candidate with what both sides gave it.
+    """One candidate with the results of words and vectors.
 
     Attributes:
-        key: The passage's.
+        key: Key of the passage.
         relevance: 0 to 1, comparable between questions.
-        words: What the ranker gave it; None if it has no word of the question.
-        vector: What the nearness of its vector counts for, as a share of the full relevance by words.
-        cosine: The cosine of its vector with the question's; None if it has none yet.
+        words: Result of the ranker; None if it has no word of the question.
+        vector: Contribution of its vector, as a share of the full relevance by words.
+        cosine: The cosine of its vector with the question's; None without a vector.
     """
 
     key: int
@@ -105,11 +102,11 @@ class FusedPassage(NamedTuple):
 
     @property
     def matched(self) -> tuple[str, ...]:
-        """Tokens of the question, or that stand for one, found in it."""
+        """Its tokens that are tokens of the question or alternatives for them."""
         return tuple(self.list_matches())
 
     def list_matches(self) -> dict[str, str]:
-        """Return the matched tokens, and for each the token of the question that it is or stands for."""
+        """Return the matched tokens, each with its token of the question."""
         return {} if self.words is None else self.words.list_matches()
 
     @property
@@ -119,7 +116,7 @@ class FusedPassage(NamedTuple):
 
     @property
     def parts(self) -> dict[str, float]:
-        """Parts of the share by name, with `vector` for the nearness and its `cosine`."""
+        """Parts of the share by words by name, with `vector` and `cosine`."""
         parts = {} if self.words is None else dict(self.words.parts)
         if self.cosine is not None:
             parts |= {"vector": self.vector, "cosine": self.cosine}
@@ -136,16 +133,16 @@ def fuse(
     floor: float,
     settings: FusionSettings = DEFAULTS,
 ) -> list[FusedPassage]:
-    """Order the candidates of both sides by one relevance, best first.
+    """Return the candidates of words and vectors by their common relevance, best first.
 
     Args:
-        ranked: What the ranker gave those that have a word of the question.
+        ranked: Results of the ranker for candidates with a word of the question.
         passages: All candidates with their neighbours.
         near: The cosines of the question.
         has_words: Whether words alone have found something relevant.
         rules: How likely passages are rules for what is asked to be done, 0 to 1, by key.
-        floor: The least relevance of the best one, 0 to 1; below it nothing is relevant, unless words alone
-            have found something.
+        floor: Least relevance of the best one, 0 to 1. Below it nothing is relevant, unless words alone have found
+            something.
         settings: The constants.
     """
     words = {entry.key: entry for entry in ranked}
@@ -191,11 +188,11 @@ def fuse(
 
 
 Turns = Mapping[tuple[int | None, int], Passage]
-"""Turns by the number of their session and their place in it."""
+"""Turns by the number of their session and their position."""
 
 
 def map_turns(passages: Sequence[Passage]) -> Turns:
-    """Return those of the passages that are turns, by their place."""
+    """Return the turns among the passages by session and position."""
     return {(each.thread, each.position): each for each in passages if each.thread is not None}
 
 
@@ -211,7 +208,7 @@ def compute_lead(
     nearness: Mapping[int, float],
     room: int,
 ) -> float:
-    """Return the nearness of what a message follows, as far as it fits into the room beside the message."""
+    """Return the largest nearness of the turns before a message, reduced if they do not fit into the room."""
     left = max(0, room - message.length)
     before = (turns.get((message.thread, message.position - offset)) for offset in _LEAD)
     return max(

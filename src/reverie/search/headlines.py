@@ -1,9 +1,8 @@
-"""Headlines in results: which records are shown as they are, and for which their headline stands.
+"""Headlines in results: which records are shown, and which are replaced by their headline.
 
-What a question matched is what is shown. A headline never hides what somebody asked for: it stands for a record
-only where it has every word through which that record was found, and where, besides, it repeats the record word
-for word, or another record, shown as it is, was found through all of these words and more. So the worst
-headline costs tokens, and never a fact.
+A headline replaces a record only if it has every word through which the record was found. In addition it has to repeat
+the record word for word, or another shown record was found through all of these words and more. So a bad headline
+costs tokens, but never hides a fact.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from reverie.search.hits import Hit
 from reverie.stores.protocol import Store
 
 _CHUNK = 100  # records of a list whose headlines are looked up together
-_MOST_ENTRIES = 1_000  # of the journal, beyond which headlines are read again
-_WEAK = 0.1  # of the best score: less is not shown in a prompt, so nothing is saved by a headline over it
+_MOST_ENTRIES = 1_000  # entries of the journal, beyond which headlines are read again
+_WEAK = 0.1  # share of the best score; a prompt does not show weaker hits, so a headline saves nothing there
 _SENTENCE_END = defer_regex(r"(?<![.!?;。！？])[.!?;。！？]++(?=\s|$)|\n+")
 
 
@@ -38,7 +37,7 @@ class Cluster(NamedTuple):
     Attributes:
         headline: The headline.
         parts: Its parts.
-        told: Ids of the parts that it tells of.
+        told: Ids of the parts that it mentions.
         tokens: Words of the headline, in the analyzer's form.
         sentences: Its sentences.
     """
@@ -54,9 +53,9 @@ class Cluster(NamedTuple):
         return all(each.expires_at is None or each.expires_at > now for each in (self.headline, *self.parts))
 
     def has_words_of(self, hit: Hit) -> bool:
-        """Return whether the headline has everything through which one of its parts was found.
+        """Return whether the headline has every word through which a part was found.
 
-        What was found by its date, or in another way than by words, was not found through words alone.
+        A part that was found by its date, or not by words, does not count.
         """
         why = hit.explanation
         return (
@@ -97,8 +96,8 @@ class HeadlineIndex:
 
         Args:
             records: The records.
-            allowed: What a headline has to pass.
-            now: The moment.
+            allowed: Filter of the headlines.
+            now: The current time.
         """
         _, by_part = self._read()
         if not by_part:
@@ -116,7 +115,7 @@ class HeadlineIndex:
         return clusters
 
     def _get_cluster(self, headline: Record, by_part: Mapping[str, Record], now: datetime) -> Cluster | None:
-        """Return the cluster of a headline, kept until the store changes; None if it is not current."""
+        """Return the cluster of a headline, cached until the store changes; None if it is not current."""
         known = self._clusters.get(headline.id)
         if known is None or known[0] is not by_part:
             parts = [part for part in self._store.records(headline.parts) if by_part[part.id] is headline]
@@ -126,7 +125,7 @@ class HeadlineIndex:
         return cluster if cluster is not None and cluster.is_live(now) else None
 
     def _read(self) -> tuple[Sequence[Record], Mapping[str, Record]]:
-        """Return the live headlines, and by the ids of their parts; of several over one part, the newest."""
+        """Return the live headlines, and a mapping from the ids of parts to their newest headline."""
         sequence = self._store.sequence()
         known_at, headlines, by_part = self._known
         if known_at == sequence:
@@ -136,24 +135,24 @@ class HeadlineIndex:
             headlines = sorted(found, key=lambda headline: (headline.updated_at, headline.id))
             by_part = {part: headline for headline in headlines for part in headline.parts}
         else:
-            by_part = dict(by_part)  # another one, for which no cluster is kept
+            by_part = dict(by_part)  # a new object, for which no cluster is cached
         self._clusters = {}
         self._known = (sequence, headlines, by_part)
         return headlines, by_part
 
     def _has_changed(self, after: int, until: int) -> bool:
-        """Return whether the journal tells of a headline, or may have done so before it was erased."""
+        """Return whether the journal has a change of a headline, or an erased entry."""
         entries = self._store.journal(after=after, until=until, limit=_MOST_ENTRIES)
         return len(entries) < until - after or any(map(_may_be_headline, entries))
 
 
 def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Collection[str]) -> list[Hit]:
-    """Return the hits with one hit for what a headline stands for.
+    """Return the hits with a headline in place of some of its parts.
 
     Args:
-        hits: Records that a question found, best first.
-        clusters: The clusters of those that are part of a headline, by id.
-        known: Ids that may not be returned.
+        hits: Hits of records, best first.
+        clusters: The clusters of records that are part of a headline, by id.
+        known: Ids that must not be returned.
     """
     terms = {hit.id: frozenset(hit.explanation.matched) for hit in hits}
     shown: list[Hit] = []
@@ -194,8 +193,8 @@ def fold_records(
     Args:
         records: The records in their order.
         index: The headlines.
-        allowed: What the list is restricted to.
-        now: The moment.
+        allowed: Filter of the list.
+        now: The current time.
     """
     seen: set[str] = set()
     waiting = iter(records)
@@ -228,7 +227,7 @@ def _is_answered_better(
     clusters: Mapping[str, Cluster],
     terms: Mapping[str, frozenset[str]],
 ) -> bool:
-    """Return whether a record outside the cluster has all matched words of the hit and more, and is as near."""
+    """Return whether a record outside the cluster matched all words of the hit and more, and is as near."""
     return any(
         terms[hit.id] < terms[other.id]
         and clusters.get(other.id) is not cluster

@@ -1,4 +1,4 @@
-"""Load the values of scored passages, check them against the request and build the hits."""
+"""Builder of hits: it loads the values of scored passages, and checks them against the request."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from reverie.search.query import ParsedQuery
 from reverie.search.request import SearchRequest, is_allowed
 from reverie.stores.protocol import Store, get_reader, read_or_none
 
-_LOOKED_AT = 3  # best hits whose category is looked at
-_ALIKE = 2  # of them that must share it
+_LOOKED_AT = 3  # best hits whose categories are compared
+_ALIKE = 2  # of them that must have the same category
 _GATHERED = 0.3
-"""Share of the best score that other records of that category get. On the shipped questions lists gain .04 at .3, and
+"""Share of the best score for other records of that category. On the shipped questions lists gain .04 at .3, and
 everything else loses from .5 on."""
 _MOST_GATHERED = 12
 
@@ -43,7 +43,7 @@ _SPARE = 4
 """Number of values loaded beyond the limit, so that duplicates need no second read."""
 
 _SPARE_BESIDE_WIDER = 24
-"""Number of these if a search sees several scopes, whose records may change places."""
+"""The same for a search of several scopes, whose records may change places."""
 
 
 class HitBuilder(NamedTuple):
@@ -70,10 +70,10 @@ class HitBuilder(NamedTuple):
         current: bool,
         past: bool,
     ) -> list[Hit]:
-        """Return the first `limit` hits with their values, without repeats and values that may not be seen.
+        """Return the first `limit` hits with their values, without repetitions and values that are not allowed.
 
-        Of what several scopes say in the same words, the one that is named first in the filter is taken. What ended
-        a hit stands before it if the question is about what is `current`, and after it if it is about the `past`.
+        Of equal texts in several scopes, the one of the first scope in the filter is taken. The successor of a hit
+        precedes it if the question is about the present (`current`), and follows it if it is about the past (`past`).
         """
         found: list[tuple[float, ScoredPassage, FoundValue]] = []
         ranks: dict[str, int] = {}
@@ -123,11 +123,10 @@ class HitBuilder(NamedTuple):
         return updates.put_successors_first(hits, now, get_records, partial(is_allowed, question))
 
     def add_related(self, hits: list[Hit], query: ParsedQuery, question: SearchRequest) -> list[Hit]:
-        """Return the hits with other records that belong to them, at a fixed share of the best score.
+        """Return the hits with related records that need no word of the query, at a fixed share of the best score.
 
-        They are preferences and constraints where something is asked to be done, and the members of the category that
-        most of the best hits have: neither need have a word of the query. Hits of that category that have one score no
-        less.
+        For a request they are preferences and constraints. Otherwise they are the records of the category that most of
+        the best hits have, and hits of that category get at least the same score.
         """
         found = [hit.record for hit in hits if hit.record and hit.explanation.evidence]
         categories = Counter(record.category for record in found[:_LOOKED_AT] if record.category)
@@ -160,13 +159,13 @@ class HitBuilder(NamedTuple):
         return sorted([*hits, *islice(gathered, room)], key=lambda hit: -hit.score)[: question.limit]
 
     def fold(self, hits: list[Hit], question: SearchRequest) -> list[Hit]:
-        """Return the hits with one for those that their headline stands for."""
+        """Return the hits with headlines in place of their parts."""
         records = [hit.record for hit in hits if hit.record is not None]
         clusters = self.headlines.find(records, question.allowed, self.clock())
         return fold_hits(hits, clusters, question.exclude) if clusters else hits
 
     def _load_values(self, subject: Searchable, batch: Sequence[ScoredPassage]) -> list[FoundValue | None]:
-        """Return the values of the passages; None for one that has gone since, or cannot be read."""
+        """Return the values of the passages; None for a value that was deleted, or cannot be read."""
         keys = [entry.passage.key for entry in batch]
         if any(key < 0 for key in keys):
             pages = self.pages.read()
@@ -176,7 +175,7 @@ class HitBuilder(NamedTuple):
 
 
 def _raise_members(hits: Sequence[Hit], category: str, least: float) -> list[Hit]:
-    """Return the hits, best first, with at least that score for those of a category that words alone have found."""
+    """Return the hits, best first, with at least a certain score for those of a category found by words alone."""
     raised = [
         replace(hit, score=least)
         if hit.record
@@ -203,5 +202,5 @@ def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datet
 
 
 def _get_identity(value: FoundValue) -> str:
-    """Return what makes two hits the same: the words, and of paragraphs the time. Turns never are."""
+    """Return the text by which repetitions are found. Turns are never repetitions."""
     return value.id if isinstance(value, Turn) else normalize_words(value.content)

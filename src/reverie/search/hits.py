@@ -19,13 +19,13 @@ LONGEST_WHOLE = 800
 """Characters of a text that is shown as a whole."""
 
 LONGEST_PASSAGE = 300
-"""Characters that are shown of a longer one around what matched."""
+"""Characters of a longer text that are shown around its matches."""
 
 _EQUALLY_WELL = 0.05
 """The largest difference in relevance, importance or confidence of records that answer equally well."""
 
 FoundValue = Record | Turn | Paragraph
-"""What is found."""
+"""Value of a hit."""
 
 _NO_PARTS: Mapping[str, float] = MappingProxyType({})
 _NO_WORDS: Mapping[str, str] = MappingProxyType({})
@@ -36,12 +36,12 @@ class Explanation:
     """Explanation of a hit and its rank.
 
     Attributes:
-        matched: The words that it has of the question or in place of one of its words, in the analyzer's form.
-        stands_for: Which word of the question a matched word stands for, where it is another one.
+        matched: Its words that are words of the question or alternatives for them, in the analyzer's form.
+        stands_for: The word of the question for each matched alternative.
         parts: The parts of its score by name (`relevance`, `recency`, `importance`, `confidence`, …),
             each 0 to 1.
-        evidence: What relevance was made of, by name (`words`, `pairs`, `neighbours`, …).
-        note: What else there is to say, such as how a literal search found it.
+        evidence: The parts of relevance by name (`words`, `pairs`, `neighbours`, …).
+        note: Further information, such as how a literal search found it.
     """
 
     matched: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Explanation:
         return " · ".join(pieces)
 
     def list_matches(self) -> list[str]:
-        """Return the matched words; `car ≈ volvo` where one stands for another."""
+        """Return the matched words; `car ≈ volvo` for an alternative."""
         return [
             f"{self.stands_for[word]} ≈ {word}" if word in self.stands_for else word for word in self.matched
         ]
@@ -72,7 +72,7 @@ class Hit:
 
     Attributes:
         score: 0 to 1, comparable between searches; larger is better.
-        explanation: Why it was found, and what its score is made of.
+        explanation: Why it was found, and the parts of its score.
         record: The record found; None for anything else.
         turn: The turn found; for a session, its best turn; None for anything else.
         session: The session found, when sessions were searched for; None otherwise.
@@ -100,7 +100,7 @@ class Hit:
 
     @property
     def passage(self) -> str:
-        """The part of the content that matched: at most 300 characters of a text over 800, all of a shorter one."""
+        """The part of the content that matched: at most 300 characters of a text over 800, or a whole shorter text."""
         content = self.content
         if len(content) <= LONGEST_WHOLE:
             return content
@@ -112,7 +112,7 @@ class Hit:
 
     @property
     def at(self) -> datetime:
-        """Time of creation, of the message, or of what the paragraph reports."""
+        """Time of creation or of the message, or the time that the paragraph reports."""
         value = self._value
         return value.created_at if isinstance(value, Record) else value.at
 
@@ -138,7 +138,7 @@ class Hit:
         return self._value.origin not in UNTRUSTED
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the hit as JSON has it."""
+        """Return the hit as JSON values."""
         fields: dict[str, Any] = {
             "id": self.id,
             "type": self.type,
@@ -167,7 +167,7 @@ class Hit:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Hit:
-        """Read what `to_dict` wrote. Fields that are not known are left out."""
+        """Read what `to_dict` wrote. Unknown fields are ignored."""
         explanation = data["explanation"]
         words = [word.rpartition(" ≈ ") for word in explanation["matched"]]
         return cls(
@@ -224,12 +224,12 @@ SearchMode = Literal["words", "literal", "regex"]
 
 
 def normalize_words(text: str) -> str:
-    """Return a text as it is compared with others: in small letters, with one space between words."""
+    """Return a text in small letters with one space between words, for comparisons."""
     return " ".join(text.lower().split())
 
 
 def remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
-    """Return the hits without turns and paragraphs that say just what a record among them says."""
+    """Return the hits without turns and paragraphs of the same words as a record among them."""
     hits = list(hits)
     records = {normalize_words(hit.record.content) for hit in hits if hit.record is not None}
     return [hit for hit in hits if hit.record is not None or normalize_words(_get_text(hit)) not in records]
@@ -245,14 +245,14 @@ def get_value(hit: Hit) -> FoundValue | None:
 
 
 def rank_scope(value: FoundValue | None, places: Mapping[str, int]) -> int:
-    """Return which place the scope of what was found has among those that were asked for."""
+    """Return the place of a value's scope among the scopes of the request."""
     return places.get(value.scope if isinstance(value, Record | Turn) else "", 0)
 
 
 def limit_wider_scopes(hits: Sequence[Hit], places: Mapping[str, int]) -> list[Hit]:
     """Return the hits; a record scores no more than one of a narrower scope that answers equally well.
 
-    Being newer or of another kind does not lift what is everybody's above what a narrower scope says.
+    So recency and kind do not raise a record of a wider scope above that of a narrower one.
     """
     by_place: dict[int, list[Hit]] = {}
     for hit in hits:
@@ -267,7 +267,7 @@ def limit_wider_scopes(hits: Sequence[Hit], places: Mapping[str, int]) -> list[H
 
 
 def _answers_as_well(narrower: Hit, wider: Hit) -> bool:
-    """Return whether a record that holds answers at least about as well as another, whatever their ages."""
+    """Return whether a valid record answers about as well as another one, or better, whatever their ages."""
     if narrower.record is None or narrower.explanation.note:
         return False
     parts, others = narrower.explanation.parts, wider.explanation.parts

@@ -1,4 +1,4 @@
-"""What a search nearly found, and what kept it out."""
+"""Hits that a search left out, with the reasons."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from reverie.search.searcher import Searcher
 from reverie.stores.protocol import Store
 
 Reason = Literal["archived", "filtered", "repeated", "floor", "rank"]
-"""Reasons: it is archived; a filter keeps it out; a hit says the same or stands for it; it has too little of the
-question, so that nothing was found; it is behind the last hit."""
+"""Reasons: it is archived; a filter excludes it; a hit says the same or is its headline; nothing was found, because it
+has too little of the question; it ranks after the last hit."""
 
 _FIELDS = (
     "categories",
@@ -31,7 +31,7 @@ _FIELDS = (
 )
 _MORE = 20
 _MOST_ARCHIVED = 200
-"""Archived records that are looked through, the latest changed."""
+"""Archived records that are examined; those that changed last."""
 
 _LEAST_SHARED = 0.5
 """Share of the words of a question that an archived record must have."""
@@ -42,9 +42,9 @@ class LeftOut:
     """A hit that was left out.
 
     Attributes:
-        hit: What it is, and how well it answers.
-        why: What kept it out.
-        fields: Names of the fields of `Filter` that keep it out.
+        hit: The hit.
+        why: The reason.
+        fields: Names of the fields of `Filter` that exclude it.
     """
 
     hit: Hit
@@ -55,14 +55,14 @@ class LeftOut:
 def find_left_out(
     searcher: Searcher, request: SearchRequest, sources: Collection[Source], hits: Sequence[Hit], *, most: int
 ) -> list[LeftOut]:
-    """Return what a search left out, best first, then what is archived; nothing of other scopes.
+    """Return hits that a search left out, best first, then archived records; nothing of other scopes.
 
     Args:
-        searcher: What searched.
-        request: What it was asked.
-        sources: Where it searched.
-        hits: What it found.
-        most: How many to return at most, and as many archived ones.
+        searcher: The searcher.
+        request: Its request.
+        sources: The searched sources.
+        hits: Its hits.
+        most: Most hits to return, and most archived records.
     """
     patient = searcher.with_floor(0.0)
     everything = request._replace(
@@ -79,7 +79,7 @@ def find_left_out(
 
 
 def _find_archived(store: Store, request: SearchRequest, text: str) -> list[Hit]:
-    """Return archived records that have most words of a question: the index has none of them."""
+    """Return archived records with most words of a question. They are not in the index."""
     asked = frozenset(tokenize(text)) - STOP_WORDS
     archived = store.find(Filter(scopes=request.allowed.scopes, archived=True), limit=_MOST_ARCHIVED)
     found = []

@@ -1,9 +1,8 @@
-"""Regular expressions in linear time, for patterns that users give.
+"""Regular expressions in linear time, for patterns of users.
 
-`re` goes back and tries again, which takes exponential or quadratic time for some patterns, and nothing can interrupt
-it. Here all alternatives are followed at once (Thompson, 1968), and the sets of them that were met are kept as states.
-Whether a text has a match is then one look-up for each character. The syntax, and what a character matches, are those
-of `re`; what needs to remember or to look elsewhere (a group's text, look-around) is refused.
+`re` uses backtracking, which takes exponential or quadratic time for some patterns and cannot be interrupted. Here all
+alternatives are followed at once (Thompson, 1968), and sets of them are cached as states. So a match takes one look-up
+for each character. Syntax and character classes are those of `re`; back-references and look-around are refused.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ _END = "\0"
 
 
 class LinearPattern:
-    """Regular expression that tells whether a text has a match. Not safe for several threads."""
+    """Regular expression that tests texts for a match. Not safe for several threads."""
 
     def __init__(self, text: str, flags: re.RegexFlag = re.IGNORECASE) -> None:
-        """Parse a pattern; raise `re.error` for none, `InvalidInput` for one that needs more than linear time."""
+        """Parse a pattern; raise `re.error` if it is invalid, `InvalidInput` if it needs more than linear time."""
         self._text = text
         self._nodes: list[tuple[re.Pattern[str] | None, bool, list[int]]] = []
         self._left = _MOST_STEPS
@@ -53,14 +52,14 @@ class LinearPattern:
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def _add(self, condition: re.Pattern[str] | None, *following: int, consumes: bool = False) -> int:
-        """Add a node: a character, a place such as the beginning, or a choice; return its number."""
+        """Add a node (a character, a place such as the beginning, or a choice), and return its number."""
         if len(self._nodes) >= _MOST_NODES:
             raise self._refuse("repeats too much", "write * or + in place of large numbers")
         self._nodes.append((condition, consumes, list(following)))
         return len(self._nodes) - 1
 
     def _build(self, parsed: Any, following: int, flags: int) -> int:
-        """Add the nodes of a sequence, last first; return the first."""
+        """Add the nodes of a sequence, the last first, and return the first."""
         for item in reversed(list(parsed)):
             following = self._build_one(item, following, flags)
         return following
@@ -138,7 +137,7 @@ class LinearPattern:
 
 
 class _State(dict[str, "_State"]):
-    """Places in the pattern where a match may go on, with the state after each character met so far."""
+    """Set of nodes where a match may continue, with the next state for each character so far."""
 
     __slots__ = ("before", "nodes", "pattern")
 
@@ -153,7 +152,7 @@ class _State(dict[str, "_State"]):
 
 
 def _compile(item: Any, flags: int) -> re.Pattern[str]:
-    """Return one item of a parsed pattern as a pattern of its own."""
+    """Return one item of a parsed pattern as a compiled pattern."""
     state = _parser.State()
     state.flags = flags
     compiled: re.Pattern[str] = _compiler.compile(_parser.SubPattern(state, [item]), flags)
@@ -161,7 +160,7 @@ def _compile(item: Any, flags: int) -> re.Pattern[str]:
 
 
 def _get_context(symbol: str) -> str:
-    """Return a character that stands for the given one where only what stands before a place counts."""
+    """Return a representative of a character for tests of the character before a place."""
     if not symbol or symbol == "\n":
         return symbol
     if symbol.isalnum() or symbol == "_":

@@ -1,6 +1,6 @@
-"""Paragraphs of pages such as `MEMORY.md`, split and analysed in memory when a page has changed.
+"""Index of the paragraphs of pages such as `MEMORY.md`, built in memory when a page has changed.
 
-Pages are few and short beside records and turns, so nothing of this is stored. Logs are in the search index.
+Pages are few and short compared with records and turns, so the index is not stored. Logs are in the search index.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Entry(NamedTuple):
 
 
 class PageParagraphs:
-    """Paragraphs of all pages at one moment. Their keys are below 0, so that they differ from those of a store."""
+    """Paragraphs of all pages at one time. Their keys are negative, unlike those of a store."""
 
     def __init__(self, entries: Iterable[_Entry]) -> None:
         """Index numbered paragraphs by their words."""
@@ -52,7 +52,7 @@ class PageParagraphs:
         return [entry.paragraph for entry in self._entries.values()]
 
     def get(self, key: int) -> Paragraph | None:
-        """Return the paragraph of a key; None for an unknown one."""
+        """Return the paragraph of a key; None if there is none."""
         entry = self._entries.get(key)
         return None if entry is None else entry.paragraph
 
@@ -62,7 +62,7 @@ class PageParagraphs:
         return [self._entries[key].passage for key in sorted(keys, reverse=True)]
 
     def add_frequencies(self, frequencies: Mapping[str, int], tokens: Iterable[str]) -> dict[str, int]:
-        """Return the frequencies with those of the tokens in pages."""
+        """Return the frequencies increased by those of the tokens in pages."""
         if not self._entries:
             return dict(frequencies)
         return dict(frequencies) | {
@@ -84,7 +84,7 @@ class PageIndex:
         self._known: tuple[int, Sequence[Page], PageParagraphs] = (-1, (), EMPTY)
 
     def read(self) -> PageParagraphs:
-        """Return the paragraphs as the store has them now."""
+        """Return the current paragraphs."""
         sequence = self._store.sequence()
         known_at, pages, paragraphs = self._known
         if known_at == sequence:
@@ -97,7 +97,7 @@ class PageIndex:
 
 
 def split_page(text: str) -> Iterator[tuple[str, str]]:
-    r"""Return the paragraphs of a page and the heading above each; an item of a list is a paragraph of its own.
+    r"""Yield each paragraph of a page after its heading; an item of a list is a separate paragraph.
 
     >>> list(split_page("# Port\n- Staging: 5432\n- Live: 5433\n\nAsk Ines\nfirst."))
     [('Port', 'Staging: 5432'), ('Port', 'Live: 5433'), ('Port', 'Ask Ines\nfirst.')]
@@ -117,7 +117,7 @@ def split_page(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _analyze_page(page: Page) -> Iterator[_Entry]:
-    # Who wrote a line of a page is not known. Only MEMORY.md is guarded against words of tools and the web.
+    # The author of a line is unknown. Only MEMORY.md is protected against text of tools and the web.
     source = page.name if page.name == MEMORY else f"{page.name}{FROM_TOOLS}"
     seen: set[str] = set()
     for number, (heading, content) in enumerate(split_page(page.content)):

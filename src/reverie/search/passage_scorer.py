@@ -1,4 +1,4 @@
-"""Gather the candidates of a question, and score and order them before their values are loaded."""
+"""Scorer of passages: it gathers, scores and sorts the candidates of a question before their values are loaded."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ NEIGHBOURS = 4
 _DATE_WEIGHT = 0.6
 
 _FOLLOWED = 0.3
-"""Share of the best score that a hit has which something may have become of."""
+"""Least share of the best score of a hit whose followers are searched for."""
 
 _MOST_RULES = 20
 """Records that may be rules for what is asked to be done, at most."""
 
 _MOST_FOLLOWERS = 12
-"""Records that may tell what became of a hit, at most."""
+"""Most records that may report what became of a hit."""
 
 _NO_SCORE = scoring.Score(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class ScoredPassage(NamedTuple):
-    """A passage with its place, before its value is loaded. A named tuple, because a search makes hundreds."""
+    """A passage with its score, before its value is loaded. A named tuple, because a search makes hundreds."""
 
     passage: Passage
     ranked: RankedPassage | FusedPassage
@@ -50,14 +50,14 @@ class PassageScorer(NamedTuple):
     """Scores the passages that may answer a question. Safe to use from several threads.
 
     Attributes:
-        store: Where the passages are.
-        candidates: What finds candidates by words.
-        statistics: What counts passages and words.
-        clock: What tells the time.
+        store: Store of the passages.
+        candidates: Index of candidates by words.
+        statistics: Counts of passages and words.
+        clock: The clock.
         settings: The constants of ranking.
-        vectors: What finds candidates that say the same in other words; None searches by words alone.
-        floor: The relevance below which the best hit is none, 0 to 1; None takes that of `calibration`.
-        weights: What relevance, recency, importance, confidence and kind count for.
+        vectors: Index of vectors; None searches by words alone.
+        floor: Least relevance of the best hit, 0 to 1; None takes that of `calibration`.
+        weights: Weights of relevance, recency, importance, confidence and kind.
     """
 
     store: Store
@@ -77,7 +77,7 @@ class PassageScorer(NamedTuple):
         counts: WordCounts,
         pool: int,
     ) -> tuple[list[ScoredPassage], bool]:
-        """Return the relevant passages, best first, and whether the index had more than `pool` to offer."""
+        """Return the relevant passages, best first, and whether there may be more than `pool` candidates."""
         allowed, category = question.allowed, question.isolated_category
         candidates_query, measure = _build_wanted(subject, query), self.statistics.measure(subject, question)
         terms = TermStatistics(
@@ -101,8 +101,8 @@ class PassageScorer(NamedTuple):
         passages = self.store.passages(subject, keys, around=around)
         wanted = (*candidates_query.words, *candidates_query.dates)
         passages += self.statistics.get_pages(subject, allowed).find(token for token, _ in wanted)
-        # Turns keep the order of relevance, so those far behind need not be looked at; records may still
-        # change places by what else is known of them.
+        # Turns stay in the order of relevance, so the last ones are not needed. Records may change places by
+        # their other properties.
         most = 2 * pool if subject == "turn" else None
         # The fusion has its own weight for rules.
         settings = self.settings if near is None else self.settings._replace(rule=0.0)
@@ -122,7 +122,7 @@ class PassageScorer(NamedTuple):
                 rules=rules.get(passages) if rules else {},
                 floor=floor,
             )
-            # What is farther than one that counts for nothing counts for nothing, too.
+            # If the farthest candidate is not relevant, those beyond it are not either.
             farthest_counts = bool(nearest) and any(entry.key == nearest[-1] for entry in relevant)
             is_full = is_full or (near.count > pool and farthest_counts)
         by_key = {passage.key: passage for passage in passages}
@@ -137,7 +137,7 @@ class PassageScorer(NamedTuple):
     def put_current_first(
         self, scored: list[ScoredPassage], query: ParsedQuery, question: SearchRequest, counts: WordCounts
     ) -> list[ScoredPassage]:
-        """Return the hits with what is newer before what it seems to replace; it gets the score of that."""
+        """Return the passages with newer ones before those that they seem to replace, and with their score."""
         rare_words = updates.RareWords(
             counts.get, self.statistics.measure("record", question).passages, query.language
         )
@@ -176,9 +176,9 @@ class PassageScorer(NamedTuple):
         question: SearchRequest,
         rare_words: updates.RareWords,
     ) -> list[ScoredPassage]:
-        """Return records that share a rare word with one of the first and may tell what became of it.
+        """Return records that have a rare word of one of the first and may report what became of it.
 
-        They need not have a word of the query; what has none scores 0.
+        They need not have a word of the query; those without one score 0.
         """
         if not (query.is_sentence and head):
             return []

@@ -1,8 +1,7 @@
-"""Query parsing: weighted words, and what else in a question tells where the answer stands.
+"""Query parsing: weighted words, and other hints in a question.
 
-Stop words of a question ("what", "when", "did", "would") are dropped, those of other languages than English weighted
-less; documents keep theirs. Other words that may stand for a word of the question are added as its alternatives by
-`reverie.search.expansion`.
+English stop words of a question ("what", "when", "did", "would") are dropped, and those of other languages get less
+weight; documents keep theirs. `reverie.search.expansion` adds alternatives for the words.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _FUNCTION_WORD = 0.15
 """Weight of a function word of another language than English. Their lists are broad ("horas", "morgen")."""
 
 _SINGLE_CHARACTER = 0.5
-"""Weight of a Han character that stands in a longer run: the pairs of characters count, too."""
+"""Weight of a Han character in a longer run, since the pairs of characters count too."""
 
 _HIRAGANA_PAIR = 0.2
 """Weight of two hiragana: most are endings and particles."""
@@ -43,7 +42,7 @@ _HIRAGANA = defer_regex("[\u3040-\u309f]{2}")
 
 _UNSPACED = ("ja", "zh")
 _SHORTEST_REQUEST = 4
-"""Words; what is shorter is rather a name or a subject."""
+"""Words of a request; a shorter query is probably a name or a topic."""
 
 _ASKS = defer_regex(
     r"(?:^|[,:;.!–-]\s+(?:\w{1,3}\s+)?)"
@@ -54,7 +53,7 @@ _ASKS = defer_regex(
     r"|^(?:(?:tell|remind|show) (?:me|us)(?! to\b)|(?:sag|zeig|nenn) (?:mir|uns)|dis-moi|dime|mu[eé]strame)\b",
     re.IGNORECASE,
 )
-"""A word that asks, at the beginning or the end of a clause, or a wish to be told something."""
+"""A question word at the beginning or the end of a clause, or a wish to be told something."""
 
 _UNSPACED_REQUEST = defer_regex(
     r"(?:(?<!教え)て|(?<!ま)で)(?:ください|下さい|ほしい|欲しい|くれる?|もらえる?|ね|よ)?[。.!!??]*$|帮我|请|替我"
@@ -66,8 +65,8 @@ class Alternative(NamedTuple):
 
     Attributes:
         token: In the analyzer's form.
-        similarity: What it counts for beside the term itself, above 0, at most 1.
-        reason: Why, for the explanation: `form`, `spelling`, `part`, `clip`, `synonym` or `related`.
+        similarity: Its weight relative to the term itself, above 0, at most 1.
+        reason: Reason for the explanation: `form`, `spelling`, `part`, `clip`, `synonym` or `related`.
     """
 
     token: str
@@ -80,14 +79,14 @@ class QueryTerm(NamedTuple):
 
     Attributes:
         token: In the analyzer's form.
-        weight: 0 and up; multiplies the weight that its rareness gives it.
+        weight: Factor of the weight by its rarity, 0 and up.
         kind: `word`; `whole` for the undivided form of a compound ("linkedin" of "LinkedIn"); `joined` for
-            two neighbours written as one ("icecream" for "ice cream"), which where it stands counts as
-            both; `name` for somebody who speaks in the conversation: a word in records, in turns whose turn
-            it is; `common` for a stop word of a question that has nothing else.
+            two neighbours written as one ("icecream" for "ice cream"), which counts as both; `name` for the name of
+            a speaker, which is a word in records and the speaker in turns; `common` for a stop word of a question
+            that has no other words.
         of: For `joined`, the tokens of the two.
-        surface: The folded word that the token was made of; empty where it is not one word.
-        alternatives: Tokens that count for it where it does not stand itself.
+        surface: The folded word of the token; empty if it is not a single word.
+        alternatives: Tokens that count for it in passages without it.
     """
 
     token: str
@@ -99,7 +98,7 @@ class QueryTerm(NamedTuple):
 
 
 class ParsedQuery(NamedTuple):
-    """A question, ready to be matched. With neither ``terms`` nor ``dates`` nothing is found."""
+    """Parsed question. Without `terms` and `dates` words find nothing."""
 
     text: str
     terms: tuple[QueryTerm, ...] = ()
@@ -116,25 +115,24 @@ class ParsedQuery(NamedTuple):
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """Every term's token and its alternatives: those whose frequencies the ranker wants."""
+        """Tokens of all terms and alternatives, whose frequencies the ranker needs."""
         tokens = dict.fromkeys(term.token for term in self.terms)
         tokens.update(dict.fromkeys(other.token for term in self.terms for other in term.alternatives))
         return tuple(tokens)
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """Every term's token and its other forms and spellings; no other words of related meaning."""
+        """Tokens of all terms and alternatives, except words of related meaning."""
         same = (
             other.token for term in self.terms for other in term.alternatives if other.reason != "related"
         )
         return tuple(dict.fromkeys((*(term.token for term in self.terms), *same)))
 
     def wanted(self, *, turns: bool) -> tuple[QueryTerm, ...]:
-        """Return the terms to ask an index of turns, or of records, for.
+        """Return the terms for the index of turns, or of records.
 
-        In turns a speaker's name is left out: people call each other by name all the time, so it would fill
-        the pool with greetings. Only a question that has nothing else ("what did Ann say?") looks for it
-        there.
+        For turns the names of speakers are left out, because people often call each other by name, and greetings would
+        fill the pool. A question without other words ("what did Ann say?") keeps them.
         """
         if not turns or all(term.kind == "name" for term in self.terms):
             return self.terms
@@ -147,11 +145,16 @@ class ParsedQuery(NamedTuple):
 def parse_query(
     text: str, *, speakers: Collection[str] = (), now: datetime | None = None, zone: tzinfo = UTC
 ) -> ParsedQuery:
-    """Parse a question, asked at ``now`` in ``zone``.
+    """Parse a question that is asked at `now` in `zone`.
 
-    ``speakers`` are the names of those who speak in the conversations searched, in any case. The result is
-    the same for every engine. A question made only of stop words keeps them (kind ``common``); one without
-    any usable word (punctuation, single letters) is empty and finds nothing.
+    A question of stop words only keeps them (kind `common`). One without any usable word, such as punctuation, is empty
+    and finds nothing.
+
+    Args:
+        text: The question.
+        speakers: Names of the speakers in the searched conversations, in any case.
+        now: The time of the question; None if unknown.
+        zone: Time zone of the one who asks.
 
     >>> parse_query("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
     ('paint', 'may', '2023', 'ann')
@@ -163,7 +166,7 @@ def parse_query(
 
 @lru_cache(maxsize=256)
 def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo) -> ParsedQuery:
-    """Parse a question; remembered, since records, turns and pages are asked the same one after the other."""
+    """Parse a question. Results are cached, since records, turns and pages get the same question in turn."""
     dates = find_query_dates(text, today=today, zone=zone)
     months = {
         word
@@ -175,7 +178,7 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
     speaker_names = _map_names(speakers)
     chunks = list(_classify_chunks(dates.remove_from(text), language, speaker_names, months))
     if dates and any(chunk.sort != "stop" for chunk in chunks):
-        # Beside other words, "May" or "last week" may as well stand in the text itself.
+        # Beside other words, "May" or "last week" may also be words of the text.
         chunks = list(_classify_chunks(dates.remove_from(text, firm=True), language, speaker_names, months))
     terms: dict[str, QueryTerm] = {}
     for chunk in chunks:
@@ -205,7 +208,7 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
     whole_pairs = {token: QueryTerm(token=token, kind="joined", of=of) for token, of in joined.items()}
     return ParsedQuery(
         text=text,
-        terms=tuple((terms | whole_pairs | terms).values()),  # a word of the question stays one
+        terms=tuple((terms | whole_pairs | terms).values()),  # a word of the question stays a word
         pairs=pairs,
         speakers=frozenset(
             name for chunk in chunks if chunk.sort == "name" for name in chunk.folded.split("\n")
@@ -222,9 +225,9 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
 
 
 def _find_language(text: str) -> str:
-    """Return the language of a question; of a short one without an English word fewer words of another suffice.
+    """Return the language of a question. Without English words, less evidence for another language is enough.
 
-    A single word that is common in English does not tell of another language: "car insurance" is not French.
+    A single function word that is common in English is no evidence: "car insurance" is not French.
     """
     language = find_language(text)
     if language != DEFAULT and not text.isascii():
@@ -244,11 +247,10 @@ def _is_sentence(chunks: Sequence[_Chunk], language: str) -> bool:
 
 
 def _is_request(text: str, chunks: Sequence[_Chunk], language: str) -> bool:
-    """Return whether a sentence asks for something to be done, as far as its form tells.
+    """Return whether a sentence is probably a request to do something, by its form.
 
-    It has no question mark, begins with a word that is no function word, as an imperative does, and as most
-    questions do not, and none of its clauses begins or ends with a word that asks. In Japanese the verb's form tells,
-    in Chinese the word that asks for a favour.
+    It has no question mark. Its first word is no function word, as in an imperative. No clause begins or ends with a
+    question word. In Japanese the form of the verb decides, in Chinese a word of politeness.
     """
     if language in _UNSPACED:
         return _UNSPACED_REQUEST.search(text) is not None
@@ -260,7 +262,7 @@ def _is_request(text: str, chunks: Sequence[_Chunk], language: str) -> bool:
 class _Chunk(NamedTuple):
     sort: Literal["word", "stop", "name"]
     folded: str
-    """Its folded form; for a name, the names meant, one a line."""
+    """Its folded form; for a name, the possible names, one on each line."""
     parts: tuple[str, ...]
     wholes: tuple[str, ...]
 
@@ -284,8 +286,7 @@ def _classify_chunks(
     stop_words = STOP_WORDS if language == DEFAULT else get_function_words(language)
     for number, (chunk, parts, wholes) in enumerate(tokenize_chunks(text, language)):
         folded = fold(chunk)
-        # A name is written with a capital, unless the whole question is in small letters: "rose" is a verb
-        # too.
+        # A name has a capital, unless the whole question is in small letters, since "rose" is also a verb.
         if folded in names and (not chunk[0].islower() or (lower and folded not in STOP_WORDS)):
             yield _Chunk("name", names[folded], parts, wholes)
         elif folded in stop_words and folded not in months and not _is_name(chunk, number, text):
@@ -295,7 +296,7 @@ def _classify_chunks(
 
 
 def _is_name(chunk: str, number: int, text: str) -> bool:
-    """Return whether capitals show that a function word is a name: "IT", "Go" within a sentence."""
+    """Return whether a function word is a name by its capitals: "IT", "Go" within a sentence."""
     if len(chunk) < 2 or text.isupper():
         return False
     return chunk.isupper() or (number > 0 and len(chunk) == 2 and chunk.istitle() and not text.istitle())
@@ -304,14 +305,13 @@ def _is_name(chunk: str, number: int, text: str) -> bool:
 def _pair_tokens(
     chunks: Iterable[_Chunk], language: str
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, tuple[str, str]]]:
-    """Return the tokens that stand together, and the words that two of them would make written as one."""
+    """Return the adjacent tokens, and the words that two of them form when written as one."""
     pairs: dict[tuple[str, str], None] = {}
     joined: dict[str, tuple[str, str]] = {}
     previous, before = "", ""
     for sort, folded, parts, _ in chunks:
         if sort != "word":
-            # A stop word that the analyzer drops from documents too ("of") does not part its neighbours
-            # there.
+            # The analyzer drops some stop words ("of") from documents too, where their neighbours are adjacent.
             previous, before = "" if parts else previous, ""
             continue
         plain = len(parts) == 1 and folded.isascii() and folded.isalpha()
@@ -326,7 +326,7 @@ def _pair_tokens(
 
 
 def _map_names(speakers: Collection[str]) -> dict[str, str]:
-    """Return each word of a speaker's name -> the names it may mean, in the form of passages, one a line."""
+    """Return for each word of a speaker's name the possible names in the form of passages, one on each line."""
     names: dict[str, str] = {}
     for folded in sorted(speakers):
         for chunk, parts, _ in tokenize_chunks(folded):

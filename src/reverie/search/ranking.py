@@ -1,24 +1,23 @@
 """Exact ranking of the candidates of every engine.
 
-The base is BM25 (Robertson and Zaragoza 2009, idf as Lucene has it). On it stand, each with an argument
-that holds for any text, and each measured (see `RankingSettings`):
+The base is BM25 (Robertson and Zaragoza 2009, idf as in Lucene). These signals are added, each of which was measured
+(see `RankingSettings`):
 
-* the best part of a record that is long beside the others: its length must not hide it;
-* words standing together: a pair counts extra, and two words written as one count as both;
-* for turns, what was said just before and just after. Turns of a chat are fragments: the words of the
-  question often stand in the turn that the answer replies to. A turn that says enough by itself takes in
-  nothing;
+* the best part of a long record, so that its length does not hide it;
+* adjacent words: a pair counts extra, and two words written as one count as both;
+* for turns, the turns just before and after. A turn of a chat is often a fragment, and the words of the question are in
+  the turn that it replies to. A long turn takes in nothing;
 * the rest of the session, a little;
-* the date that a question names, against that of the record, turn or paragraph;
-* who speaks: the person named in the question, and the user himself when he says "my";
-* a time or a number where the question wants one; less for turns that only ask, and for very short ones.
+* the date in the question, compared with that of the record, turn or paragraph;
+* the speaker: a person named in the question, or the user for "my";
+* a time or a number if the question wants one; less for turns that only ask, and for very short ones.
 
-Not here: finding candidates (the index), saying that nothing is relevant (`calibration`), recency and
-importance (`scoring`).
+The index finds candidates, `calibration` decides whether anything is relevant, and `scoring` adds recency and
+importance.
 
-Rejected after measuring, as they changed nothing or only one collection: coverage of the question, words
+Rejected after measuring, because they changed nothing or only one collection: coverage of the question, words
 near each other, prefixes of words, log instead of saturation, weights by place in the question, names for
-"who", a malus for the neighbours of a hit, one for the first turn of a session (at .7, first hits of the
+"who", a malus for the neighbours of a hit, and one for the first turn of a session (at .7, first hits of the
 conversations of `evaluation/training` gain .05, but LoCoMo loses .018 and BEAM .012).
 """
 
@@ -40,64 +39,64 @@ USER = "user"
 """The speaker of turns whose user has no name."""
 
 _OTHER_WORDS = ("clip", "related")
-"""Reasons of alternatives that may well be another word, so that it is no evidence that they are rare."""
+"""Reasons of alternatives that may be another word, so that their rarity is no evidence."""
 
 _SPREAD = 1 << 32  # thread * _SPREAD + position is one whole number: a turn's place
 
 
 class RankingSettings(NamedTuple):
-    """Every constant of the ranker: one set for every kind of text.
+    """Constants of the ranker, the same for all texts.
 
-    The defaults are round numbers on the flat top of what was measured together: recall@10 of turns on LoCoMo's
-    development half (.846) and on ten BEAM chats (.563), nDCG@10 on Cranfield (.400). A step up or down of one
-    constant (a tenth to a third) moves LoCoMo by less than .01 and BEAM, which has 179 questions, by less than .02.
-    These figures are the ones the constants were chosen by, in some thousand trials, so expect less on other
-    conversations. What is said below of a constant is what its absence costs there.
+    The defaults are round numbers near the common optimum of recall@10 of turns on LoCoMo's development half (.846) and
+    on ten BEAM chats (.563), and of nDCG@10 on Cranfield (.400). A change of one constant by a tenth to a third moves
+    LoCoMo by less than .01 and BEAM, which has 179 questions, by less than .02. The constants were chosen by these
+    figures in some thousand trials, so expect less on other conversations. The figures of a constant are the losses
+    without it.
 
     Attributes:
-        k1: How slowly repeats of a word stop counting; 0 and up. At 1.5: BEAM .007, Cranfield .005; at 2.5: BEAM
+        k1: Saturation of repeated words; 0 and up. At 1.5: BEAM .007, Cranfield .005; at 2.5: BEAM
             .002, LoCoMo .001, and recall@5 on `evaluation/training` .002.
-        b: How much a longer text must repeat a word; 0 to 1. At .5: LoCoMo .006, BEAM .022.
-        long: A record of more tokens, and of more than twice the mean, ranks as its best part of half as many if
-            that ranks higher; over 1. A part counts as a text of twice the mean length; as one of the mean,
+        b: Normalization by length; 0 to 1. At .5: LoCoMo .006, BEAM .022.
+        long: Tokens from which a record that is also longer than twice the mean may rank as its best part of half as
+            many tokens; over 1. A part counts as a text of twice the mean length; as one of the mean,
             recall@5 of the shipped questions falls by .005.
-        background: Passages of which each common word stands in as many as in all texts of the language, and no
-            other word, added to the collection; 0 and up. In a memory of five records the one known word would
-            else weigh nothing beside an unknown one; large ones do not notice.
-        pair: Weight of two words of the question standing together, as a share of the rarer one's; 0 and up.
+        background: Number of virtual passages that are added to the collection; 0 and up. They have the common words
+            of the language as often as all texts, and no others. Otherwise the one known word in a memory of five
+            records would have no weight beside an unknown one. Large memories are hardly affected.
+        pair: Weight of two adjacent words of the question, as a share of the rarer one's; 0 and up.
             BEAM .011, LoCoMo -.002.
         before: Weights of the words of the turns before, nearest first; each 0 to 1. Without any context:
             LoCoMo .123, BEAM .037. With six turns before: .017 and .039.
         after: Weights of the words of the turns after, nearest first; each 0 to 1.
-        enough: A turn of so many tokens stands by itself and takes in nothing; over 0. Without this brake
-            short messages drown in long neighbours: BEAM .052.
-        taken_most: How many mentions of a word all that is taken in can count for; 0 and up. LoCoMo .006,
+        enough: Tokens from which a turn takes in nothing; over 0. Without this limit long neighbours
+            dominate short messages: BEAM .052.
+        taken_most: Most mentions of a word that all neighbours together count for; 0 and up. LoCoMo .006,
             BEAM .013.
-        taken_length: How much of the length of what is taken in counts as the turn's own; 0 to 1. LoCoMo
+        taken_length: Share of the neighbours' length that counts as the turn's own; 0 to 1. LoCoMo
             .018.
         session: Share of the best score in a session that each of its turns gets; 0 to 1. LoCoMo .007, BEAM
             .008.
         date: Weight of the date named in the question, as a share of an unknown word's; 0 and up. LoCoMo
             .020.
         date_written: Share of it for a record that was saved on that day and does not name it; 0 to 1.
-        date_next: Bonus for a text that names a day to come, the more the sooner, where the question wants what is
-            next; as a share of all its words' weight; 0 and up.
-        date_before: In how many days the bonus falls to 1/e for turns before the date; over 0.
-        date_after: The same for turns after it: people tell afterwards what happened; days, over 0.
-        elsewhere: Factor, on top, for turns of conversations in which that person does not speak; 0 to 1.
+        date_next: Bonus for a text with a future day, larger for a sooner one, if the question asks for the next
+            event; as a share of all its words' weight; 0 and up.
+        date_before: Days in which the bonus falls to 1/e for turns before the date; over 0.
+        date_after: The same for turns after it, which report what happened; over 0.
+        elsewhere: Further factor for turns of conversations in which that person does not speak; 0 to 1.
             Nothing within one conversation; with five LoCoMo conversations in one memory .036.
         other_speaker: Factor for turns of others than the person named in the question; 0 to 1. LoCoMo .014.
-        not_the_user: Factor for turns of others than the user where he asks in the first person ("my"); 0
+        not_the_user: Factor for turns of others than the user for a question in the first person ("my"); 0
             to 1. BEAM .093.
-        asking: Factor for a turn that asks somewhere; 0 to 1. LoCoMo .004.
-        no_time: Factor for turns without a time where the question wants one ("when"); 0 to 1. With the next:
+        asking: Factor for a turn with a question; 0 to 1. LoCoMo .004.
+        no_time: Factor for turns without a time if the question wants one ("when"); 0 to 1. With the next:
             LoCoMo .006.
-        no_number: Factor for turns without a number where it wants one ("how many"); 0 to 1.
-        short: Malus for a turn that says nothing; it falls with e to the -words/`short_words`; 0 to 1. LoCoMo
+        no_number: Factor for turns without a number if it wants one ("how many"); 0 to 1.
+        short: Malus for a turn without content words; it falls with e to the -words/`short_words`; 0 to 1. LoCoMo
             .020, BEAM -.012.
-        short_words: Words that say something; over 0.
-        rule: Bonus for preferences and constraints where something is asked to be done, since a rule seldom has a
-            word of what it will be needed for; as a share of all words' weight; 0 and up.
+        short_words: Number of content words; over 0.
+        rule: Bonus for preferences and constraints if the message is a request, since a rule seldom mentions its
+            occasions; as a share of all words' weight; 0 and up.
     """
 
     k1: float = 2.0
@@ -134,11 +133,11 @@ class TermStatistics(NamedTuple):
     """Counts over everything that the caller's scope can see.
 
     Attributes:
-        passages: How many there are.
+        passages: Number of passages.
         mean_length: Their mean length in tokens.
-        frequencies: A token of the question to how many of them have it; a token not listed is in none.
-        common: A token of the question to the share of all texts of its language that have it, 0 to 1; a token not
-            listed is in none.
+        frequencies: Number of passages with each token of the question; 0 for tokens that are not listed.
+        common: Share of all texts of the language with each token of the question, 0 to 1; 0 for tokens that are not
+            listed.
     """
 
     passages: int
@@ -151,10 +150,11 @@ class RankedPassage(NamedTuple):
     """One candidate with the reason for its rank, which is computed on demand: most hits are never shown.
 
     Attributes:
-        key: The passage's.
+        key: Key of the passage.
         relevance: 0 to 1, comparable between questions; see `compute_relevance`.
-        share: The score as a share of the attainable; 1 is a mean text with every word of the question once.
-        reason: What it was scored from.
+        share: The score as a share of the attainable one; 1 is a text of mean length with each word of the question
+            once.
+        reason: The scored candidate.
     """
 
     key: int
@@ -164,11 +164,11 @@ class RankedPassage(NamedTuple):
 
     @property
     def matched(self) -> tuple[str, ...]:
-        """Tokens of the question, or that stand for one, found in it or, for a turn, in what it takes in."""
+        """Tokens of the question, or alternatives, in it or, for a turn, in its neighbours."""
         return tuple(self.list_matches())
 
     def list_matches(self) -> dict[str, str]:
-        """Return the matched tokens, and for each the token of the question that it is or stands for."""
+        """Return the matched tokens, each with its token of the question."""
         text, scale = self.reason.passage.terms, self.reason.scale
         matches = {}
         for i in self.reason.list_matched_terms():
@@ -185,7 +185,7 @@ class RankedPassage(NamedTuple):
 
     @property
     def dated(self) -> float:
-        """Share of the question's weight that is owed to a date; 0 to 1."""
+        """Share of the question's weight for its date; 0 to 1."""
         return self.reason.date / self.reason.scale.attainable
 
     @property
@@ -198,7 +198,7 @@ class RankedPassage(NamedTuple):
 
     @property
     def rarest(self) -> int:
-        """Number of passages that have the rarest of the words found in it."""
+        """Number of passages with the rarest of its matched words."""
         held = self.reason.scale.held
         return min((held[i] for i in self.reason.list_matched_terms() if held[i]), default=sys.maxsize)
 
@@ -206,25 +206,25 @@ class RankedPassage(NamedTuple):
     def parts(self) -> dict[str, float]:
         """Parts of the share by name; they add up to it.
 
-        `words`, `pairs`, `neighbours`, `session`, `date`, `rule` and, below 0, what was taken off for `speaker`,
-        `form` (asking, no time, no number) and `length`. Parts of 0 are left out.
+        They are `words`, `pairs`, `neighbours`, `session`, `date`, `rule`, and the negative parts `speaker`, `form`
+        (asking, no time, no number) and `length`. Parts of 0 are left out.
         """
         return self.reason.parts()
 
 
 def idf(frequency: float, passages: int) -> float:
-    """Return the weight of a word that stands in `frequency` of `passages`: Lucene's form, never negative."""
+    """Return the weight of a word in `frequency` of `passages`; Lucene's formula, never negative."""
     frequency = min(frequency, passages)
     return math.log(1.0 + (passages - frequency + 0.5) / (frequency + 0.5))
 
 
 def compute_relevance(evidence: float) -> float:
-    """Map evidence (0 and up) to 0 to 1, strictly growing: about how likely the memory has an answer.
+    """Return the approximate probability that the memory has an answer; it grows with the evidence.
 
-    evidence**3 / (evidence**3 + .8**3), a logistic curve of the evidence's logarithm. Evidence is the share
-    of the attainable score times the question's weight in unknown words, to the power of .3: of two
-    questions matched by half, the longer one is matched by more. Fitted to LoCoMo's and BEAM's questions,
-    asked of the conversation that has the answer and of another one, equally many (see `calibration`).
+    evidence**3 / (evidence**3 + .8**3), a logistic curve of the logarithm of the evidence. Evidence is the share of the
+    attainable score, times the question's weight in unknown words to the power of .3, since half of a long question is
+    more evidence than half of a short one. Fitted to LoCoMo's and BEAM's questions, the same number of which were asked
+    of the conversation with the answer and of another one (see `calibration`).
     """
     cube = evidence * evidence * evidence
     return cube / (cube + 0.512)
@@ -239,19 +239,18 @@ def rank(
     settings: RankingSettings = DEFAULTS,
     limit: int | None = None,
 ) -> list[RankedPassage]:
-    """Order candidates, best first. Candidates with no term in or around them are left out.
+    """Return candidates, best first. Candidates without a term in them or around them are left out.
 
-    Equals stand newest first, then by key, largest first. The answer depends on the set of passages, not on
-    their order or how often one is given.
+    Equal ones are sorted by time, newest first, then by key, largest first. The order and repetitions of the given
+    passages make no difference.
 
     Args:
         query: The question.
         matches: Records or turns that an index found.
-        neighbours: The turns around those, `len(settings.after)` to each side; they may as well stand in
-            `matches`.
+        neighbours: The turns around those, `len(settings.after)` on each side; `matches` may contain them too.
         statistics: Counts over the caller's scope.
         settings: The constants.
-        limit: At most so many; None for all.
+        limit: Most candidates; None for all.
     """
     passages = {passage.key: passage for passage in neighbours}
     passages.update((passage.key, passage) for passage in matches)
@@ -338,7 +337,7 @@ class _Scale:
         self.slope = settings.k1 * settings.b / mean
 
     def hits(self, terms: str) -> list[tuple[int, float]]:
-        """Return which of the words stand in a packed text, and how often, in the order of their numbers."""
+        """Return the numbers of the words in a packed text, in order, each with its frequency."""
         present = self.wanted.intersection(terms.split())
         if not present:
             return []
@@ -370,7 +369,7 @@ class _Scale:
         return total * self.saturated
 
     def together(self, hits: Sequence[tuple[int, float]], terms: str, norm: float) -> float:
-        """Return the bonus of words that stand together."""
+        """Return the bonus for adjacent words."""
         matched = {i for i, _ in hits}
         total = 0.0
         for left, right, needle, weight in self.pairs:
@@ -380,19 +379,19 @@ class _Scale:
 
 
 def _find_alternative(term: QueryTerm, text: str) -> str:
-    """Return the token of a packed text that stands for a term; the term's own if there is none."""
+    """Return the alternative for a term in a packed text; the term's own token if there is none."""
     return next((other.token for other in term.alternatives if f" {other.token} " in text), term.token)
 
 
 def _find_reason(term: QueryTerm, text: str) -> str:
-    """Return why a packed text has a term: the reason of what stands for it, "" for the term itself."""
+    """Return the reason of the alternative for a term in a packed text; "" for the term itself."""
     if f" {term.token} " in text:
         return ""
     return next((other.reason for other in term.alternatives if f" {other.token} " in text), "")
 
 
 def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int:
-    """Return how many passages have the term, or else another spelling or part of it; 0 for function words."""
+    """Return the number of passages with a term, or else with its rarest alternative; 0 for function words."""
     if term.weight < 1.0:
         return 0
     others = (frequency(other.token, 0) for other in term.alternatives if other.reason not in _OTHER_WORDS)
@@ -400,7 +399,7 @@ def _count_holders(term: QueryTerm, frequency: Callable[[str, int], int]) -> int
 
 
 class _Candidate:
-    """A passage while it is scored, with what explains it afterwards."""
+    """A passage with its score and the parts of it, for the explanation."""
 
     __slots__ = (
         "base", "date", "form", "hits", "norm", "pairs", "passage",
@@ -410,19 +409,18 @@ class _Candidate:
     def __init__(self, passage: Passage, scale: _Scale) -> None:
         self.passage = passage
         self.scale = scale
-        # (number of the word, how often) of its own text; the same together with what it takes in, if
-        # anything
+        # (number of the word, frequency) in its own text, and the same together with its neighbours
         self.hits = scale.hits(passage.terms)
         self.taken: dict[int, float] = {}
         self.norm = self.base = self.pairs = self.session = self.date = self.rule = self.score = 0.0
         self.speaker = self.form = self.short = 1.0
 
     def list_matched_terms(self) -> list[int]:
-        """Return the numbers of the words found in it or in what it takes in."""
+        """Return the numbers of the words in it or its neighbours."""
         return sorted({*self.taken, *(i for i, _ in self.hits)}) if self.taken else [i for i, _ in self.hits]
 
     def parts(self) -> dict[str, float]:
-        """Return the score in shares of the attainable, by name."""
+        """Return the parts of the score by name, as shares of the attainable score."""
         own = self.scale.words(self.hits, self.norm) if self.hits else 0.0
         values = {
             "words": own,
@@ -468,7 +466,7 @@ def _score_records(scale: _Scale, records: Iterable[Passage]) -> list[_Candidate
 
 
 def _rank_as_best_part(candidate: _Candidate) -> None:
-    """Score a long record as its best part, as a text of twice the mean length, if that is better than as a whole."""
+    """Score a long record as its best part if that is better. A part counts as a text of twice the mean length."""
     scale = candidate.scale
     size = scale.settings.long // 2
     norm = scale.settings.k1 * (1.0 + scale.settings.b)
@@ -504,7 +502,7 @@ def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
         passage = candidate.passage
         near, is_on = closeness.compute(passage) if is_dated else (0.0, False)
         if not passage.length or (not candidate.base and not is_on):
-            continue  # what has no word of its own answers nothing, whatever stands around it
+            continue  # a turn without tokens, or without any match, answers nothing
         candidate.session = settings.session * best.get(passage.thread, 0.0)
         candidate.date = scale.dated * near
         form.judge(candidate)
@@ -516,7 +514,7 @@ def _score_turns(scale: _Scale, turns: Sequence[Passage]) -> list[_Candidate]:
 
 _Hits = Sequence[tuple[int, float]]
 _Spots = Mapping[int, tuple[_Hits, int]]
-"""A turn's place to its hits and its length."""
+"""Hits and length of each turn by its place."""
 
 
 def _score_with_neighbours(scale: _Scale, candidates: Sequence[_Candidate]) -> dict[int | None, float]:
@@ -550,10 +548,10 @@ def _take_in(
     offsets: Sequence[tuple[int, float]],
     settings: RankingSettings,
 ) -> float:
-    """Add the words of the neighbours, as far as there is room; returns their length, weighted as they are.
+    """Add the words of the neighbours as far as there is room; return their length with the same weights.
 
-    Of a neighbour longer than the room, the fraction that fits is taken. So a short message between two long
-    ones does not drown in them, and a long one stands by itself.
+    Only the fitting fraction of a long neighbour is taken. So long neighbours do not dominate a short message, and a
+    long message takes in nothing.
     """
     room = settings.enough - candidate.passage.length
     most = settings.taken_most
@@ -580,14 +578,14 @@ def _take_in(
 
 
 class _Form:
-    """The factors for who says it and in which form."""
+    """Factors for the speaker and the form of turns."""
 
     __slots__ = ("asker", "query", "settings", "short", "theirs")
 
     def __init__(self, query: ParsedQuery, turns: Iterable[Passage], settings: RankingSettings) -> None:
         self.query = query
         self.settings = settings
-        # Where nobody is just "the user", nobody knows who "I" is.
+        # If no speaker is called "user", it is unknown who "I" is.
         self.asker = query.first_person and any(passage.speaker == USER for passage in turns)
         self.theirs = {passage.thread for passage in turns if passage.speaker in query.speakers}
         self.short = [1.0 - settings.short * math.exp(-count / settings.short_words) for count in range(100)]

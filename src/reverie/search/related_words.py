@@ -1,15 +1,14 @@
-"""Related words: a table that ships with the package, and the pairs of words that users write themselves.
+"""Related words: a table that ships with the package, and pairs of words by users.
 
-The table is one file, `related_words.bin`, made by `scripts/build_related_words.py`. It is mapped into memory
-at the first lookup; a lookup is a binary search and reads a few hundred bytes. The own pairs are the file
-`synonyms.txt` in the memory's folder; a change of it is noticed within a second.
+The table is the file `related_words.bin`, made by `scripts/build_related_words.py`. It is mapped into memory at the
+first lookup; a lookup is a binary search and reads a few hundred bytes. Users write their own pairs into the file
+`synonyms.txt` in the memory's folder, which is read again within a second of a change.
 
-The file of the table, all numbers little-endian:
+Format of the table, with little-endian numbers:
 
-* header: 8 bytes :data:`MAGIC`, then the number of words, of neighbours and of bytes of text, 4 bytes each;
-* for each word, in the order of its UTF-8 bytes, 4 bytes: where its text begins; and once more, where the last
-  one ends;
-* for each word 4 bytes: the number of its first neighbour, times 256, plus how many it has;
+* header: 8 bytes `MAGIC`, then the number of words, of neighbours and of bytes of text, 4 bytes each;
+* for each word, sorted by UTF-8 bytes, 4 bytes: the beginning of its text; then 4 bytes for the end of the last one;
+* for each word 4 bytes: the number of its first neighbour, times 256, plus the number of its neighbours;
 * for each neighbour 3 bytes: the number of its word, times 64, plus the similarity, 0 (1/65) to 63 (64/65);
 * the text of all words.
 """
@@ -53,22 +52,21 @@ Neighbours = tuple[tuple[str, float], ...]
 
 
 class OwnPairs(NamedTuple):
-    """The pairs of a `synonyms.txt`, and the lines of it that could not be read."""
+    """The pairs of a `synonyms.txt`, and its invalid lines."""
 
     by_term: dict[str, tuple[str, ...]]
-    """Folded term -> the terms that mean the same. A term is a word, or words with one space between them."""
+    """Synonyms of each folded term. A term is a word, or words with one space between them."""
     problems: tuple[str, ...] = ()
-    """One message for each line that was left out, with its number."""
+    """A message for each line that was left out, with its number."""
 
 
 _NO_PAIRS = OwnPairs(by_term={})
 
 
 def parse_pairs(text: str) -> OwnPairs:
-    """Return the pairs that `text` lists, one line each: ``k8s = kubernetes``, ``GP = doctor, physician``.
+    """Return the pairs of a text with lines such as `k8s = kubernetes` and `GP = doctor, physician`.
 
-    Each term on one side means the same as each term on the other. A line that is none of this is left out
-    and named in `problems`.
+    Each term on one side means the same as each term on the other. Other lines are left out and named in `problems`.
 
     >>> parse_pairs("GP = doctor, physician  # UK").by_term
     {'gp': ('doctor', 'physician'), 'doctor': ('gp',), 'physician': ('gp',)}
@@ -121,9 +119,9 @@ class RelatedWords:
         return self._table.get(word)
 
     def get_own(self, term: str) -> tuple[str, ...]:
-        """Return what means the same as a folded term in the own pairs.
+        """Return the synonyms of a folded term in the own pairs.
 
-        A term of several words is looked up, and returned, with one space between its words; see :meth:`find_terms`.
+        Terms of several words have one space between their words; see `find_terms`.
 
         >>> RelatedWords.open().get_own("lawyer")
         ()
@@ -131,7 +129,7 @@ class RelatedWords:
         return self._own_pairs.by_term.get(term, ())
 
     def items(self) -> Iterator[tuple[str, Neighbours]]:
-        """Yield every word of the table with its related words, own pairs apart.
+        """Yield every word of the table with its related words, without own pairs.
 
         >>> sum(1 for word, _ in RelatedWords.open().items() if word == "doctor")
         1
@@ -140,7 +138,7 @@ class RelatedWords:
             yield word, self._table.get(word)
 
     def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return the terms of several words from the own pairs that stand in `words`, folded, side by side.
+        """Return the terms of several words from the own pairs that occur in folded words.
 
         >>> RelatedWords.open().find_terms(["my", "own", "vehicle"])
         ()
@@ -152,9 +150,9 @@ class RelatedWords:
         return tuple(term for term in by_term if " " in term and f" {term} " in line)
 
     def split_unspaced(self, run: str) -> tuple[str, ...]:
-        """Return the words in a run of a script without spaces, the longest known one from each place on.
+        """Return the words in a run of a script without spaces: the longest known one at each place.
 
-        Characters that begin no known word are left out.
+        Characters at which no known word begins are left out.
 
         >>> RelatedWords.open().split_unspaced("")
         ()
@@ -175,7 +173,7 @@ class RelatedWords:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The lines of `synonyms.txt` that could not be read, or why the file could not be."""
+        """Messages on the invalid lines of `synonyms.txt`, or on the file if it cannot be read."""
         return self._own_pairs.problems
 
     @property
@@ -220,7 +218,7 @@ class _Table:
             )
 
     def get(self, word: str) -> Neighbours:
-        """Return the neighbours of a word; those of a word asked for again are remembered."""
+        """Return the neighbours of a word from a cache."""
         neighbours = self._known.get(word)
         if neighbours is None:
             if len(self._known) >= _MOST_KNOWN:
@@ -250,7 +248,7 @@ class _Table:
             yield self._read_word(at).decode("utf-8")
 
     def match_longest(self, text: str) -> int:
-        """Return how many characters the longest word has that `text` begins with; 0 if none."""
+        """Return the length of the longest word at the beginning of a text; 0 if there is none."""
         longest = at = 0
         for length in range(1, len(text) + 1):
             key = text[:length].encode("utf-8", "surrogatepass")
@@ -263,7 +261,7 @@ class _Table:
         return longest
 
     def _find(self, key: bytes, low: int) -> int:
-        """Return the number of the first word from `low` on that does not come before `key`."""
+        """Return the number of the first word from `low` on that is not less than `key`."""
         return bisect_left(range(self._count), key, low, key=self._read_word)
 
     def _read_word(self, at: int) -> bytes:
@@ -272,7 +270,7 @@ class _Table:
 
 
 class _SynonymsFile:
-    """The own pairs of one file, read again when the file changed."""
+    """The own pairs of one file, which is read again after a change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -281,9 +279,9 @@ class _SynonymsFile:
         self._looked_at = float("-inf")
 
     def read(self) -> OwnPairs:
-        """Return the pairs; look at the file at most once a second.
+        """Return the pairs; check the file at most once a second.
 
-        While the file cannot be read, the pairs read before stay valid, and `problems` says why.
+        While the file cannot be read, the former pairs stay valid, and `problems` has the reason.
         """
         now = time.monotonic()
         if now - self._looked_at < _RELOAD_EVERY_S:

@@ -1,4 +1,4 @@
-"""Request of a search: what is asked, and what the result is restricted to."""
+"""Request of a search: the question and its restrictions."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ class SearchRequest(NamedTuple):
     """Parsed query with its restrictions.
 
     Attributes:
-        text: The question's words; None for what changed last.
-        allowed: What the result is restricted to.
-        limit: At most so many hits, 1 to 1,000.
-        min_score: Only hits that score at least so much, 0 to 1.
+        text: The question; None for the latest changes.
+        allowed: Filter of the result.
+        limit: Most hits, 1 to 1,000.
+        min_score: Least score of a hit, 0 to 1.
         exclude: Ids of records, turns and paragraphs that must not be found.
-        mode: How the text is read.
-        repeats: Whether records that say the same are all found, not just the best of them, and those under a
-            headline.
-        isolated_category: A category that is searched as if there were nothing else: `allowed` has it and the
-            scopes; words are counted in it alone, and vectors are not used.
+        mode: How the text is interpreted.
+        repeats: Whether all records that say the same are found, and those under a headline.
+        isolated_category: A category that is searched as if there were no other one. `allowed` has it and the scopes;
+            words are counted in it alone, and vectors are not used.
     """
 
     text: str | None
@@ -65,12 +64,12 @@ def validate_request(question: SearchRequest) -> SearchRequest:
 
 
 def restrict_to_alive(allowed: Filter, now: datetime) -> Filter:
-    """Return the filter, without what has expired by `now` where it names no moment."""
+    """Return the filter with `now` as the time of expiry, unless it has one."""
     return allowed if allowed.alive_at is not None else replace(allowed, alive_at=now)
 
 
 def is_allowed(question: SearchRequest, value: FoundValue) -> bool:
-    """Return whether the value passes the filter now: neighbors were never filtered, and time has passed.
+    """Return whether the value passes the filter. Neighbors were not filtered before, and time has passed.
 
     A headline is found through its parts only.
     """
@@ -85,7 +84,7 @@ def is_allowed(question: SearchRequest, value: FoundValue) -> bool:
 
 
 def build_matcher(text: str, mode: SearchMode) -> Callable[[str], object]:
-    """Return what tells whether a text has a literal or a match; raise `InvalidInput` for no regular expression."""
+    """Return a function that searches a text; raise `InvalidInput` if the pattern is not valid."""
     validate_text(text, name="query", longest=LONGEST_QUERY)
     if mode == "literal":
         return re.compile(re.escape(text), re.IGNORECASE).search

@@ -1,4 +1,4 @@
-"""How much there is in the scopes of a request, and in how many passages each word stands."""
+"""Number of passages in the scopes of a request, and number of passages with each word."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_MEASURES = 1_000
 
 
 class WordCounts:
-    """Number of passages that have a word, for the passages that one question searches."""
+    """Number of passages with a word, among the passages that one question searches."""
 
     def __init__(self, count: Callable[[Sequence[str]], Mapping[str, int]], pages: PageParagraphs) -> None:
         """Count with `count` in the index, and in `pages`."""
@@ -25,7 +25,7 @@ class WordCounts:
         self._known: dict[str, int] = {}
 
     def get(self, words: Sequence[str]) -> dict[str, int]:
-        """Return in how many passages each word stands."""
+        """Return the number of passages with each word."""
         known = self._known
         if unknown := list(dict.fromkeys(word for word in words if word not in known)):
             known |= self._pages.add_frequencies(self._count(unknown), unknown)
@@ -33,12 +33,12 @@ class WordCounts:
 
 
 class ScopeStatistics:
-    """Counts over what the scopes of a request hold. Safe to use from several threads."""
+    """Counts over the scopes of a request. Safe to use from several threads."""
 
     def __init__(
         self, store: Store, index: CandidateIndex, pages: PageIndex, headlines: HeadlineIndex
     ) -> None:
-        """Count what is in `store` and `pages`, and words in `index`; headlines do not count as records."""
+        """Count passages in `store` and `pages`, and words in `index`; headlines do not count as records."""
         self._store = store
         self._index = index
         self._pages = pages
@@ -48,12 +48,12 @@ class ScopeStatistics:
         ] = {}
 
     def get_pages(self, subject: Searchable, allowed: Filter) -> PageParagraphs:
-        """Return the paragraphs of pages if they are searched; they belong to everybody."""
+        """Return the paragraphs of pages if they are searched; they belong to the empty scope."""
         is_searched = subject == "paragraph" and (allowed.scopes is None or "" in allowed.scopes)
         return self._pages.read() if is_searched else EMPTY
 
     def count_words(self, subject: Searchable, question: SearchRequest) -> WordCounts:
-        """Return what counts in how many passages of the scopes each word stands."""
+        """Return the counts of words in the scopes."""
         scopes, category = question.allowed.scopes, question.isolated_category
         return WordCounts(
             lambda words: self._index.frequencies(subject, words, scopes, category),
@@ -61,7 +61,7 @@ class ScopeStatistics:
         )
 
     def measure(self, subject: Searchable, question: SearchRequest) -> CollectionStats:
-        """Return how much there is in the scopes, remembered until the journal moves."""
+        """Return the size of the scopes, cached until the next change."""
         sequence = self._store.sequence()
         scopes, category = question.allowed.scopes, question.isolated_category
         known = self._measures.get((subject, scopes, category))

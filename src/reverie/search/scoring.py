@@ -1,8 +1,8 @@
-"""Final score of a hit: relevance first; recency, importance and confidence decide among the relevant.
+"""Final score of a hit by relevance, recency, importance, confidence and kind.
 
 The weights are golemcore's (.40 relevance, .20 recency, .20 importance, .20 confidence, a bonus by kind). The sum is
-multiplied by relevance, because a sum alone ranks whatever was just written above what was asked for. A record
-without relevance scores 0, and no part lowers the score.
+multiplied by relevance, because otherwise the newest records would always rank high. A record without relevance
+scores 0, and no part lowers the score.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 TIMELESS = frozenset({"turn", "paragraph"})
-"""Kinds that do not lose relevance with age: turns, and paragraphs of the history."""
+"""Kinds whose score does not fall with age: turns, and paragraphs of the history."""
 
 KIND_BONUS: Mapping[str, float] = MappingProxyType(
     {
@@ -27,22 +27,21 @@ KIND_BONUS: Mapping[str, float] = MappingProxyType(
         "insight": 0.02,
     }
 )
-"""Addition by kind: rules and decisions come before events. Other kinds add
-nothing."""
+"""Bonus by kind: rules and decisions precede events. Other kinds have none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoringSettings:
-    """The weights of the parts; together with the largest kind bonus they are brought to 1.
+    """Weights of the parts. Together with the largest bonus they are scaled to 1.
 
     Attributes:
         relevance: Weight of relevance; 0 and up.
         recency: Weight of recency; 0 and up.
         importance: Weight of importance; 0 and up.
         confidence: Weight of confidence; 0 and up.
-        half_life: After how many days recency is one half, over 0; infinite for no decay. golemcore: 30.
-        kinds: What a kind adds, 0 and up; a kind not listed adds nothing.
-        all_together: The sum of the weights and the largest bonus; worked out.
+        half_life: Days after which recency is one half, over 0; infinite for no decay. golemcore: 30.
+        kinds: Bonus of each kind, 0 and up; 0 for kinds that are not listed.
+        all_together: The sum of the weights and the largest bonus; computed.
     """
 
     relevance: float = 0.40
@@ -62,11 +61,11 @@ DEFAULTS = ScoringSettings()
 
 
 class Score(NamedTuple):
-    """A hit's score and what it was made of. A named tuple, because a search makes dozens.
+    """Score of a hit with its parts. A named tuple, because a search makes dozens.
 
     Attributes:
         total: 0 to 1, comparable between searches.
-        relevance: 0 to 1, as the ranker gave it.
+        relevance: 0 to 1, from the ranker.
         recency: 0 to 1.
         importance: 0 to 1.
         confidence: 0 to 1.
@@ -82,7 +81,7 @@ class Score(NamedTuple):
 
     @property
     def parts(self) -> dict[str, float]:
-        """All but the total, by name."""
+        """The parts by name, without the total."""
         return {
             "relevance": self.relevance,
             "recency": self.recency,
@@ -104,18 +103,17 @@ def score(
 ) -> Score:
     """Return the final score of a hit.
 
-    Relevance times the weighted mean of the parts (see the module). A pinned record does not decay: its
-    recency is 1. Turns have none: when something was said does not tell whether it answers (known from
-    earlier measurements on conversations, not repeated here), so their recency stands at one half and
-    their order is the order of relevance. So it is with paragraphs, which tell of conversations.
+    It is relevance times the weighted mean of the parts (see the module). A pinned record does not decay: its recency
+    is 1. The recency of turns and paragraphs is always one half, so their order is that of relevance. Earlier
+    measurements on conversations showed that the time of a turn does not tell whether it answers.
 
     Args:
-        relevance: 0 to 1, as the ranker gives it.
+        relevance: 0 to 1, from the ranker.
         age_days: Days since it was created or last changed; negative counts as 0.
         importance: 0 to 1.
         confidence: 0 to 1.
         kind: The record's kind, `turn` or `paragraph`.
-        pinned: Whether it is kept from decay.
+        pinned: Whether it is protected from decay.
         settings: The weights.
 
     Example:

@@ -1,7 +1,7 @@
 """Search from query to hits: index, store, ranker.
 
-Every search takes this path: API, prompts, command line and evaluation. Candidates are gathered and scored in
-`passage_scorer`, hits built in `hit_builder`; ranking is decided in `ranking`, the content of prompts in `context`.
+Every search uses this module: API, prompts, command line and evaluation. `passage_scorer` gathers and scores
+candidates by `ranking`, `hit_builder` builds the hits, and `context` chooses the content of prompts.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from reverie.search.vectors.vector_index import VectorIndex
 
 POOL = 40
-"""Candidates asked of the index, at least; more find no better ones."""
+"""Least candidates from the index; more do not improve the results."""
 
 _MORE_THAN_WANTED = 16
-"""Candidates per hit, where that is more than `POOL`."""
+"""Candidates in addition to the wanted hits, if that is more than `POOL`."""
 
 _LARGEST_POOL = 4_096
 
@@ -63,7 +63,7 @@ _get_key, _get_thread = attrgetter("key"), attrgetter("thread")
 
 
 class Searcher:
-    """Searches over one store and its index. Safe to use from several threads; changes nothing."""
+    """Search over one store and its index. Safe to use from several threads; changes nothing."""
 
     def __init__(
         self,
@@ -81,15 +81,15 @@ class Searcher:
         """Search `store` through `index`.
 
         Args:
-            store: Where the values are.
-            index: What finds candidates in it.
-            clock: What tells the time.
+            store: Store of the values.
+            index: Index of candidates in it.
+            clock: The clock.
             settings: The constants of ranking.
-            vectors: What finds candidates that say the same in other words; None searches by words alone.
+            vectors: Index of vectors; None searches by words alone.
             related: Related words; None takes the shipped table.
-            floor: The relevance below which the best hit is none, 0 to 1; None takes that of `calibration`.
-            weights: What relevance, recency, importance, confidence and kind count for.
-            zone: Where the days of the owner begin and end.
+            floor: Least relevance of the best hit, 0 to 1; None takes that of `calibration`.
+            weights: Weights of relevance, recency, importance, confidence and kind.
+            zone: Time zone of the owner.
         """
         self._store = store
         self._index = index
@@ -112,7 +112,7 @@ class Searcher:
         self._builder = HitBuilder(store=store, pages=self._pages, headlines=self._headlines, clock=clock)
 
     def with_floor(self, floor: float) -> Searcher:
-        """Return a searcher over the same store for which the best hit is none below another relevance."""
+        """Return a searcher over the same store with another least relevance of the best hit."""
         other = copy(self)
         other._scorer = self._scorer._replace(floor=floor)
         return other
@@ -132,7 +132,7 @@ class Searcher:
         return self._search_hits("paragraph", question)
 
     def find_page_paragraph(self, id: str) -> Paragraph | None:
-        """Return the paragraph of that id from a page that is no log; None if there is none."""
+        """Return the paragraph with an id from a page that is no log; None if there is none."""
         return next((paragraph for paragraph in self._pages.read().list_all() if paragraph.id == id), None)
 
     def search(
@@ -140,8 +140,8 @@ class Searcher:
     ) -> list[Hit]:
         """Return the hits from several sources as one list, best first.
 
-        A turn or paragraph that only repeats a record of the list is left out. A filter that only one source
-        has leaves the others out.
+        A turn or paragraph that only repeats a record of the list is left out. A filter that applies to one source
+        leaves the others out.
 
         Args:
             question: The request.
@@ -154,7 +154,7 @@ class Searcher:
         with self._store.reading(), self._index.reading():
             if "records" in sources and not only_turns:
                 hits += self.records(question)
-                if len(hits) >= question.limit:  # what scores less than all of them is not in the list
+                if len(hits) >= question.limit:  # other hits need a higher score than the last one
                     question = question._replace(
                         min_score=max(question.min_score, min(hit.score for hit in hits))
                     )
@@ -168,10 +168,10 @@ class Searcher:
         return remove_repeats(hits)[: question.limit]
 
     def sessions(self, question: SearchRequest) -> list[Hit]:
-        """Return sessions that answer the question, best first: each ranks as its best turn.
+        """Return sessions that answer the question, best first; each ranks as its best turn.
 
-        (Sums over the best turns and BM25 over whole sessions, alone or added, were measured on LoCoMo's
-        development half: they change recall@10 and any@5 by at most .002, or make it worse.)
+        Sums over the best turns, and BM25 over whole sessions, were rejected. On LoCoMo's development half they change
+        recall@10 and any@5 by at most .002, or make them worse.
         """
         hits = self._search_hits("turn", question, distinct=_get_thread)
         return [replace(hit, session=self._store.session(hit.turn.session)) for hit in hits if hit.turn]
@@ -181,14 +181,14 @@ class Searcher:
         return self.search(SearchRequest(text=query, allowed=allowed, limit=limit, exclude=exclude), SOURCES)
 
     def recent(self, *, allowed: Filter, limit: int) -> list[Record]:
-        """Return the records changed last, newest first; a headline stands for its parts."""
+        """Return the records changed last, newest first, with headlines in place of their parts."""
         allowed = restrict_to_alive(allowed, self._clock())
         if allowed.headlines is False or self._headlines.is_empty():
             return list(self._store.find(allowed, limit=limit))
         return list(islice(self.fold(self._store.find(allowed), allowed), limit))
 
     def has_headlines(self) -> bool:
-        """Return whether there are headlines, so that `fold` may change a list."""
+        """Return whether there are headlines, by which `fold` may change a list."""
         return not self._headlines.is_empty()
 
     def fold(self, records: Iterable[Record], allowed: Filter) -> Iterator[Record]:
@@ -202,7 +202,7 @@ class Searcher:
         *,
         distinct: Callable[[Passage], int | None] = _get_key,
     ) -> list[Hit]:
-        """Return hits of one kind, at most one of those for which `distinct` gives the same."""
+        """Return hits of one kind, at most one for each value of `distinct`."""
         validate_request(question)
         question = question._replace(allowed=restrict_to_alive(question.allowed, self._clock()))
         if question.text is None:
@@ -213,7 +213,7 @@ class Searcher:
             return self._search_ranked(subject, question, question.text, distinct)
 
     def _list_newest(self, subject: Searchable, question: SearchRequest) -> list[Hit]:
-        """Return what changed last, newest first."""
+        """Return the latest changes, newest first."""
         values = self._iterate_values(subject, question, None)
         if subject == "record" and not question.repeats:
             values = self.fold((value for value in values if isinstance(value, Record)), question.allowed)
@@ -222,7 +222,7 @@ class Searcher:
     def _search_pattern(
         self, subject: Searchable, question: SearchRequest, has_match: Callable[[str], object]
     ) -> list[Hit]:
-        """Return what has the text or matches the pattern, newest first."""
+        """Return the hits with the literal text or a match of the pattern, newest first."""
         containing = question.text if question.mode == "literal" else None
         values = self._iterate_values(subject, question, containing)
         matching = (
@@ -257,7 +257,7 @@ class Searcher:
             for value in islice(allowed_values, question.limit)
         ]
 
-    # -- the one path ----------------------------------------------------------------------------------
+    # -- ranked search ---------------------------------------------------------------------------------
 
     def _search_ranked(
         self,
@@ -266,7 +266,7 @@ class Searcher:
         text: str,
         distinct: Callable[[Passage], int | None],
     ) -> list[Hit]:
-        """Rank, load and check, with a larger pool if restrictions used the first one up."""
+        """Return ranked hits; repeat with a larger pool if restrictions left too few."""
         measure = self._statistics.measure(subject, question)
         if not measure.passages:
             return []
@@ -306,5 +306,5 @@ class Searcher:
 
 
 def to_scoring_settings(settings: Settings) -> scoring.ScoringSettings:
-    """Return the scoring weights of the settings: how soon recency fades, if it does."""
+    """Return the scoring weights with the decay of recency from the settings."""
     return scoring.ScoringSettings(half_life=settings.decay_days if settings.decay_enabled else math.inf)

@@ -1,8 +1,8 @@
-"""Order of records of which one says what became of another.
+"""Order of records of which a newer one replaces an older one.
 
-A logistic regression tells, from the words that two records of one scope and category share and from the time between
-them, whether the newer one tells what became of the older one. Then it stands first, unless the query asks for the
-past, or for what only the older one names.
+A logistic regression decides by the common words of two records of one scope and category, and by the time between
+them, whether the newer one replaces the older one. Then the newer one precedes, unless the query asks for the past, or
+for something that only the older one names.
 """
 
 from __future__ import annotations
@@ -27,40 +27,40 @@ from reverie.search.common_words import get_shares
 from reverie.search.hits import Explanation, Hit
 
 NOT_HOLDING = 0.5
-"""What the score of a record counts for that held before, or will hold later."""
+"""Factor of the score of a record that does not hold now, but held before or will hold later."""
 
 COMPARED = 12
-"""Hits at the head of the list among which a newer one is looked for."""
+"""First hits that are compared as newer ones."""
 
 HEAD = 5
-"""Hits at the head of the list for which a newer one is looked for."""
+"""First hits that are compared as older ones."""
 
 _LONGEST = 60
-"""Tokens; what is longer tells of several things, and shares words with anything."""
+"""Most tokens of a compared record; longer ones have several topics and common words with many others."""
 
 _PARALLEL = 0.5
-"""Share of the words of two records that both have, from which they say the same of one thing or of two."""
+"""Share of common words from which two records say the same of one thing, or of two things."""
 
 _HOLDERS = 2
-"""Records that have a rare word: these two."""
+"""Least records with a rare word: the two compared ones."""
 
 _RARE = 0.03
-"""Share of all records that have a rare word, at most, if that is more."""
+"""Largest share of records with a rare word, if that is more."""
 
 _MOST_HOLDERS = 8
-"""Records that have a rare word, at most, however many there are."""
+"""Most records with a rare word, in a memory of any size."""
 
 _LATER = 3_600.0
-"""Seconds that must lie between them: what is saved within an hour is usually told at once."""
+"""Least seconds between them, since records within an hour usually belong together."""
 
 _DAY = 86_400.0
 _MOST_DAYS = 365.0
-"""Days between two records, at most, that tell something; the people of `evaluation/training` tell of hardly more."""
+"""Days between two records from which more make no difference; `evaluation/training` hardly has more."""
 
 _LEAST_SCORE = 1e-6
 
 _MOST_ENDED = 8
-"""Records that ended each other and are followed from one to the next, at most."""
+"""Most records that are followed from one to its successor."""
 
 _SHORTEST_SHARED = 3
 _HIRAGANA = defer_regex("[\u3040-\u309f]")
@@ -81,21 +81,21 @@ class Matched(NamedTuple):
 
 
 class SuccessionSettings(NamedTuple):
-    """Coefficients of the logistic regression that tells whether a record replaces an older one of its category.
+    """Coefficients of the logistic regression for whether a record replaces an older one of its category.
 
     `scripts/fit_succession.py` fits them to `evaluation/training`. The sum is compared with 0.
 
     Attributes:
-        constant: The fitted constant, with 1.5 added: it pays to change places at odds of 1 to 4.5.
-        contained: For the share of the words of the shorter record that the other has too, 0 to 1.
+        constant: The fitted constant plus 1.5, since a change of places pays at odds of 1 to 4.5.
+        contained: For the share of the words of the shorter record that the other one has, 0 to 1.
         score: For the share of the older record's score that the newer one has.
         days: For the natural logarithm of the days between them.
         place: For each hit before the older one.
         older_length: For each content word of the older one.
         newer_length: For each content word of the newer one.
         rare: For each rare word that both have; see `RareWords`.
-        alike: For the nearness of their vectors, in standard deviations among the records that are compared.
-        change: For a newer one that tells of a change, as "moved", "now", "no longer" do.
+        alike: For the nearness of their vectors, in standard deviations among the compared records.
+        change: For a newer one that reports a change, with words such as "moved", "now", "no longer".
     """
 
     constant: float = -10.5
@@ -110,7 +110,7 @@ class SuccessionSettings(NamedTuple):
     change: float = 2.0
 
     def list_weights(self) -> tuple[float, ...]:
-        """Return what the quantities of `measure_pair` are multiplied by, in their order."""
+        """Return the factors of the quantities of `measure_pair`, in their order."""
         return (
             self.contained,
             self.score,
@@ -138,11 +138,11 @@ WITH_VECTORS = SuccessionSettings(
     alike=1.3,
     change=2.0,
 )
-"""For two records with vectors, of which words need to tell less."""
+"""For two records with vectors."""
 
 
 def asks_for_past(text: str) -> bool:
-    """Return whether a query asks for what held before.
+    """Return whether a query asks for the past.
 
     Example:
         >>> asks_for_past("Where did I live before?"), asks_for_past("Where do I live?")
@@ -152,20 +152,20 @@ def asks_for_past(text: str) -> bool:
 
 
 class RareWords:
-    """The words of short passages that another passage has, and hardly any more. For one query.
+    """Words of short passages that few other passages have. For one query.
 
-    Numbers, months and weekdays are none: what happens at one time need not be one thing.
+    Numbers, months and weekdays do not count, because different things may happen at one time.
     """
 
     def __init__(
         self, count: Callable[[Sequence[str]], Mapping[str, int]], passages: int, language: str = DEFAULT
     ) -> None:
-        """Take how the words of the searched scopes are counted.
+        """Create the rare words of the searched scopes.
 
         Args:
-            count: Gives how many records of the searched scopes have each token.
-            passages: How many records the searched scopes have.
-            language: The query's; words that are common in it are not rare, however few records have them.
+            count: Returns the number of records in the searched scopes with each token.
+            passages: Number of records in the searched scopes.
+            language: Language of the query, whose common words are never rare.
         """
         self._count = count
         self._language = language
@@ -174,12 +174,12 @@ class RareWords:
         self._held: dict[str, int] = {}
 
     def get(self, passage: Passage) -> Sequence[str]:
-        """Return those of one passage; none for a long one."""
+        """Return the rare words of one passage; none for a long one."""
         known = self._known.get(passage.key)
         return self.of([passage])[0] if known is None else known
 
     def of(self, passages: Sequence[Passage]) -> list[Sequence[str]]:
-        """Return those of each passage, counted at once; none for a long one."""
+        """Return the rare words of each passage, counted together; none for a long one."""
         unknown: dict[int, Sequence[str]] = {
             passage.key: _list_words(passage, self._language) if passage.length <= _LONGEST else ()
             for passage in passages
@@ -201,13 +201,13 @@ class RareWords:
         return [self._known[passage.key] for passage in passages]
 
     def select_missing(self, words: Collection[str], passages: Sequence[Passage]) -> list[str]:
-        """Return those of the rare words, in order, that stand in other passages than these, too."""
+        """Return the rare words, in order, that other passages than these have too."""
         texts = [passage.terms for passage in passages]
         return sorted(word for word in words if self._held[word] > sum(f" {word} " in text for text in texts))
 
 
 def is_not_holding(value: object, now: datetime | None) -> bool:
-    """Return whether it is a record that held before, or will hold later; without a time nothing is."""
+    """Return whether a value is a record that does not hold now; False without a time."""
     return now is not None and isinstance(value, Record) and not is_valid_at(value, now)
 
 
@@ -220,16 +220,16 @@ def order_by_time(
     language: str = DEFAULT,
     get_likeness: Callable[[int, int], float | None] | None = None,
 ) -> list[int]:
-    """Return the places of the matches, best first, with what is newer before what it seems to replace.
+    """Return the places of the matches, best first, with newer ones before those that they seem to replace.
 
     Args:
-        matches: Best first.
-        asked: The tokens of the query, and how many records of the searched scopes have each.
-        get_records: Gives the records of passages by their keys; None for one that has gone. Called at most once.
+        matches: The matches, best first.
+        asked: The tokens of the query, each with the number of records in the searched scopes.
+        get_records: Returns the records of passages by their keys; None for a deleted one. Called at most once.
         rare_words: The rare words of passages.
-        language: The query's.
-        get_likeness: Gives how near the vectors of two records are to each other, by their keys, in standard
-            deviations, or None unless both have one; None without vectors.
+        language: Language of the query.
+        get_likeness: Returns the nearness of the vectors of two records by their keys, in standard deviations, or
+            None unless both have one; None without vectors.
     """
     order = list(range(len(matches)))
     records: Sequence[Record | None] = ()
@@ -266,11 +266,11 @@ def measure_pair(
     """Return the quantities of two records, in the order of `SuccessionSettings.list_weights`.
 
     Args:
-        newer: The record that was told later.
-        older: The one that stands before it.
+        newer: The newer record.
+        older: The older record, which ranks higher.
         place: The number of hits before the older one.
         rare: The number of rare words that both have.
-        language: The query's.
+        language: Language of the query.
         alike: The nearness of their vectors.
     """
     words, others = _list_words(older.passage, language), _list_words(newer.passage, language)
@@ -288,9 +288,9 @@ def measure_pair(
 
 
 def is_parallel(newer: Passage, older: Passage, asked: Mapping[str, int], language: str) -> bool:
-    """Return whether the newer record says of another thing what the older one says of the one that is asked for.
+    """Return whether the newer record says the same as the older one, but of another thing than the question.
 
-    A question for Leo's dentist is answered by "Leo's dentist is Dr Marsh", whatever was said of Nora's since.
+    A question for Leo's dentist is answered by "Leo's dentist is Dr Marsh", not by a newer record on Nora's.
     """
     named = {word: count for word, count in asked.items() if f" {word} " in older.terms}
     least = min(named.values(), default=0)
@@ -301,19 +301,19 @@ def is_parallel(newer: Passage, older: Passage, asked: Mapping[str, int], langua
 
 
 def tells_of_change(text: str) -> bool:
-    """Return whether a text says that something is not as it was."""
+    """Return whether a text reports a change."""
     from reverie.domain.similarity.supersession import may_supersede  # here: few searches need its patterns
 
     return may_supersede(text)
 
 
 def lacks_number(newer: str, older: str) -> bool:
-    """Return whether one text has digits and a newer one has none, so that it does not tell the same."""
+    """Return whether only the older of two texts has digits, so that the newer one is about something else."""
     return _has_digit(older) and not _has_digit(newer)
 
 
 def is_later(newer: Passage, older: Passage) -> bool:
-    """Return whether a short passage was told later than another, and not together with it."""
+    """Return whether one of two short passages is at least an hour newer than the other."""
     return newer.at - older.at >= _LATER and max(newer.length, older.length) <= _LONGEST
 
 
@@ -323,12 +323,12 @@ def put_successors_first(
     get_records: Callable[[Sequence[str]], Sequence[Record | None]],
     is_wanted: Callable[[Record], bool],
 ) -> list[Hit]:
-    """Return the hits with what holds now before each record that it ended, whether it was found or not.
+    """Return the hits with the valid successor before each record that it ended, even if it was not found.
 
     Args:
-        hits: Best first; of what does not hold now the score counts `NOT_HOLDING`.
-        now: The moment.
-        get_records: Gives records by their ids; None for one that is missing.
+        hits: The hits, best first; `NOT_HOLDING` is already applied to their scores.
+        now: The current time.
+        get_records: Returns records by their ids; None for a missing one.
         is_wanted: Whether a record may be shown.
     """
     found = {hit.id: hit for hit in hits}
@@ -351,7 +351,7 @@ def put_successors_first(
 
 
 def put_ended_first(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits, best first, with each record that was ended before the record that ended it."""
+    """Return the hits, best first, with each ended record before its successor."""
     scores = {hit.id: hit.score for hit in hits}
     for hit in hits:
         ended_by = hit.record.metadata.get(SUPERSEDED_BY, "") if hit.record else ""
@@ -365,9 +365,9 @@ def _read_successors(
     now: datetime,
     get_records: Callable[[Sequence[str]], Sequence[Record | None]],
 ) -> dict[str, Record | None]:
-    """Return the records, those that ended them, and those that ended these, by their ids.
+    """Return the records and all their successors by id.
 
-    They are read together: one at a time, a search under load waited for the database a hundred times.
+    The successors of all records are read together, since single reads are slow for a database under load.
     """
     known: dict[str, Record | None] = {record.id: record for record in records}
     latest: Sequence[Record | None] = records
@@ -387,14 +387,14 @@ def _list_words(passage: Passage, language: str) -> tuple[str, ...]:
     return _select_content(passage.terms, language)
 
 
-@lru_cache(maxsize=512)  # of short passages: each is compared with several others
+@lru_cache(maxsize=512)  # each short passage is compared with several others
 def _select_content(terms: str, language: str) -> tuple[str, ...]:
     function_words = STOP_WORDS if language == DEFAULT else get_function_words(language)
     return tuple([word for word in dict.fromkeys(terms.split()) if _is_content(word, function_words)])
 
 
 def _is_content(word: str, function_words: Collection[str]) -> bool:
-    """Return whether a word can tell what a text is about; pairs with hiragana are often grammar."""
+    """Return whether a word may be a content word; pairs with hiragana are often grammar."""
     if word.isascii():
         return len(word) >= _SHORTEST_SHARED and word not in function_words
     return len(word) > 1 and _HIRAGANA.search(word) is None

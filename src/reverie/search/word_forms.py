@@ -1,6 +1,6 @@
-"""Forms of a word that a stemmer leaves apart, such as "isst" and "gegessen" of "essen".
+"""Irregular forms of words, which a stemmer does not unify, such as "isst" and "gegessen" of "essen".
 
-The table `word_forms.txt` is made by `scripts/build_word_forms.py`. English ones are in the table of related words.
+The table `word_forms.txt` is made by `scripts/build_word_forms.py`. English forms are in the table of related words.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TABLE = Path(__file__).with_name("word_forms.txt")
 
 
 def get_forms(token: str, language: str) -> list[str]:
-    """Return the other stems of the word that a stem belongs to, the commonest first.
+    """Return the other stems of a stem's word, the most common first.
 
     Example:
         >>> get_forms("isst", "de")[0], get_forms("table", "de")

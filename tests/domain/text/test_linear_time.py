@@ -62,6 +62,10 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
 
 HOSTILE: dict[str, tuple[Callable[[str], object], str]] = {
     "elements without an end": (escaping.unquoted_text, "<ab>" * 100_000),
+    "sentences of the owner": (
+        lambda text: is_said_by_owner(text, [make_turn(content=text.replace("The port", "A port"))]),
+        " ".join(f"The port of server{n} is open." for n in range(10_000)),
+    ),
     "spaces before another word than thanks": (normalize, f"Tea{' ' * 40_000}or thanks"),
     "spaces in a line of a prompt": (normalize, f"[0123456789ab]: Tea{' ' * 40_000}or"),
 }

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,11 +23,9 @@ from reverie.search.index.tantivy_index import TantivyIndex
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from tests.factories import make_record
 from tests.profiles import examples
+from tests.search.index.values import NOON, WORDS, put, record
 
-NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
-WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"]
 TOKENS = [
     token
     for word in WORDS
@@ -37,14 +33,6 @@ TOKENS = [
         Record(id="1" * 12, content=word, created_at=NOON, updated_at=NOON, last_seen_at=NOON)
     ).terms.split()
 ]
-
-
-def record(number: int, content: str, **fields: object) -> Record:
-    return make_record(number, content=content, moment=NOON, **fields)
-
-
-def put(store: Store, before: Record | None, after: Record | None) -> None:
-    store.commit([Change(before=before, after=after)], actor="test", at=NOON)
 
 
 def forget(store: Store, before: Record, after: Record | None = None) -> None:
@@ -71,13 +59,6 @@ def terms(folder: Path) -> set[str]:
         "session",
     )
     return {term for field in fields for term, *_ in searcher.terms_with_prefix(field, "")}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SQLiteStore]:
-    opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
-    yield opened
-    opened.close()
 
 
 OPERATIONS = st.lists(

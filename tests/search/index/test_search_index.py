@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import shutil
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -26,22 +25,11 @@ from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import IndexCorrupt, TantivyIndex, WriterBusy
 from reverie.stores.contract.factories import make_additions, make_change, make_paragraph, make_removals
 from reverie.stores.in_memory import InMemoryStore
-from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from tests.factories import make_record
 from tests.profiles import examples
+from tests.search.index.values import NOON, WORDS, put, record
 
-NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
-WORDS = ["rock", "music", "tea", "coffee", "train", "berlin", "python", "garden"]
 LIVE = Filter()
-
-
-def record(number: int, content: str, **fields: object) -> Record:
-    return make_record(number, content=content, moment=NOON, **fields)
-
-
-def put(store: Store, before: Record | None, after: Record | None) -> None:
-    store.commit([Change(before=before, after=after)], actor="test", at=NOON)
 
 
 def wanted(*words: str) -> CandidateQuery:
@@ -50,13 +38,6 @@ def wanted(*words: str) -> CandidateQuery:
 
 def analyse_word(word: str) -> list[str]:
     return analyze(record(1, word)).terms.split()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SQLiteStore]:
-    opened = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
-    yield opened
-    opened.close()
 
 
 def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Secrets named by the words before them: `password = …`, "my token is …", assignments in code.
+"""Secrets after a word that names them: `password = …`, "my token is …", assignments in code.
 
-A password has no form of its own. So a match is judged by the word before it, by what joins the two, and by the
-value. Code that only mentions a password has none.
+A password has no form of its own. So a match is judged by the name, by the joint between name and value, and by the
+value. Code that only mentions a password is not matched.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEYS = (
     "トークン",
 )
 TRIGGERS = (*_PASS, *_KEYS)
-"""Words that name a secret, each in small letters."""
+"""Words that name a secret, in small letters."""
 
 _REST = {
     "pass": r"pass(?:w[oö]rt|[ _-]?(?:word|wd|phrase|code))?",
@@ -49,7 +49,7 @@ _REST = {
 PASSWORD = "|".join(_REST.get(word, word) for word in _PASS).replace(
     _REST["pass"], _REST["pass"].removesuffix("?")
 )
-"""Pattern of a name for a password that is no other word either, such as "pass"."""
+"""Pattern of names for passwords, without "pass", which is also another word."""
 
 _KEY_QUALIFIERS = join_words(
     """
@@ -61,7 +61,7 @@ _WHICH_KEY = defer_regex(rf"(?:{_KEY_QUALIFIERS})(?:[ _.-]?access)?[ _.-]?\Z")
 _WHICH_SCHLUESSEL = defer_regex(r"(?:api|zugangs|geheim)[ -]?\Z")
 _MARK = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
 _OPENED = r"(?:\"{3}|'{3}|`{3}[a-z]{0,12}|![\w!/:.-]{1,40}|[|>][-+\d]{0,2})[ \t]{0,8}"
-"""What begins a value of several lines in Python, Markdown and YAML, and YAML's tags."""
+"""Beginning of a value of several lines in Python, Markdown and YAML, and YAML's tags."""
 
 _NEXT_LINE = r"(?:\r?\n|\\n)[ \t]{0,40}"
 _SET = rf"{_MARK}(?:{_OPENED}){{0,2}}(?:{_NEXT_LINE}){{0,2}}(?:{_OPENED}{_NEXT_LINE})?(?:[-*][ \t]{{1,4}})?"
@@ -93,14 +93,14 @@ _CHANGED = defer_regex(
     r"[\"'`“„«]?(?P<old>[^\s\"'`”“»,;]{4,64})[\"'`”“»]?[ \t]{1,4}(?:to|into|auf|zu|in|à|a|por|para)[ \t]{1,4}"
     r"[\"'`“„«]?(?P<new>[^\s\"'`”“»,;]{4,64})"
 )
-"""What follows the name of a secret that was changed from one value to another."""
+"""Text after the name of a secret that was changed from one value to another."""
 
 _NOW = defer_regex(
     r"[\"'`”“»]?[,;.]?[ \t]{1,4}(?:(?:and|but|so)[ \t]{1,4})?(?=(?:it(?:'s|’s|[ \t]is)[ \t])?(?:is[ \t])?now\b)"
     r"(?:(?:it(?:'s|’s)?|is|now)[ \t]{1,4}){1,4}[\"'`“]?(?P<new>[^\s\"'`”“»,;]{4,64})",
     re.IGNORECASE,
 )
-"""What follows a password that has another value now: "was …, now it's …"."""
+"""Text after a former password, with the new one: "was …, now it's …"."""
 
 _OTHER_QUALIFIERS = join_words(
     r"""
@@ -188,12 +188,12 @@ _SETS = defer_regex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 
 
 def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
-    """Yield every secret in `text` that a word before it makes one.
+    """Yield every secret in `text` that a word before it names.
 
     Args:
         text: The text.
         lower: Its lower-case form.
-        triggers: What `find_trigger_words` finds in that.
+        triggers: Result of `find_trigger_words` for that form.
     """
     end = 0
     for start, word in triggers:
@@ -221,7 +221,7 @@ def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
 
 
 def classify_value(name: str, value: str) -> str | None:
-    """Return the kind of the secret that all of a value is, for the name before it; None if it is none."""
+    """Return the kind of secret of a whole value, by its name; None if it is no secret."""
     before = f'"{name}": "'
     text = before + json.dumps(value, ensure_ascii=False)[1:]
     lower = fold_case(text)
@@ -233,7 +233,7 @@ def is_listed_password(label: str, value: str) -> bool:
     """Return whether an item of a list of passwords is one: it has letters, and digits or marks, without a space.
 
     Args:
-        label: What stands before it on its line, such as whose it is; empty for none.
+        label: Text before it on its line, such as the name of its owner; may be empty.
         value: The item.
     """
     about = _OTHER_AFTER.fullmatch("_".join(label.split())) is not None
@@ -242,11 +242,11 @@ def is_listed_password(label: str, value: str) -> bool:
 
 _NEAR = 100
 _TELLING = defer_regex(r"[0-9=:'\"`：＝]")
-"""One of these stands near every key that is told; prose about keys and tokens has them seldom."""
+"""Characters near every key with a value. They are rare in prose about keys and tokens."""
 
 
 def find_trigger_words(lower: str) -> list[tuple[int, str]]:
-    """Return the words that name a secret, each with its place, in their order."""
+    """Return the words that name a secret in their order, each after its place."""
     found = []
     for word in TRIGGERS:
         place = lower.find(word)
@@ -257,7 +257,7 @@ def find_trigger_words(lower: str) -> list[tuple[int, str]]:
 
 
 def _find_name_bounds(lower: str, start: int, stop: int, word: str) -> tuple[int, int]:
-    """Return the bounds of the secret's name; an empty range for a key of another sort."""
+    """Return the bounds of the secret's name; an empty range for another kind of key."""
     if word not in ("key", "schlüssel"):
         return start, stop
     pattern = _WHICH_KEY if word == "key" else _WHICH_SCHLUESSEL
@@ -266,7 +266,7 @@ def _find_name_bounds(lower: str, start: int, stop: int, word: str) -> tuple[int
 
 
 def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span | None:
-    """Return the secret that a match in the lower-case text has; None if it has none."""
+    """Return the secret of a match in the lower-case text; None if it has none."""
     before = _PREFIX.search(text, max(0, begin - 40), begin)
     prefix = before.group() if before is not None else ""
     core, tail = text[begin : match.start()], text[slice(*match.span("tail"))]
@@ -306,7 +306,7 @@ _UNMISTAKABLE = defer_regex(
 
 
 def _find_near(text: str, begin: int, stop: int) -> Span | None:
-    """Return what stands near the word for a password and can be nothing else: letters, digits and marks in one."""
+    """Return a value near a word for a password that is clearly one: letters, digits and marks without a space."""
     before = _PREFIX.search(text, max(0, begin - 40), begin)
     prefix = before.group() if before is not None else ""
     if not _is_key(prefix, text[begin:stop].lower(), ""):
@@ -353,7 +353,7 @@ def _find_value_now(text: str, end: int) -> list[Span]:
 
 
 def _classify_joint(joined: str) -> str:
-    """Return how a name and its value are joined: set, below it, said, loosely or beside it."""
+    """Return the kind of joint between a name and its value: set, below, said, loose or beside."""
     if any(mark in joined for mark in "=:：＝"):
         is_below = ("\n" in joined or "\\n" in joined) and re.search(_OPENED, joined) is None
         return "below" if is_below else "set"
@@ -363,7 +363,7 @@ def _classify_joint(joined: str) -> str:
 
 
 class _Line:
-    """Surroundings of a value on its line."""
+    """Text around a value on its line."""
 
     def __init__(self, text: str, begin: int, start: int, end: int, name: str) -> None:
         self.before = text[max(0, begin - 60) : begin].rpartition("\n")[2]
@@ -373,7 +373,7 @@ class _Line:
 
     @property
     def is_whole(self) -> bool:
-        """Whether name and value have a line of their own, as in a file of settings."""
+        """Whether the line has only the name and the value, as in a file of settings."""
         lead = (
             self.before.strip(" \t-*>#\"'`|{(").removeprefix("export").removeprefix("set").removeprefix("ENV")
         )
@@ -426,12 +426,12 @@ def _classify_kind(word: str, name: str) -> str:
 
 
 def _trim_value(value: str, before: str) -> str:
-    """Return a bare value without what follows it, such as the end of a sentence or a closing tag."""
+    """Return a bare value without following characters, such as punctuation or a closing tag."""
     value = _SETS.sub("", value)
     value = re.sub(r"</?[A-Za-z][^>]*>?.*\Z|\\[nrt]\S*\Z", "", value, flags=re.DOTALL)
     if "@" in value and "://" in before:
         value = value.partition("@")[0]
-    # A password may well end in a mark such as "!": where it has a digit, better one too many.
+    # A password may end in a mark such as "!". If it has a digit, the mark is redacted too.
     marks = ".,;:)]}>\\" if any(char.isdigit() for char in value) else ".,;:)]}>\\!?*_"
     return (value.rstrip(marks) if len(value) > 2 else value) or value
 
@@ -473,7 +473,7 @@ def _is_password(value: str, how: str, quoted: bool, line: _Line) -> bool:
 
 
 def _is_passphrase(value: str, how: str) -> bool:
-    """Return whether words in quotation marks are no sentence about a password, such as the label of a field."""
+    """Return whether quoted words are a passphrase, and not a sentence or the label of a field."""
     words = value.lower().split()
     is_sentence = value[:1].isupper() and not value.istitle() and how == "set"
     return (
@@ -516,13 +516,13 @@ def _is_key_value(value: str, how: str, quoted: bool, line: _Line) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Return whether there is more in it than letters."""
+    """Return whether a value has letters, and digits or marks."""
     has_letter = any(char.isalpha() for char in value)
     return has_letter and any(char.isdigit() or char in "!@#$%^&*+=?~|<>/" for char in value)
 
 
 def _is_strong(value: str) -> bool:
-    """Return whether nobody writes such a thing but for a password: letters, digits, capitals or marks."""
+    """Return whether a value mixes letters with two of: digits, inner capitals, marks."""
     if len(value) < 6 or _SNAKE.fullmatch(value) or _PATH.fullmatch(value):
         return False
     letters = any(char.isalpha() for char in value)
@@ -537,7 +537,7 @@ def _is_year(value: str) -> bool:
 
 
 def _is_label(value: str) -> bool:
-    """Return whether a quoted word is the name of a field, or says something about it."""
+    """Return whether a quoted word is the name of a field or describes one."""
     lower = value.lower()
     return (
         lower in _WORDS

@@ -1,7 +1,4 @@
-"""Tests of a run of characters: checksums, randomness, placeholders.
-
-Nothing here looks for anything: it judges what a rule has found.
-"""
+"""Tests of the matches of rules: checksums, randomness, placeholders."""
 
 from __future__ import annotations
 
@@ -27,11 +24,11 @@ _MADE_UP = defer_regex(
 )
 _FEW = 6
 _LONG = 40
-"""So many random characters beside it are no placeholder: of many keys one has `fake` or `xxxx` by chance."""
+"""Random characters from which a value is no placeholder, since a long key may have `fake` or `xxxx` by chance."""
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether a value stands for a secret, as in documentation, and is none.
+    """Return whether a value is a placeholder for a secret, as in documentation.
 
     >>> is_placeholder("sk-xxxxxxxxxxxxxxxxxxxx"), is_placeholder("AKIAIOSFODNN7EXAMPLE")
     (True, True)
@@ -47,27 +44,27 @@ def is_placeholder(value: str) -> bool:
 
 
 def compute_entropy(value: str) -> float:
-    """Return Shannon's entropy of the characters, in bits per character."""
+    """Return the Shannon entropy of the characters, in bits per character."""
     total = len(value)
     return -sum(count / total * math.log2(count / total) for count in Counter(value).values())
 
 
 def is_hex(value: str) -> bool:
-    """Return whether it is nothing but hexadecimal digits: a hash, an id, or a key."""
+    """Return whether a value has only hexadecimal digits, like a hash, an id or a key."""
     return _HEX.fullmatch(value) is not None
 
 
 def is_uuid(value: str) -> bool:
-    """Return whether it is a UUID."""
+    """Return whether a value is a UUID."""
     return _UUID.fullmatch(value) is not None
 
 
 def is_random(value: str, *, least: int = 16) -> bool:
-    """Return whether a run of characters was drawn at random rather than written by somebody.
+    """Return whether a run of characters looks random.
 
     Args:
         value: The run.
-        least: How many characters it must have.
+        least: Least number of its characters.
 
     >>> is_random("q8Zt3LmPx0VbN5rK7sYd"), is_random("user_preferences_2024_style"), is_random("getUserById2")
     (True, False, False)
@@ -97,15 +94,15 @@ def _count_class_changes(text: str) -> int:
 
 
 def has_crc(payload: str) -> bool:
-    """Return whether the last six characters are the checksum of those before (tokens of GitHub and npm).
+    """Return whether the last six characters are the checksum of the others, as in tokens of GitHub and npm.
 
-    The CRC-32 of the rest in base 62, padded with zeros.
+    It is the CRC-32 in base 62, padded with zeros.
     """
     return len(payload) > 6 and compute_crc62(payload[:-6]) == payload[-6:]
 
 
 def compute_crc62(text: str) -> str:
-    """Return the checksum that tokens of GitHub and npm end in: six characters."""
+    """Return the checksum of six characters at the end of tokens of GitHub and npm."""
     number, checksum = binascii.crc32(text.encode()), ""
     for _ in range(6):
         number, digit = divmod(number, 62)

@@ -1,4 +1,4 @@
-"""Secrets in lists: what stands under or behind a name such as "passwords", line by line or between commas."""
+"""Secrets in lists after a heading such as "passwords", one on each line or separated by commas."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def find_lists(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]
 
     Args:
         text: The text.
-        triggers: What `assignment_rules.find_trigger_words` finds in its lower-case form.
+        triggers: Result of `assignment_rules.find_trigger_words` for its lower-case form.
     """
     end = 0
     for start, _ in triggers:

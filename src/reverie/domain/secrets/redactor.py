@@ -26,13 +26,13 @@ from reverie.domain.secrets import (
 from reverie.domain.secrets.rule import SecretRule, Span, fold_case, unify_characters
 
 OWN = "own pattern"
-"""The kind of what a person's own pattern finds."""
+"""Kind of the matches of the user's own patterns."""
 
 LONGEST_PATTERN = 500
-"""Characters of a person's own pattern."""
+"""Characters of an own pattern."""
 
 MOST_PATTERNS = 100
-"""Patterns of a person's own."""
+"""Number of own patterns."""
 
 _MARK = "[redacted: "
 _ROUNDS = 4
@@ -42,13 +42,13 @@ _MOST_CLEAN = 2_000_000  # characters of texts that are remembered to have no se
 _LONGEST_CLEAN = 20_000
 _UNSAFE = defer_regex(r"[^a-z0-9]+")
 _SHORTEST = 20
-"""Every token has so many characters without a space among them. Most texts have few such words."""
+"""Characters of the shortest token of a provider. Most texts have few words as long."""
 
 _OTHER_QUOTES = str.maketrans("“”„«»「」", "^" * 7)
-"""Quotation marks that would end a quoted value early."""
+"""Quotation marks that would end a quoted value too early."""
 
 _LONGEST_NAMED = 6_000
-"""Characters of a value of which the name before it can speak."""
+"""Characters of a value that is judged by its name."""
 
 _SHORTEST_REPEATED = 6
 _MOST_REPEATED = 50
@@ -71,7 +71,7 @@ KINDS: tuple[str, ...] = tuple(
         ]
     )
 )
-"""Every kind of secret there is a name for."""
+"""All kinds of secrets."""
 
 
 _BY_FORM = tuple((trigger, rule) for rule in vendor_rules.RULES for trigger in rule.triggers)
@@ -83,7 +83,7 @@ _BY_FRAME = tuple(
 _NAME_TRIGGERS = (
     *assignment_rules.TRIGGERS, "cookie", "auth", "pin", "cvv", "cvc", "code", "ssn", "recover", "backup", "pw", "cred",
 )  # fmt: skip
-"""Of which the name of a secret has one."""
+"""Words, one of which is in every name of a secret."""
 
 
 def _has_trigger(text: str) -> bool:
@@ -97,25 +97,25 @@ def has_redaction(given: str, stored: str) -> bool:
 
 
 class Redactor:
-    """Finds secrets in texts and puts their kinds in their places. Immutable; safe for several threads."""
+    """Replacement of the secrets in texts by their kinds. Safe to use from several threads."""
 
     def __init__(self, *, enabled: bool = True, patterns: Sequence[str] = ()) -> None:
-        """Create a redactor of the built-in rules and your own patterns.
+        """Create a redactor of the built-in rules and own patterns.
 
         Args:
             enabled: Whether anything is redacted; False leaves every text as it is.
-            patterns: Regular expressions for what is to be redacted besides; the group `value` of one, if it
-                has such a group, or else all that it matches.
+            patterns: Regular expressions of further secrets. Their group `value` is redacted, or the whole match if
+                they have no such group.
         """
         self.enabled = enabled
         self.patterns = tuple(patterns)
         self._own = tuple(re.compile(pattern) for pattern in self.patterns) if enabled else ()
-        self._clean: dict[str, None] = {}  # texts without a secret, which are asked about again and again
+        self._clean: dict[str, None] = {}  # texts without a secret, as a cache
         self._clean_length = 0
         self._plain_names: set[str] = set()  # names that are no secret
 
     def find(self, text: str) -> tuple[Span, ...]:
-        """Return the secrets in a text, none overlapping another, in order.
+        """Return the secrets in a text in order; none overlap.
 
         Args:
             text: Any text; time is linear in its length.
@@ -130,7 +130,7 @@ class Redactor:
         return _merge_spans([*spans, *_find_repetitions(plain, spans)])
 
     def text(self, text: str) -> str:
-        """Return the text with every secret in it replaced; itself, where it has none.
+        """Return the text with every secret replaced; the same object if it has none.
 
         >>> Redactor().text("db: postgres://app:kT9x-2vQ@db.internal/app")
         'db: postgres://app:[redacted: password in url]@db.internal/app'
@@ -151,24 +151,24 @@ class Redactor:
         return tuple(dict.fromkeys(span.kind for span in self.find(text)))
 
     def redact_mapping(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a mapping of texts with secrets replaced. A name such as `password` tells that its value is one.
+        """Return a mapping of texts with secrets replaced; a value may be a secret by its name, such as `password`.
 
         Returns:
-            `given` itself, where there is none.
+            `given` itself if it has none.
         """
         if not self.enabled:
             return given
         redacted: dict[str, str] = {}
         for name, value in given.items():
             if not isinstance(name, str) or not isinstance(value, str):
-                return given  # not of its form: whoever checks it says so
+                return given  # not valid; its validation raises the error
             redacted[self.text(name)] = self.value(name, value)
         return given if redacted == dict(given) else MappingProxyType(redacted)
 
     def value(self, name: str, value: str) -> str:
-        """Return a text with secrets replaced, where a name such as `password` speaks of the whole of it.
+        """Return a text with secrets replaced; it may be a secret as a whole by its name, such as `password`.
 
-        Of a text that is a JSON document, each text in it is examined by itself.
+        If it is a JSON document, each text in it is examined separately.
         """
         clean = self.json_text(value) if value[:1] in ("{", "[") else self.text(value)
         if not (self.enabled and 0 < len(value) <= _LONGEST_NAMED and (self._own or _has_trigger(name))):
@@ -181,7 +181,7 @@ class Redactor:
         return clean
 
     def json_value(self, value: Any, name: str = "") -> Any:
-        """Return a JSON value with secrets replaced; the name of each text speaks of it, as in `value`."""
+        """Return a JSON value with secrets replaced; each text is judged by its name too, as in `value`."""
         if isinstance(value, dict):
             named = next(
                 (each for key in ("name", "key") if isinstance(each := value.get(key), str)), "value"
@@ -217,10 +217,10 @@ class Redactor:
         )
 
     def detect_secret_name(self, name: str) -> str | None:
-        """Return the kind of a secret in a name, by a form of its own; None where there is none.
+        """Return the kind of a secret with a form of its own in a name; None if there is none.
 
-        A name (of a session, a scope, a key) is what things are found by, so it cannot be replaced: it is
-        refused. What only looks like one, such as the digits of a chat's number, does not count.
+        Names (of a session, a scope, a key) identify things, so a name with a secret is refused and not redacted.
+        Digits such as the number of a chat do not count.
         """
         if not self.enabled or not name or name in self._plain_names:
             return None
@@ -273,7 +273,7 @@ def _select_triggered_rules(triggers: Sequence[tuple[str, SecretRule]], lower: s
 
 
 def _find_repetitions(text: str, spans: Sequence[Span]) -> Iterator[Span]:
-    """Yield other places of the same secrets: "password: x … and x did not work"."""
+    """Yield further occurrences of the same secrets: "password: x … and x did not work"."""
     kinds = {text[span.start : span.end]: span.kind for span in spans}
     for value, kind in list(kinds.items())[:_MOST_REPEATED]:
         if len(value) < _SHORTEST_REPEATED or value.isalpha() or value.isdigit():
@@ -302,23 +302,23 @@ def _merge_spans(spans: list[Span]) -> tuple[Span, ...]:
 
 @lru_cache(maxsize=16)
 def build_redactor(enabled: bool, patterns: tuple[str, ...]) -> Redactor:
-    """Return the redactor of these settings; the same one each time."""
+    """Return the redactor of these settings from a cache."""
     return Redactor(enabled=enabled, patterns=patterns)
 
 
 def redact_secrets(text: str) -> str:
-    """Return the text with what the built-in rules find replaced, whatever the settings say: for messages."""
+    """Return a message with secrets replaced by the built-in rules, whatever the settings are."""
     return build_redactor(True, ()).text(text)
 
 
-# -- patterns of one's own ---------------------------------------------------------------------------------
+# -- own patterns -----------------------------------------------------------------------------------------
 
 
 def explain_unsafe_pattern(pattern: str) -> str | None:
     """Return why a pattern is refused; None if it is accepted.
 
-    Refused are: what is no regular expression, what matches the empty text or any short plain text, what is
-    too long, and a repetition without bound within another, which can take for ever.
+    It is refused if it is too long, is no regular expression, matches the empty text or a short plain text, or has an
+    unbounded repetition within another one, which can take exponential time.
     """
     if not pattern or len(pattern) > LONGEST_PATTERN:
         return f"it has {len(pattern)} characters: write 1 to {LONGEST_PATTERN}"

@@ -1,6 +1,6 @@
-"""Rules that find secrets: a pattern that runs only on texts with one of its triggers.
+"""Rules for secrets: a pattern that is applied only to texts with one of its triggers.
 
-They stand in text files of this folder, which `load_rules` reads.
+The rules are in text files of this folder, which `load_rules` reads.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class SecretMatch(NamedTuple):
     """Match of a rule, to be checked.
 
     Attributes:
-        text: What would be replaced.
-        match: Where it stands.
-        group: The name or number of the group that holds it.
+        text: The text to replace.
+        match: The match.
+        group: Name or number of the group with the text.
     """
 
     text: str
@@ -30,7 +30,7 @@ class SecretMatch(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A secret in a text: from `start` up to, not including, `end`; and its kind."""
+    """Place of a secret in a text, from `start` up to but not including `end`, and its kind."""
 
     start: int
     end: int
@@ -38,24 +38,24 @@ class Span(NamedTuple):
 
 
 Check: TypeAlias = Callable[[SecretMatch], bool]
-"""Whether what a pattern found is a secret."""
+"""Function that tells whether a match is a secret."""
 
 
 def is_not_placeholder(secret: SecretMatch) -> bool:
-    """Return whether it is no placeholder."""
+    """Return whether a match is no placeholder."""
     return not checksums.is_placeholder(secret.text)
 
 
 class SecretRule(NamedTuple):
-    """One way to find one kind of secret.
+    """Rule for one kind of secret.
 
     Attributes:
-        kind: What it is called where it is replaced.
-        triggers: Lower-case texts of which a text must have one, for the pattern to be worth running.
-        pattern: Its source. What the group `value` has is replaced; without such a group, all of it.
-        check: Whether what was found is one.
-        case: Whether capitals matter in the pattern.
-        needs: A cheaper pattern that a text must match as well, for triggers that stand in every text.
+        kind: Name of the kind, which replaces the secret.
+        triggers: Lower-case texts, one of which a text must have for the pattern to be applied.
+        pattern: Source of the pattern. Its group `value` is replaced, or the whole match if it has no such group.
+        check: Function that tells whether a match is a secret; None if every match is.
+        case: Whether the pattern is case-sensitive.
+        needs: A cheaper pattern that a text must match too, for triggers that are common.
     """
 
     kind: str
@@ -84,7 +84,7 @@ class SecretRule(NamedTuple):
 
 
 class _PlainCharacters(dict[int, str]):
-    """Letters and digits of ASCII, by the code of a character that is drawn like one: "ｐ", "𝗽"."""
+    """Table from characters that look like ASCII letters and digits ("ｐ", "𝗽") to these."""
 
     def __missing__(self, code: int) -> str:
         plain = unicodedata.normalize("NFKC", chr(code))
@@ -96,7 +96,7 @@ _plain_characters = _PlainCharacters()
 
 
 def unify_characters(text: str) -> str:
-    """Return a text with full-width and mathematical letters and digits as plain ones, of the same length.
+    """Return a text with ASCII characters for full-width and mathematical letters and digits. Its length stays.
 
     >>> unify_characters("ｐａｓｓ：é")
     'pass：é'
@@ -105,9 +105,9 @@ def unify_characters(text: str) -> str:
 
 
 def fold_case(text: str) -> str:
-    """Return a text in small letters, of the same length."""
+    """Return a text in small letters. Its length stays."""
     lower = text.lower()
-    if len(lower) != len(text):  # of a few letters the small form is longer: triggers are plain anyway
+    if len(lower) != len(text):  # the small form of a few letters is longer; no trigger has them
         lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
     return lower
 
@@ -115,14 +115,14 @@ def fold_case(text: str) -> str:
 def load_rules(name: str, *checks: Check) -> tuple[SecretRule, ...]:
     """Return the rules of a file in this folder, in its order.
 
-    Each begins with its kind in brackets, and has a line for each property; an indented line goes on where the one
-    before it ends. Triggers stand between spaces, or in backticks where they have some. A `pattern` is one as
-    `SecretRule` has it. A `token` is a pattern between signs that are neither letters nor digits, and no placeholder.
-    What stands in `[words]` is named in braces.
+    A rule begins with its kind in brackets and has a line for each property; an indented line continues the one before
+    it. Triggers are separated by spaces, and in backticks if they contain spaces. A `pattern` is that of `SecretRule`.
+    A `token` is a pattern without letters or digits beside it whose match is no placeholder. Patterns use the entries
+    of `[words]` by their names in braces.
 
     Args:
         name: Name of the file without its ending.
-        checks: Functions that the property `check` names, beside `is_not_placeholder`.
+        checks: Functions for the property `check`, in addition to `is_not_placeholder`.
     """
     text = (pkgutil.get_data(__package__, f"{name}.txt") or b"").decode()
     named = {check.__name__.lstrip("_"): check for check in (is_not_placeholder, *checks)}
@@ -161,6 +161,6 @@ _DATA = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def _is_in_base64(text: str, start: int) -> bool:
-    """Return whether a place is in the middle of a long run of base64, such as that of a picture."""
+    """Return whether a place is within a long run of base64, such as a picture."""
     before = text[max(0, start - _LONG) : start]
     return len(before) == _LONG and all(char in _DATA for char in before)

@@ -1,4 +1,4 @@
-"""Secrets that people tell in a sentence: PINs, alarm codes, social security numbers, seed phrases, recovery codes.
+"""Secrets in sentences: PINs, alarm codes, social security numbers, seed phrases, recovery codes.
 
 English, German, Spanish and French. Such a value is digits or plain words, so the words around it decide.
 """
@@ -63,7 +63,7 @@ def _is_card_number(secret: SecretMatch) -> bool:
 
 
 RULES = load_rules("spoken_rules", _is_of_a_card, _is_code, _is_password, _is_card_number)
-"""Rules for secrets that a sentence tells."""
+"""Rules for secrets in sentences."""
 
 _RECOVERY = defer_regex(
     r"(?:recovery|backup|rescue|restore)[ _-](?:code|key)s?|bitlocker[ _-]key|wiederherstellungs(?:code"

@@ -103,7 +103,7 @@ _ATTRIBUTES = frozenset(["path", "domain", "expires", "max-age", "samesite", "pr
 
 
 def find_cookies(text: str, lower: str) -> Iterator[Span]:
-    """Yield the values of cookies that let somebody in."""
+    """Yield the values of session cookies."""
     if "cookie" not in lower:
         return
     for match in compile_pattern(_COOKIE, False).finditer(text):
@@ -141,7 +141,7 @@ _ABOUT_OTHERS = defer_regex(
 
 
 def find_cards(text: str) -> Iterator[Span]:
-    """Yield payment card numbers: issuer prefix, length, grouping and check digit have to fit."""
+    """Yield payment card numbers with a valid issuer prefix, length, grouping and check digit."""
     if _DIGITS.search(text) is None:
         return
     for match in _CARD.finditer(text):

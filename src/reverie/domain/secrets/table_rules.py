@@ -1,7 +1,7 @@
-"""Secrets in tables: what stands in a column whose head names a secret, in CSV and in Markdown.
+"""Secrets in table columns whose heading names a secret, in CSV and in Markdown.
 
-A table is a line of short names followed by lines with as many cells. In Markdown, a line of two cells may also be a
-name and its value.
+A table is a line of short names followed by lines with the same number of cells. In Markdown, a line of two cells may
+also be a name and its value.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _RULE = frozenset(" \t\r\n|:+-")
 
 
 def find_columns(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
-    """Yield the secrets of each column whose head names one.
+    """Yield the secrets of each column whose heading names one.
 
     Args:
         text: The text.
-        triggers: What `assignment_rules.find_trigger_words` finds in its lower-case form.
+        triggers: Result of `assignment_rules.find_trigger_words` for its lower-case form.
     """
     end = 0
     for start, _ in triggers:
@@ -48,7 +48,7 @@ def find_columns(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Spa
 
 
 def _find_rows(text: str, place: int, delimiter: str, width: int) -> list[tuple[int, list[tuple[str, int]]]]:
-    """Return the rows of a table from a place on, each with its place."""
+    """Return the rows of a table from a place on, each after its place."""
     rows = []
     while place < len(text):
         stop = text.find("\n", place) + 1 or len(text)
@@ -65,12 +65,12 @@ def _is_name(text: str) -> bool:
 
 
 def _is_rule(line: str) -> bool:
-    """Return whether a line divides the head of a table from its rows."""
+    """Return whether a line separates the heading of a table from its rows."""
     return "-" in line and _RULE.issuperset(line)
 
 
 def _split_cells(line: str, delimiter: str) -> list[tuple[str, int]]:
-    """Return the cells of a line with their places; a delimiter in quotes divides nothing."""
+    """Return the cells of a line with their places; a quoted delimiter is no separator."""
     pattern = compile_pattern(
         rf'(?:\A|(?<={re.escape(delimiter)}))(?:\s*"(?:[^"]|"")*"|[^"{delimiter}\n])*(?=[{delimiter}\n]|\Z)',
         True,
@@ -79,7 +79,7 @@ def _split_cells(line: str, delimiter: str) -> list[tuple[str, int]]:
 
 
 def _find_secret(name: str, cell: str, at: int) -> Iterator[Span]:
-    """Yield the secret that a cell is, for its name."""
+    """Yield the secret of a cell, if it is one by its name."""
     value = cell.strip(_AROUND)
     if (
         any(map(str.isdigit, value))

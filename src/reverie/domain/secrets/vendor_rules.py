@@ -1,7 +1,6 @@
 """Secrets recognized by their own form: keys and tokens of providers, private keys, JWTs.
 
-A rule has lower-case triggers. Its pattern is compiled, and runs, only for a text that has one of them. Every
-quantifier is bounded or possessive, so matching takes linear time.
+Every quantifier is bounded or possessive, so matching takes linear time.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ def _is_github_token(secret: SecretMatch) -> bool:
 
 
 def _is_sk_key(secret: SecretMatch) -> bool:
-    """Return whether it is a key: `sk-` also begins names of CSS classes."""
+    """Return whether a match is a key, since `sk-` also begins names of CSS classes."""
     rest = secret.text[3:]
     return checksums.is_random(rest) and not checksums.is_placeholder(rest)
 
@@ -31,7 +30,7 @@ def _is_jwt_token(secret: SecretMatch) -> bool:
 
 
 def _is_key_block(secret: SecretMatch) -> bool:
-    """Return whether a block between BEGIN and END lines has a body, and not three dots."""
+    """Return whether a block between BEGIN and END lines has a body, unlike a placeholder."""
     body = "".join(char for char in secret.text.split("-----", 2)[-1] if char.isalnum())
     return len(body) >= 60 and len(set(body)) >= 12
 
@@ -50,7 +49,7 @@ KEY_BLOCK, *_OTHERS = load_rules(
     _is_key_block,
     _is_discord_token,
 )
-"""A private key between its BEGIN and END lines, the lines of which may be indented or escaped; and the other rules."""
+"""Rule for a private key between its BEGIN and END lines, which may be indented or escaped; and the other rules."""
 
 RULES = tuple(_OTHERS)
 """Rules for secrets with a form of their own, the more specific first."""

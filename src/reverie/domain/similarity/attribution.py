@@ -1,7 +1,6 @@
-"""Check that a text says of each thing only what its sources say of it.
+"""Check that a text attributes names and values to the same things as its sources.
 
-`extract_specifics` checks that a name or number is present; this module checks that it belongs to the same thing. The
-check uses word order, not grammar, and refuses in doubt.
+The check uses word order, not grammar, and refuses in doubt.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import Specifics, extract_specifics, normalize_characters, stem_word
 from reverie.domain.text.escaping import escape_line
 
-_LEAST_KNOWN = 0.5  # of a sentence's words that its sources have: it may be worded anew, not invented
-_FEWEST_WORDS = 4  # words from which a sentence can be judged by their share; below, one must be known
+_LEAST_KNOWN = 0.5  # share of a sentence's words that its sources must have
+_FEWEST_WORDS = 4  # from so many words on the share counts; of fewer, the sources must have one
 _LONGEST_SHOWN = 80
 _CLAUSE_END = defer_regex(r"(?<=[.!?;:,])\s+|(?<!\s)\s+(?:and|but|while|whereas)\b\s+|\n+", re.IGNORECASE)
 
@@ -26,11 +25,11 @@ def find_unsupported(sources: Sequence[str], text: str) -> str:
     """Return a name, number, time, address, code, unit, negation or sentence of `text` that no source has.
 
     Args:
-        sources: What it was made of.
-        text: What is proposed.
+        sources: The sources of the text.
+        text: The proposed text.
 
     Returns:
-        What it is, in words for a person; empty when nothing is.
+        The finding in words for a person; empty without one.
 
     >>> source = ["Ada prefers tea"]
     >>> find_unsupported(source, "Bob prefers tea"), find_unsupported(source, "Prefers tea: Ada")
@@ -51,18 +50,17 @@ def find_unsupported(sources: Sequence[str], text: str) -> str:
 
 
 def find_subject_mismatch(note: str, part: str) -> str:
-    """Return whether a part of a note may say of one thing what the note says of another.
+    """Return why a text may attribute something in a note to another thing.
 
-    A value that only one clause of the note has has to bring along a name of that clause, or, where another
-    clause has a value too, a word of it. A word that is both said and denied has to stand in a clause of the
-    note's.
+    A value of only one clause of the note needs a name of that clause, or a word of it if other clauses have values
+    too. If the note affirms and denies a word, the text must have the wording of a clause.
 
     Args:
         note: The whole note.
         part: A text that was made of a part of it.
 
     Returns:
-        What is in doubt, in words for a person; empty when nothing is.
+        The doubt in words for a person; empty without one.
 
     >>> find_subject_mismatch("Ann's port is 1. Bo's port is 2.", "Ann's port is 2")
     'it says 2 of something else than the note'
@@ -110,6 +108,6 @@ def _normalize_single_words(values: frozenset[str]) -> frozenset[str]:
 
 
 def _select_unique(of_each: Sequence[frozenset[str]]) -> list[frozenset[str]]:
-    """Return of each set what no other set has."""
+    """Return the elements of each set that no other set has."""
     counts = Counter(chain.from_iterable(of_each))
     return [frozenset(value for value in each if counts[value] == 1) for each in of_each]

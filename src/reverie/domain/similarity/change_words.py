@@ -1,6 +1,6 @@
 """Words of change and of doubt in English, German, Spanish and French, as `fold_text` writes them.
 
-In the lists `_` stands for a space. They are words of grammar and of change, and name no subjects.
+In the lists `_` is a space. All are words of grammar and of change; none names a subject.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reverie.domain.word_lists import parse_word_set
 
 
 def _compile(words: str, more: str = "") -> re.Pattern[str]:
-    """Return the pattern of a list of words. By their first letters they are found twice as quickly."""
+    """Return the pattern of a list of words. They are grouped by first letter, which is twice as fast."""
     grouped: dict[str, list[str]] = {}
     for word in words.split():
         first = word[0] if word[0].isalpha() and word[1] not in "?*" else ""
@@ -85,7 +85,7 @@ ENDED = _compile(
 FINAL = _compile(
     "quit finished completed sold died divorced graduated passed handed_in verkauft gestorben vendi[a-z]+"
 )
-"""Words by which something is over for good, on whatever day."""
+"""Words for a final end."""
 
 REPAIRED = _compile(
     """
@@ -94,7 +94,7 @@ REPAIRED = _compile(
     refonctionne remarche (?:funciona|va)_(?:de_nuevo|otra_vez)
     """
 )
-"""Words by which a fault is over."""
+"""Words for the end of a fault."""
 
 BROKEN = _compile(
     """
@@ -103,7 +103,7 @@ BROKEN = _compile(
     kaputt defekt undicht gestort rot[oa] averiad[oa] estropead[oa] en_el_taller en_panne casse[es]? hors_service
     """
 )
-"""Words by which something has a fault."""
+"""Words for a fault."""
 
 _OPPOSITES = (("on", "off"), ("open", "closed"), ("enabled", "disabled"), ("active", "inactive"), ("online", "offline"),
     ("an", "aus"), ("offen", "geschlossen"), ("aktiv", "inaktiv"), ("abierto", "cerrado"), ("abierta", "cerrada"),
@@ -111,7 +111,7 @@ _OPPOSITES = (("on", "off"), ("open", "closed"), ("enabled", "disabled"), ("acti
     ("active", "desactive"),
 )  # fmt: skip
 OPPOSITE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1])}
-"""States of which something is in one at a time, each with the other."""
+"""States that exclude each other, each with its opposite."""
 STATE = defer_regex(
     rf"(?P<subject>.+?)\s+(?:is|are|ist|sind|esta|estan|est|sont)\s+(?:now\s+|jetzt\s+|ahora\s+|maintenant\s+)?"
     rf"(?P<state>{'|'.join(sorted(OPPOSITE))})\b(?P<rest>.*)"
@@ -136,7 +136,7 @@ UNSURE = defer_regex(
         """
     ).pattern
 )
-"""Words by which a statement is no fact."""
+"""Words of a statement that is uncertain."""
 
 BESIDE = _compile(
     """
@@ -154,12 +154,12 @@ BESIDE = _compile(
     r"|(?:this|diese[nrsm]?|esta|este|cette|ce) (?:\w+ )?"
     r"(?:week|month|weekend|summer|letter|time|woche|mal|semana|vez|semaine|fois)",
 )
-"""Words by which a statement holds beside others, for a while, or not yet."""
+"""Words of a statement that is additional, temporary or not true yet."""
 
 PAST = _compile(
     "before formerly previously lived worked used_to fruher ehemals antes autrefois avant a_habite ha_vivido"
 )
-"""Words by which a statement tells what held once, unless it says what holds now too."""
+"""Words of a statement about the past, unless it also says what holds now."""
 
 EVENT = defer_regex(
     r"(?<!\bis )(?<!\bare )(?<!\bbe )(?<!ist )(?<!sind )"
@@ -170,7 +170,7 @@ EVENT = defer_regex(
         """
     ).pattern
 )
-"""Words by which an older statement tells of the past, which no change ends."""
+"""Words of an older statement about a past event, which no change ends."""
 NOT_HELD = _compile(
     """
     not no never hates? dislikes? avoids? wants? wishes hopes? needs? needed nicht keine?n? nie hasst will mochte
@@ -178,14 +178,14 @@ NOT_HELD = _compile(
     """,
     r"\w+n't",
 )
-"""Words by which somebody lacks a thing, so that it is not over where the thing is."""
+"""Words of a statement that somebody lacks a thing. The end of the thing does not end the statement."""
 FORMER = defer_regex(
     r"(?<![\w.@-])(?:old|former|previous|alte[nrsm]?|fruhere[nrsm]?|viej[oa]|antigu[oa]|anterior|ancien(?:ne)?|vieux"
     r"|vieille)(?![\w.@-])"
 )
 NEWER = defer_regex(r"(?<![\w.@-])(?:new|neue[nrsm]?|nuev[oa]|nouvelle|nouveau|nouvel)(?![\w.@-])")
 PURPOSE = defer_regex(r"\s+(?:for|as|zum|zur|fur|als|para|como|pour|comme)\s")
-"""Words between a thing that one chooses and what it is for."""
+"""Words between a chosen thing and its purpose."""
 
 PARTICIPLE = defer_regex(
     r"(?<=\bwe )[a-z]+ed\b|(?<=\bi )[a-z]+ed\b|(?<=they )[a-z]+ed\b|(?<=has )[a-z]+n\b|(?<=have )[a-z]+n\b"
@@ -206,10 +206,10 @@ AGAIN = _compile(
     """
 )
 YET = _compile("yet still noch todavia aun encore")
-"""Words by which something is expected to change."""
+"""Words of an expected change."""
 
 UN = defer_regex(r"\b(?:is|are|ist|sind) un(?=[a-z]{4})")
-"""The beginning of the opposite of a state, such as "unpaid"."""
+"""Beginning of the opposite of a state, such as "unpaid"."""
 
 NEGATED = defer_regex(r"\b(?:not|no|never|\w+n't|nicht|kein\w*|nie|nunca|ne|pas|jamais)\b")
 _RENEWED = r"\b(?:got a new|changed|have a new|has a new)\s+(?!to\b)(?P<thing>\w+)"
@@ -256,7 +256,7 @@ BEFORE_OLD_VALUE = defer_regex(
     r"\b(?:from|was|be|not|instead of|rather than|von|war|nicht|statt|de|era|no|en (?:vez|lugar) de|au lieu d[eu])\s+"
     r"(?:the\s+|[$€£¥])?$"
 )
-"""Words before a value that holds no longer."""
+"""Words before a value that no longer holds."""
 
 PASSIVE = defer_regex(
     r"\b(?:was|were|is|are|been|be|got|gets|wurden?|worden|sind|ist|fue|fueron|ha sido|a ete|ont ete)\s+$"
@@ -277,11 +277,11 @@ PERIOD = defer_regex(
 )
 """A month, year or day for which something holds."""
 COLLECTIVE = defer_regex(r"\W*(?:we|we've|our|wir|unsere?|on|nous|notre|hemos|nuestr[oa])\b")
-"""First words of what a group says of itself."""
+"""First words of a statement of a group about itself."""
 DESCRIBED = defer_regex(
     r"(?:\s+#?\d+)?\s+(?:is|are|ist|sind|es|son|est|sont|vient|viene|kommt)\s+(?:from|about|by|made|called|named|von|aus|uber|de|du|d'|sur|sobre)\b"
 )
-"""Words before what something is made of or about, which stays so when it is over or was repaired."""
+"""Words before the material or subject of something, which its end or repair does not change."""
 
 HAS_ROLE = defer_regex(
     r"\b(?:(?:is|are)\s+(?:now\s+)?(?:the|our|my)|took over|taken over|is now|leads|manages|owns|maintains|heads|chairs"
@@ -289,7 +289,7 @@ HAS_ROLE = defer_regex(
     r"|ist\s+(?:jetzt\s+)?(?:der|die|das|unsere?|meine?)|leitet|dirige"
     r"|es\s+(?:ahora\s+)?(?:el|la|mi|nuestr[oa])|est\s+(?:maintenant\s+)?(?:le|la|notre|mon|ma))\b"
 )
-"""Words by which the subject gets a role that one person has at a time."""
+"""Words for a role that one person has at a time."""
 
 LEADING = parse_word_set(
     "leads manages owns belongs maintains heads chairs leitet gehort dirige pertenece appartient"
@@ -337,12 +337,12 @@ LEADING_WORDS = parse_word_set(
     s'appelle vaut rdv
     """
 )
-"""Words that only lead to a value."""
+"""Words that only introduce a value."""
 
 SPANS = frozenset(UNIT_OF) | parse_word_set(
     "monthly yearly daily spring summer autumn winter night morning evening"
 )
-"""Words for a time that tell two things apart: a day pass and a week pass."""
+"""Words for times that distinguish two things: a day pass and a week pass."""
 TIME_WORDS = (frozenset(MONTHS) - {"marco"}) | SPANS | parse_word_set("yesterday uhr")
 
 FREQUENCIES = parse_word_set(
@@ -358,7 +358,7 @@ PERIODIC = defer_regex(
     rf"|\b(?:einmal|zweimal|dreimal)\s+(?:pro|am|im|in der)\s+(?:{'|'.join(UNIT_OF)})\b"
     rf"|\b(?:cada|tou(?:te)?s les|chaque)\s+(?:{'|'.join(UNIT_OF)})\b"
 )
-"""How often something is done."""
+"""Frequencies."""
 FROM_TO = defer_regex(
     r"(?P<topic>.*?)\b(?:from|von|de)\s+(?P<old>.+?)\s+(?:to|auf|zu[rm]?|nach|a|vers)\s+(?P<new>.+)"
 )
@@ -368,7 +368,7 @@ TO_FROM = defer_regex(
 SWITCHED = defer_regex(
     r"\b(?:switched|migrated|changed|gewechselt|umgestiegen|umgestellt|cambi\w+|migr\w+|passes?|change)\b"
 )
-"""Verbs by which something takes the place of another that one chooses."""
+"""Verbs of replacing one choice by another."""
 
 OLD_AND_NEW = tuple(
     defer_regex(pattern)
@@ -412,4 +412,4 @@ OLD_AND_NEW = tuple(
 """Statements that name the old value and the new one."""
 
 OLD_OR_NEW = _compile("rather_than statt en_lugar_de en_vez_de au_lieu_de takes_over handed chang[a-z]+")
-"""Words of `OLD_AND_NEW`: each has one of these, or of `NOW`, `CHANGED`, `REPLACED` or `ENDED`."""
+"""Words of `OLD_AND_NEW`. Each of its matches has one of these, or of `NOW`, `CHANGED`, `REPLACED` or `ENDED`."""

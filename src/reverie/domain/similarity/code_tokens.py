@@ -1,4 +1,4 @@
-"""Parts of a text that count to the letter: quoted code, given names, patterns, formats and operators."""
+"""Parts of a text that are compared exactly: quoted code, given names, patterns, formats and operators."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ENDS = ".,;:!?…"
 
 
 def has_code_of(shorter: str, longer: str) -> bool:
-    """Return whether the code and the given names of one text occur in the other to the letter.
+    """Return whether the longer text contains the exact code and given names of the shorter one.
 
-    What is in backticks or quotation marks may stand there without them. Names and code of a text in capitals,
-    and names of a text without any, may differ in case.
+    It may have them without backticks or quotation marks. Names and code of a text in capitals, and names of a text
+    in small letters, may differ in case.
     """
     cased = not (shorter.isupper() or longer.isupper())
     exact = [code[1:-1] for code in _CODE.findall(shorter)] if cased else []
@@ -40,7 +40,7 @@ def has_paired_stars(text: str) -> bool:
 
 
 def _list_marked(text: str) -> list[str]:
-    """Return the tokens with a mark that stands in no word and no amount, in lower case."""
+    """Return the tokens with a mark of code that is no part of an amount, in lower case."""
     plain = text.replace("*", "") if has_paired_stars(text) else text
     return [each.lower() for each in _split_bare(plain) if _MARK.search(each) and not _AMOUNT.fullmatch(each)]
 

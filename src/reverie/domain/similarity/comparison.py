@@ -1,13 +1,13 @@
 """Comparison of texts by form, without a model, to find repetitions.
 
 Two texts are normalized to words (`normalize`) and compared (`is_repetition`). Only transformations that keep the
-meaning count, because a wrong merge loses a memory and a missed one is only a duplicate. So there is no similarity
-score and no threshold, and word order always counts. Rejected, because they merge different facts: stems (`worked`
-is not `works`), words in any order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea`), and
-additions that narrow (`prefers tabs` in `prefers tabs for Go`).
+meaning are allowed, because a wrong merge loses a memory, and a missed one is only a duplicate. So there is no
+similarity score, and word order always matters. Rejected, because they merge different facts: stems (`worked` is not
+`works`), words in any order (`Paris to Rome`), subsequences with gaps (`likes tea` in `likes green tea`), and
+restricting additions (`prefers tabs` in `prefers tabs for Go`).
 
-Articles, politeness and contractions are those of English. Of a text that is not recognized as English only numbers,
-units, dates and some word orders get one form (`foreign_wording`); the rest is compared by its letters.
+Articles, polite words and contractions are those of English. In other languages only numbers, units, dates and some
+word orders are normalized (`foreign_wording`); everything else is compared by its letters.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from reverie.domain.word_lists import parse_word_set
 
 _DROPPED = parse_word_set("the an please also basically indeed literally honestly obviously um uh")
 _INTENSIFIERS = parse_word_set("very really definitely certainly genuinely extremely incredibly")
-"""Words that only stress; `strongly`, `super` and their like make other things: a strongly typed language."""
+"""Words that only emphasize. `strongly` and `super` are none: "a strongly typed language" is another thing."""
 _IS = parse_word_set("it he she that there what who where how here")
 
 _DENIALS = NEGATIONS | {f"{word}," for word in NEGATIONS}
@@ -64,7 +64,7 @@ _TAKES_BACK = _DENIALS | parse_word_set(
     besides apart unless
     """
 )
-"""Words after which a statement may not hold any longer: denial, contrast, condition, change, hearsay."""
+"""Words of denial, contrast, condition, change and hearsay, after which a statement may no longer hold."""
 
 _ENGLISH = parse_word_set(
     """
@@ -75,7 +75,7 @@ _ENGLISH = parse_word_set(
     run deploy avoid ensure keep called named set starts ends meets
     """
 )
-"""A text with none of these is not taken for English. Words that its neighbours have too are left out."""
+"""A text without any of these is not considered English. Words that other languages have too are left out."""
 _NOT_ENGLISH = parse_word_set(
     """
     der das und ist nicht ein eine mag für auf von zu im dem kein nie aber el los las que por para una es su
@@ -106,7 +106,7 @@ _PRONOUNS = parse_word_set(
     one ones ones other others another latter former
     """
 )
-"""Words that point at something said before."""
+"""Words that refer to something said before."""
 _POINTING = parse_word_set("it this that them")
 _UNBOUND = _PRONOUNS | parse_word_set(
     """
@@ -115,7 +115,7 @@ _UNBOUND = _PRONOUNS | parse_word_set(
     plus too else again
     """
 )
-"""Words that begin a sentence whose subject stands before it."""
+"""First words of a sentence whose subject is named before it."""
 _RESCOPING = parse_word_set(
     """
     this that these those such it which as for in on at by from per according until when if unless while
@@ -123,16 +123,16 @@ _RESCOPING = parse_word_set(
     via among without within
     """
 )
-"""Words that begin a sentence which speaks of the one before it."""
+"""First words of a sentence about the one before it."""
 _FRAMES = parse_word_set(
     """
     following below above example examples sample samples quotes quoted novel story tale fiction film movie
     poem draft drafts template scenario rules notes summary transcript legend
     """
 )
-"""Words by which a sentence may say of which thing the others speak."""
+"""Words by which a sentence may change the subject of the others."""
 _TOPICS = parse_word_set("client customer project team company product book case topic subject scope")
-"""Words of which the same is true where `is` follows."""
+"""Words of which the same is true if `is` follows."""
 _PLACED = defer_regex(
     r"\b(?:live|lives|living|resides|based|born|located|headquartered)\s+in\s+[^\W\d_]+\W*\Z", re.IGNORECASE
 )
@@ -144,7 +144,7 @@ _EVENTS = parse_word_set(
     starts begins departs lands booked scheduled
     """
 )
-"""Events with one time on their day, so that a time only adds precision."""
+"""Events with one time on a day, so that a time only adds precision."""
 _TIME = defer_regex(r"\d\d?:\d\d")
 _DAY = defer_regex(r"-?-?(?:\d{4}-)?\d\d-\d\d|" + "|".join(WEEKDAYS))
 _YEAR = defer_regex(r"(?:19|20)\d\d(?:-\d\d)*")
@@ -155,19 +155,19 @@ _PAUSE = defer_regex(
 _LINKING = parse_word_set(
     "and or but nor yet so because which who whom whose where when while since then than as if"
 )
-"""Words before which a comma more or less parts nothing."""
+"""Words before which a comma makes no difference."""
 _LEADING = parse_word_set(
     """
     in on at by for from after before during until till with without since when whenever if unless while
     although though because as to today tomorrow yesterday currently usually sometimes often always
     """
 )
-"""Words that begin what may stand before a statement, with a comma after it or without."""
+"""First words of phrases that may precede a statement with or without a comma."""
 _FRAMED = defer_regex(r":\s|:\Z|[\"“”«»„]|^[^\S\n]*#", re.MULTILINE)
 _STAR = defer_regex(r"(?<=[^\s*])\*+(?=\w)|\*(?=[^\s.])")
 _BEFORE_PATHS = parse_word_set("is in to from with at of into install add build cd run")
 _UNSURE = defer_regex(r"[.!?…][^\s.!?…]*\s+[^\W\d_A-Z]")
-"""A full stop before a small letter: an abbreviation, perhaps, and no end of a sentence."""
+"""A full stop before a small letter, which may end an abbreviation and not a sentence."""
 _LEFT = "\"'“”‘’«»([{*`¿¡„"
 _RIGHT = "\"'“”‘’«»)]}*`.,;:!?…。！？；：、，"
 _ABBREVIATIONS = parse_word_set(
@@ -190,13 +190,13 @@ _BREAK = "¶"
 
 
 class _Chunk(NamedTuple):
-    """Meaning of a run of characters between spaces.
+    """Words of a run of characters between spaces.
 
     Attributes:
         words: Its words.
         ends: Whether a sentence ends with it.
         dated: Whether it may be part of a date or a time of day.
-        bound: Whether its words depend on the chunks beside it.
+        bound: Whether its words depend on the chunks around it.
     """
 
     words: tuple[str, ...]
@@ -207,16 +207,16 @@ class _Chunk(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizedText:
-    """The words that a text says. Made once by `normalize` when one text is compared with many.
+    """Normalized words of a text, which can be compared with many others.
 
     Attributes:
-        text: The text as it came.
-        bare: The text without what only introduces it, such as the marks of a list of records.
-        letters: The text in lower case, where case says nothing, with single spaces, which is what a record's
-            fingerprint sees.
+        text: The text itself.
+        bare: The text without introductory words and the marks of a list of records.
+        letters: The text as a record's fingerprint has it: with single spaces, and in lower case except for words
+            whose case matters.
         words: Its words in order, each in one spelling.
-        breaks: After how many words a sentence ends inside the text.
-        pauses: The words after which it pauses, as far as that makes a difference.
+        breaks: Numbers of words after which a sentence ends inside the text.
+        pauses: Words with a significant comma or bracket after them.
         english: Whether the rules of English were used.
     """
 
@@ -230,18 +230,18 @@ class NormalizedText:
 
     @cached_property
     def simple_words(self) -> tuple[str, ...]:
-        """The words with plain phrases in one form of several that say the same."""
+        """The words, with one form for phrases of the same meaning."""
         return rewording.simplify(self.words)
 
     @cached_property
     def restated(self) -> NormalizedText:
-        """The text in the form of all that say the same, if it is a short statement."""
+        """The text in the form of `restatement.restate`."""
         text = restate(self.bare)
         return self if text == self.bare else normalize(text)
 
 
 def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
-    """Return whether the old text says already everything that the new one says. Linear in the texts.
+    """Return whether the old text says everything that the new one says. Time is linear in both texts.
 
     >>> def repeats(new, old): return is_repetition(normalize(new), normalize(old))
     >>> repeats("the user does not like tea", "User doesn't like tea.")
@@ -267,7 +267,7 @@ def is_repetition(new: NormalizedText, old: NormalizedText) -> bool:
 
 
 def _is_restated(new: NormalizedText, old: NormalizedText) -> bool:
-    """Return whether two short statements are one in the form of all that say the same."""
+    """Return whether two short statements are equal in their restated forms."""
     one, other = new.restated, old.restated
     if one is new and other is old:
         return False
@@ -296,7 +296,7 @@ def _says_it_in_other_words(new: NormalizedText, old: NormalizedText) -> bool:
 
 
 def normalize(text: str) -> NormalizedText:
-    """Return the words that a text says, for `compare`. Any string; time is linear in its length."""
+    """Return the normalized words of a text. Any string; time is linear in its length."""
     letters = " ".join(normalize_case(text).split())
     plain = normalize_characters(text)
     if "\n" in plain:
@@ -343,19 +343,18 @@ def normalize(text: str) -> NormalizedText:
 
 
 def _protect_unpaired_stars(plain: str) -> str:
-    """Return `plain` with another sign for stars that do not stand in pairs, as those of Markdown do."""
+    """Return `plain` with another character for stars that are not in pairs as in Markdown."""
     return plain if has_paired_stars(plain) else _STAR.sub("∗", plain)
 
 
 def compute_keys(reading: NormalizedText) -> tuple[str, ...]:
-    """Return keys that any two texts share of which one repeats the other. They find repetitions quickly.
+    """Return keys by which repetitions of a text are found. Two texts without a common key are no repetitions.
 
-    Hashes of word sequences: of the whole text, of each of its sentences, and of its beginning up to each
-    place where a plain addition could start. Sharing one proves nothing; `compare` decides. Texts that share
-    none differ.
+    They are hashes of word sequences: the whole text, each of its sentences, and its beginning up to each place where
+    an addition could start. Texts with a common key are compared with `is_repetition`.
 
     Returns:
-        Keys of 12 hexadecimal characters, none twice, about four for a sentence and at most some two hundred.
+        Distinct keys of 12 hexadecimal characters, about four for a sentence and at most some two hundred.
     """
     words = reading.words
     if not words:
@@ -383,7 +382,7 @@ def _list_content(reading: NormalizedText) -> list[str]:
 
 
 def _hash_words(words: Sequence[str]) -> str:
-    """Return a hash of the words without those that only stress, and with one ending of the first verb."""
+    """Return a hash of the words without those that only emphasize, and with one ending of the first verb."""
     spoken = [word for word in words if word not in _INTENSIFIERS]
     if spoken:
         spoken[0] = _BARE_VERBS.get(spoken[0], spoken[0])
@@ -396,9 +395,9 @@ def normalize_cached(text: str) -> NormalizedText:
 
 
 class _Chunks(dict[str, _Chunk]):
-    """Chunk -> what it says; works out what it has not seen, and starts afresh when it is full.
+    """Cache of the words of chunks. It is emptied when it is full.
 
-    A chunk always says the same, so threads that race here can only do the same work twice.
+    The result for a chunk is always the same, so threads that race here only do the same work twice.
     """
 
     LIMIT = 50_000
@@ -455,7 +454,7 @@ def _read_chunk(chunk: str) -> _Chunk:
 
 
 def _has_brackets(chunk: str) -> bool:
-    """Return whether it ends with brackets that belong to code, such as `args[]` and `{id}`."""
+    """Return whether a chunk ends with brackets of code, such as `args[]` and `{id}`."""
     bare = chunk.rstrip("`\"'")
     return bare.endswith(("]", "}")) and ("[" in bare or "{" in bare)
 
@@ -527,7 +526,7 @@ def _interpret_by_neighbors(at: int, chunks: list[str], words: list[str]) -> tup
 
 
 def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
-    """Return the words of a mark that stands alone: none at the edge of a line, nor if it only quotes."""
+    """Return the words of a separate mark: none at the edge of a line, and none for quotation marks."""
     chunk = chunks[at]
     mark = chunk.strip("\"'“”‘’«»`") or chunk
     if mark == chunk:
@@ -541,7 +540,7 @@ def _mark(at: int, chunks: list[str]) -> tuple[str, ...]:
 
 
 def _extract_pauses(plain: str) -> tuple[str, ...]:
-    """Return the words after which a text pauses, without pauses that are a matter of style."""
+    """Return the words before a comma or bracket, except where that is a matter of style."""
     pauses: list[str] = []
     leading = plain.split(maxsplit=1)[0].lower() in _LEADING
     for pause in _PAUSE.finditer(plain):
@@ -565,11 +564,10 @@ def _is_english(words: list[str]) -> bool:
 
 
 def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
-    """Return whether the same words are parted in the same way, as far as that makes a difference.
+    """Return whether equal words have the same sentences and pauses, as far as that matters.
 
-    Sentences may be joined where nothing is denied ("Don't. Stop." is not "Don't stop."). A comma more or
-    less is a matter of style before a word that links and after what leads up to a statement; elsewhere it
-    tells a list from a name, and who said what ("Woman, without her man" and so on).
+    Sentences may be joined if nothing is denied ("Don't. Stop." is not "Don't stop."). A comma is a matter of style
+    before a conjunction and after an introductory phrase. Elsewhere it may change the meaning.
     """
     if not new.words:
         return False
@@ -579,13 +577,13 @@ def _has_same_breaks(new: NormalizedText, old: NormalizedText) -> bool:
 
 
 def _is_typed_without_accents(one: NormalizedText, other: NormalizedText) -> bool:
-    """Return whether a text in small letters without accents is another one, but for those."""
+    """Return whether a text in small letters without accents is otherwise equal to another one."""
     is_plain = one.text.isascii() and one.text.islower()
     return is_plain and " ".join(one.words) == fold_text(" ".join(other.words))
 
 
 def _is_reordered_in_another_language(new: NormalizedText, old: NormalizedText) -> bool:
-    """Return whether two texts without an English word, some too short to tell their language, differ in order."""
+    """Return whether two texts without an English word differ in a word order that does not matter."""
     return not _is_english([*new.words, *old.words]) and foreign_wording.is_reordered(new.words, old.words)
 
 
@@ -596,7 +594,7 @@ def _is_same_except_ending(new: tuple[str, ...], old: tuple[str, ...]) -> bool:
 
 
 def _is_contained_in(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Return whether the shorter text stands whole in the longer one, and nothing there takes it back."""
+    """Return whether the longer text contains all of the shorter one, and does not retract it."""
     if "?" in longer.words or len(shorter.words) < 2:
         return False
     if len(longer.words) - len(shorter.words) <= 2 and _has_only_added_emphasis(shorter, longer):
@@ -619,11 +617,10 @@ def _has_only_added_emphasis(shorter: NormalizedText, longer: NormalizedText) ->
 
 
 def _is_plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Return whether a sentence goes on after the shorter text with nothing that narrows or denies it.
+    """Return whether the rest of the longer text neither restricts nor denies the shorter one.
 
-    Five ways are known to be safe: a reason; the year it began; another verb of the same subject; the time of
-    an event; the country of the one town that somebody lives in (nobody lives in two Berlins, and the longer
-    text keeps the shorter one whole). A purpose, a place, a person narrow a general statement to a case.
+    Five additions are safe: a reason, the year of the beginning, another verb of the same subject, the time of an
+    event, and the country of the town where somebody lives. A purpose, a place or a person restricts a statement.
     """
     tail = longer.words[len(shorter.words) :]
     if not _TAKES_BACK.isdisjoint(longer.words):
@@ -640,7 +637,7 @@ def _is_plain_addition(shorter: NormalizedText, longer: NormalizedText) -> bool:
 
 
 def _is_among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Return whether the shorter text is a run of the longer one's sentences, and the rest does not change it."""
+    """Return whether the shorter text is a run of the longer one's sentences that the others do not change."""
     starts = (0, *longer.breaks)
     if len(starts) == 1 or _FRAMED.search(longer.text):
         return False
@@ -666,9 +663,9 @@ def _is_among_sentences(shorter: NormalizedText, longer: NormalizedText) -> bool
 
 
 def _is_self_contained(shorter: NormalizedText, longer: NormalizedText) -> bool:
-    """Return whether a text means the same after other sentences: it names its subject and points at nothing.
+    """Return whether a text means the same after other sentences: it names its subject and has no references.
 
-    In a text of several lines it may stand under a heading, which could say anything about it.
+    In a text of several lines it may be under a heading, which could change its meaning.
     """
     if "\n" in longer.text:
         return False
@@ -681,7 +678,7 @@ def _is_self_contained(shorter: NormalizedText, longer: NormalizedText) -> bool:
 
 
 def _is_independent_of(other: tuple[str, ...], statement: tuple[str, ...]) -> bool:
-    """Return whether another sentence neither takes the statement back nor speaks of it nor rivals it."""
+    """Return whether another sentence neither retracts a statement nor refers to it nor contradicts it."""
     if (
         len(other) < 3
         or other[0] in _RESCOPING

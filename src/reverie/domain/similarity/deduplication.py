@@ -1,14 +1,13 @@
 """Decision whether a new record is created or reinforces an existing one.
 
-Finding the candidates and storing the outcome is the caller's work. `comparison` decides whether two texts say the
-same. This module decides which records may become one, and what that one has of both. A repetition is no evidence of
-trust:
+The caller finds the candidates and stores the result. `comparison` decides whether two texts say the same. This
+module decides which records may be merged, and which fields the result has. A repetition does not raise trust:
 
 * The origin of an existing record never changes, whoever repeats it.
 * A repetition from an untrusted source raises the count of a trusted record and adds its tags and references, which
   no prompt shows. It does not change confidence, importance, expiry, validity, pin, category or metadata.
-* The owner's word never disappears into an untrusted record, which no prompt would show. In another form it becomes a
-  record of its own. In the same words it replaces the untrusted record's content, category, source and metadata,
+* The owner's text is never merged into an untrusted record, which no prompt would show. In other words it becomes a
+  separate record. In the same words it replaces the untrusted record's content, category, source and metadata,
   because a store has one live record of the same words.
 """
 
@@ -27,11 +26,11 @@ from reverie.domain.record import DATES, MOST_LABELS, ROUGH, UNTRUSTED, Record, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The record that a new one adds to the memory, or that it is folded into.
+    """Result of saving a record: a new record, or a reinforced one.
 
     Attributes:
-        old: The record that says it already, as it was read; None if nothing does.
-        after: That record, seen once more; the new record if it is added.
+        old: The existing record that says the same, as it was read; None if there is none.
+        after: That record after the reinforcement; the new record if there is none.
     """
 
     old: Record | None
@@ -46,11 +45,11 @@ class Decision:
 def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decision:
     """Return whether `new` reinforces one of the candidates or is created.
 
-    A record with the same words comes before one that says the same in other form.
+    A record of the same words is preferred to one that says the same in other words.
 
     Args:
         new: The validated record to be saved.
-        candidates: Records that may say the same. Their order makes no difference.
+        candidates: Records that may say the same, in any order.
         now: The current time.
     """
     ranked = sorted(
@@ -67,14 +66,12 @@ def decide(new: Record, candidates: Sequence[Record], *, now: datetime) -> Decis
 
 
 def can_deduplicate(old: Record, new: Record) -> bool:
-    """Return whether `new` may disappear into `old` when their texts say the same.
+    """Return whether `new` may be merged into `old` if their texts say the same.
 
-    Same scope, kind and layer; the same category or none for the new one; the same time of validity; neither
-    archived, a headline, nor a value under a key; no metadata that contradicts; labels that fit together into
-    one record.
-    What is kept for ever does not disappear into what expires, nor the owner's word into an untrusted record.
-    Where the new one's source is not trusted and the old one's is, nothing may be asked of the old one that
-    this could not grant.
+    They need the same scope, kind, layer and time of validity, and the same category unless the new one has none.
+    Neither may be archived, a headline or a key-value item. Their metadata must not contradict, and their labels must
+    fit into one record. A record without expiry is not merged into one that expires, and a record of the owner not
+    into an untrusted one. An untrusted record may not bring anything that `reinforce_record` would drop.
     """
     if old.archived or new.archived or old.is_kept or new.is_kept or old.id == new.id:
         return False
@@ -93,10 +90,10 @@ def can_deduplicate(old: Record, new: Record) -> bool:
 
 
 def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
-    """Return `old` with one more sighting, and with what `new` knows better.
+    """Return `old` after it was seen once more, as `new`.
 
-    Seen once more, at `now`; the tags and references of both; unless `new` is untrusted and `old` is not, the
-    larger confidence and importance, the later expiry, the pin and the metadata of both too (the old values
+    The count is raised, and the tags and references of both are kept. Unless only `new` is untrusted, the result also
+    has the larger confidence and importance, the later expiry, the pin, and the metadata of both (the old values
     where they differ). Content, category, kind, source, origin and the other times stay.
     """
     after = replace(
@@ -120,12 +117,12 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateGroup:
-    """Records that say what another says already.
+    """Records that repeat another one.
 
     Attributes:
-        duplicates: Those that may go.
-        into: The one that stays, as it is.
-        after: The one that stays, with what the others know better.
+        duplicates: The records to remove.
+        into: The record to keep, as it is.
+        after: The record to keep, reinforced by the others.
     """
 
     duplicates: tuple[Record, ...]
@@ -136,13 +133,13 @@ class DuplicateGroup:
 def find_duplicate_groups(records: Iterable[Record], changed: Collection[str]) -> Iterator[DuplicateGroup]:
     """Find records that repeat another record by form, for the nightly merge.
 
-    Saving folds a repetition at once. Left are records whose text a later record contains, records that were
-    edited, restored or imported into repetitions, and records that were saved at the same moment. The pinned
-    record of a group stays, else the one with the most words, else the oldest.
+    Saving merges most repetitions at once. The others are records whose text a later record contains, records that
+    were edited, restored or imported, and records that were saved at the same moment. Of a group the pinned record is
+    kept, else the one with the most words, else the oldest.
 
     Args:
         records: Live records.
-        changed: Ids of the records to look at. Each is compared with all others that share a key with it.
+        changed: Ids of the records to compare with all others that have a common key.
     """
     live = {record.id: record for record in records if not record.archived}
     order = sorted(live.values(), key=_compute_seniority)
@@ -185,7 +182,7 @@ def _says_the_same(new: Record, old: Record) -> bool:
 
 @lru_cache(maxsize=16_384)  # every live record is looked at each night, and few have changed
 def _read_keys(text: str) -> tuple[int, tuple[str, ...]]:
-    """Return how many words a text says, and its keys."""
+    """Return the number of words of a text, and its keys."""
     from reverie.domain.similarity.comparison import compute_keys, normalize  # not for a search
 
     reading = normalize(text)
@@ -197,7 +194,7 @@ def _compute_seniority(record: Record) -> tuple[bool, int, datetime, str]:
 
 
 def _has_same_validity(old: Record, new: Record) -> bool:
-    """Return whether both hold at the same times; one without dates repeats one that holds when it is saved."""
+    """Return whether both hold at the same time; a new one without dates may repeat one that holds now."""
     if (old.valid_from, old.valid_to) == (new.valid_from, new.valid_to):
         return True
     is_undated = new.valid_from is None and new.valid_to is None
@@ -212,8 +209,8 @@ def _has_same_validity(old: Record, new: Record) -> bool:
 def _reinforce_exact_repeat(old: Record, new: Record, *, now: datetime) -> Record:
     """Return `old` after its exact words were saved again. A store has one live record of them.
 
-    Nothing that the new one brings is dropped where there is room for it: a category that the old one lacks
-    becomes its own, another one becomes a tag; validity and expiry reach as far as either.
+    The result keeps what the new one adds. Its category is used if the old one has none, and becomes a tag otherwise.
+    Validity and expiry are the longer ones.
     """
     after = reinforce_record(old, new, now=now)
     if _is_less_trusted(new, old):
@@ -249,7 +246,7 @@ def _is_trust_compatible(old: Record, new: Record) -> bool:
 
 
 def _is_expiry_compatible(old: Record, new: Record) -> bool:
-    """Return whether the kept record is valid as long as the new text asks for, without prolonging anything else."""
+    """Return whether the old record lasts as long as the new one asks for, or may be prolonged by it."""
     if old.expires_at is None:
         return True
     if new.expires_at is None:
@@ -278,10 +275,10 @@ def _is_expired(record: Record, now: datetime) -> bool:
 
 
 def _merge_metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the metadata of both; the old value wins, and relative dates keep their meanings."""
+    """Return the metadata of both, with the old value of a common name and the relative dates of both."""
     both = {**new, **old}
     if ROUGH not in old:
-        both.pop(ROUGH, None)  # what is known already is not rough any more
+        both.pop(ROUGH, None)  # a draft that repeats a finished record changes nothing
     if DATES in old and DATES in new:
         both[DATES] = "; ".join(dict.fromkeys((*old[DATES].split("; "), *new[DATES].split("; "))))
     return old if both == old else MappingProxyType(both)
@@ -290,5 +287,5 @@ def _merge_metadata(old: Mapping[str, str], new: Mapping[str, str]) -> Mapping[s
 def _select(
     pick: Callable[[datetime, datetime], datetime], a: datetime | None, b: datetime | None
 ) -> datetime | None:
-    """Return one of two times; None, which stands for no bound, if one of them is None."""
+    """Return one of two times; None, which means unlimited, if one of them is None."""
     return None if a is None or b is None else pick(a, b)

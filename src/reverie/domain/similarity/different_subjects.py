@@ -1,6 +1,6 @@
-"""Signs that two statements speak of different things: other numbers, persons, owners or times.
+"""Tests whether two statements are about different things: other numbers, persons, owners or times.
 
-`supersession` asks them first. English, German, Spanish and French.
+English, German, Spanish and French.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PRONOUN_FIRST = defer_regex(r"(?:s?he|they|er|sie|ell[ao]s?|ils?|elles?)\b")
 
 
 def tell_of_different_numbers(new: Statement, old: Statement) -> bool:
-    """Return whether both number a thing, and not alike, and say another value of it: room 12 and room 11."""
+    """Return whether both give values of things with different numbers: room 12 and room 11."""
     if (len(new.values) < 2 or len(old.values) < 2) and not all(
         _NUMBER_IS.search(each.plain) for each in (new, old)
     ):
@@ -38,7 +38,7 @@ def tell_of_different_numbers(new: Statement, old: Statement) -> bool:
 
 
 def tell_of_different_persons(new: Statement, old: Statement) -> bool:
-    """Return whether one speaks of "me" or of nobody named, and the other of "her": "Her boss is Tom now"."""
+    """Return whether only one is about a third person: "Her boss is Tom now"."""
     third, before = (_THIRD_PERSON.search(each.plain) is not None for each in (new, old))
     if third == before:
         return False
@@ -52,16 +52,13 @@ def tell_of_different_persons(new: Statement, old: Statement) -> bool:
 
 
 def tell_of_different_owners(new: Statement, old: Statement) -> bool:
-    """Return whether one speaks of a thing of somebody of whom the other says something else.
-
-    "Ben is 12 now" says nothing about "Ben's class".
-    """
+    """Return whether one is about a thing of somebody, and the other about the owner: "Ben's class", "Ben is 12"."""
     return (
         not new.leading & old.leading
         and any(
             not owner.keys.isdisjoint(other.keys) and thing.keys.isdisjoint(other.keys)
             for one, other in ((new, old), (old, new))
-            if "'" in one.plain  # else nothing is owned: reading the words costs most
+            if "'" in one.plain  # else nothing is owned; the words cost most
             for owner, thing in zip(one.words, one.words[1:], strict=False)
             if _OWNED.fullmatch(one.plain, owner.start + len(owner.text), thing.start)
         )
@@ -69,7 +66,7 @@ def tell_of_different_owners(new: Statement, old: Statement) -> bool:
 
 
 def tell_of_different_times(new: Statement, old: Statement) -> bool:
-    """Return whether one says when something starts and the other when it ends, or each speaks of another period."""
+    """Return whether one is about a beginning and the other about an end, or both are about different periods."""
     said, before = (set(TOKEN.findall(each.plain)) for each in (new, old))
     for one, other in ((cues.STARTS, cues.STOPS), (cues.STOPS, cues.STARTS)):
         if said & one and before & other and not (said & other or before & one):
@@ -90,17 +87,17 @@ def tell_of_different_times(new: Statement, old: Statement) -> bool:
 
 
 def _list_spans(statement: Statement) -> set[str]:
-    """Return the words for times by which a statement tells one thing from another: a day pass, a weekly report."""
+    """Return the words for times before the value: a day pass, a weekly report."""
     value = next((value for value in statement.values if value.kind != "frequency"), None)
     before = TOKEN.findall(statement.plain[: value.start]) if value is not None else ()
     return {word for word in before if word in cues.SPANS or word in cues.FREQUENCIES}
 
 
 def tell_of_different_ways(new: Statement, old: Statement) -> bool:
-    """Return whether one speaks of a way to a place, and the other of the way from it."""
+    """Return whether one is about a way to a place, and the other about a way from it."""
     found = [_WAY.findall(each.plain) for each in (new, old)]
     if not all(found) or len({way for each in found for way, _ in each}) < len(found):
-        return False  # before any word is read, which costs most
+        return False  # first, because the words cost most
     if cues.SWITCHED.search(new.plain):
         return False
     shared = new.keys & old.keys

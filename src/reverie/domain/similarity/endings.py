@@ -1,4 +1,4 @@
-"""Statements that say that what another says is over, without another value: "Quit the gym", "The visa was approved".
+"""Statements by which another one is over, without a new value: "Quit the gym", "The visa was approved".
 
 English, German, Spanish and French.
 """
@@ -31,13 +31,13 @@ _BE_AFTER = defer_regex(
 _MATTER = defer_regex(
     r"\b(?:an?|my|eine?n?|meine?n?|una?|une?|mi|mon|ma)\s\w+\s(?:on|about|uber|sobre|sur)\s$"
 )
-"""Words before what something is about: "a thesis on bees"."""
+"""Words before the subject of a work: "a thesis on bees"."""
 _LAST_DAY = defer_regex(r"\s(?:on|am|el|le)\s+[\w. ]+$")
 _BE = parse_word_set("is are was were ist sind war est sont es son")
 
 
 def ends_without_value(new: Statement, old: Statement) -> bool:
-    """Return whether the new statement says that what the old one says is over."""
+    """Return whether the old statement is over by the new one."""
     again, renewed, ended = new.ends
     if again and _is_what_was_denied(new, old):
         return True
@@ -60,18 +60,18 @@ def ends_without_value(new: Statement, old: Statement) -> bool:
 
 
 def tells_of_end(new: Statement, old: Statement) -> bool:
-    """Return whether it says of somebody or something named in the old statement that it is over."""
+    """Return whether the new statement reports an end, and mentions a name of the old one."""
     return new.ends[2] and any(word.named and not word.keys.isdisjoint(new.keys) for word in old.topic)
 
 
 def _list_values(new: Statement) -> list[str]:
-    """Return the values of a statement without the day on which something ended for good: "sold the car on Monday"."""
+    """Return the values of a statement without the day of a final end: "sold the car on Monday"."""
     day = _LAST_DAY.search(new.plain) if cues.FINAL.search(new.plain) else None
     return [value.text for value in new.values if day is None or value.start < day.start()]
 
 
 def _is_renewed(new: Statement, old: Statement) -> bool:
-    """Return whether the old statement speaks of what was renewed as of the only one: not of "a daughter"."""
+    """Return whether the old statement means the one renewed thing, unlike "a daughter"."""
     found = cues.RENEWED.search(new.plain)
     if found is None:
         return False
@@ -82,7 +82,7 @@ def _is_renewed(new: Statement, old: Statement) -> bool:
 
 
 def _is_what_was_denied(new: Statement, old: Statement) -> bool:
-    """Return whether the new statement says, in the same words, what the old one denied: "unpaid", "not yet"."""
+    """Return whether the new statement affirms, in the same words, what the old one denied: "unpaid", "not yet"."""
     if cues.NEGATED.search(new.plain):
         return False
     positive = cues.UN.sub("", old.plain)
@@ -94,17 +94,17 @@ def _is_what_was_denied(new: Statement, old: Statement) -> bool:
 
 
 def _list_content(plain: str) -> list[frozenset[str]]:
-    """Return the stems of each word that is none of grammar, of time or of denial."""
+    """Return the stems of each word, without words of grammar, time and denial."""
     for pattern in (cues.AGAIN, cues.YET, cues.NEGATED):
         plain = pattern.sub(" ", plain)
     return [compute_keys(word) for word in TOKEN.findall(plain) if word not in cues.FUNCTION_WORDS]
 
 
 def _is_about_what_ended(new: Statement, old: Statement) -> bool:
-    """Return whether what is over is what the old statement says, rather than something that is named in it.
+    """Return whether the old statement is over, and not only something that it mentions.
 
-    "Quit the gym" ends "Goes to the gym on Mondays", and neither "The gym bag is in the hall" nor "The gym opens
-    at six". A day on which something happens is not over with it.
+    "Quit the gym" ends "Goes to the gym on Mondays", but neither "The gym bag is in the hall" nor "The gym opens at
+    six".
     """
     dates = (value.text for value in old.values if value.kind == "date" and value.text[0].isdigit())
     held = [word for word in old.topic if not word.keys.isdisjoint(new.keys)]
@@ -133,7 +133,7 @@ def _is_about_what_ended(new: Statement, old: Statement) -> bool:
 
 
 def _is_one_of_several(held: Sequence[StatedWord], new: Statement, old: Statement) -> bool:
-    """Return whether the old statement says which one of several, and the new one does not: "the car of Ben"."""
+    """Return whether only the old statement says which one of several things it means: "the car of Ben"."""
     end = held[-1].start + len(held[-1].text)
     following = next((word for word in old.words if word.start > end), None)
     if following is None or not following.keys.isdisjoint(new.keys):
@@ -145,7 +145,7 @@ def _is_one_of_several(held: Sequence[StatedWord], new: Statement, old: Statemen
 
 
 def _is_of_somebody_else(new: Statement, old: Statement) -> bool:
-    """Return whether the old statement says what somebody does whom the new one, of the speaker, does not name."""
+    """Return whether the old statement is about somebody whom the new one, of the speaker, does not name."""
     if cues.COLLECTIVE.match(new.plain) or not TOKEN.findall(new.plain[: new.words[0].start]):
         return False
     first, second = old.words[0], old.words[1] if len(old.words) > 1 else None
@@ -159,7 +159,7 @@ def _is_of_somebody_else(new: Statement, old: Statement) -> bool:
 
 
 def _is_a_surname(held: Sequence[StatedWord], new: Statement, old: Statement) -> bool:
-    """Return whether the words of the new statement are a name only in the old one: "Herr Rauch"."""
+    """Return whether a word of the new statement is a surname in the old one: "Herr Rauch"."""
     titled = [word for word in held if _TITLED.search(old.plain[: word.start])]
     names = {word.text for word in new.words}
     return any(word.text not in names for word in titled)

@@ -1,7 +1,7 @@
-"""One wording for statements in German, Spanish and French that say the same.
+"""Common wording for statements of the same meaning in German, Spanish and French.
 
-Numbers, units, dates and times get one form. Words in another order count as the same where a time stands first, in a
-list of two, and in the active and the passive. All else is compared by its letters.
+Numbers, units, dates and times get one form. Another order of words is allowed for a time at the beginning, for a list
+of two, and for active and passive. Everything else is compared by its letters.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _LONGEST_TIME = 3
 _SCOPES = NEGATIONS | parse_word_set(
     "nur auch sogar erst solo tambien incluso que seulement aussi meme dass ni"
 )
-"""Words that say something of what follows: "not on Mondays"."""
+"""Words that apply to the following words: "not on Mondays"."""
 _PASSIVES = (
     defer_regex(r"(?P<done_to>.+) (?:wird|werden) von (?P<agent>.+) (?P<verb>\w+)"),
     defer_regex(r"(?P<done_to>.+) (?:es|son|est|sont) (?P<verb>\w+) (?:por|par) (?P<agent>.+)"),
@@ -76,7 +76,7 @@ _NO_CONTENT = parse_word_set("wird werden von vom es son por est sont par der de
 
 
 def normalize_letters(plain: str) -> tuple[str, ...]:
-    """Return the words of a text without case, spacing and final punctuation, in one form each.
+    """Return the words of a text in one form each, without case, spacing and final punctuation.
 
     >>> normalize_letters("Die Miete beträgt 780 Euro.") == normalize_letters("die Miete beträgt 780€")
     True
@@ -130,7 +130,7 @@ def _normalize_unspaced_scripts(folded: str) -> str:
 
 
 def list_content(words: Collection[str]) -> list[str]:
-    """Return what texts share of which one says the other in another order: how its words begin, sorted."""
+    """Return the sorted beginnings of the words, which are equal for texts that differ in order only."""
     folded = (fold_text(word).strip(",") for word in words)
     begun = (word.removeprefix("ge") if len(word) > 5 else word for word in folded if word not in _NO_CONTENT)
     return sorted(_ONE_OF_TWO.get(word, word)[:3] for word in begun)
@@ -150,7 +150,7 @@ def is_reordered(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _is_timed_first(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether one begins with the time that the other names later; the subject may follow the verb then."""
+    """Return whether one begins with a time that the other has later. Then its subject may follow the verb."""
     if sorted(one) != sorted(other) or not _SCOPES.isdisjoint(map(fold_text, one[:_LONGEST_TIME])):
         return False
     for size in range(1, min(_LONGEST_TIME, len(one) - 2) + 1):
@@ -183,7 +183,7 @@ def _says_when(phrase: tuple[str, ...]) -> bool:
 
 
 def _has_same_pair(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether the two end with the same two things, joined in another order."""
+    """Return whether the two end with the same two things in a different order."""
     a, b = ([_ONE_OF_TWO.get(word, word) for word in each[-4:]] for each in (one, other))
     return (
         len(a) == 4
@@ -197,7 +197,7 @@ def _has_same_pair(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _is_passive_of(passive: tuple[str, ...], active: tuple[str, ...]) -> bool:
-    """Return whether "geprüft" is said of the one what "prüft" says in the other, by the same of the same."""
+    """Return whether one is the passive of the other: "A wird von B geprüft", "B prüft A"."""
     said, text = (" ".join(_ARTICLES.get(word, word) for word in each) for each in (passive, active))
     for pattern in _PASSIVES:
         found = pattern.fullmatch(said)

@@ -1,8 +1,8 @@
-"""Check that what a model writes down stands in the turns that it cites.
+"""Check that the statements of a model are supported by the turns that it cites.
 
-A statement is grounded if its numbers, dates, names, addresses and code stand in the evidence, most of its other
-words too, and if the sentences it comes from say it: they ask nothing, guess nothing, and deny what it denies. Words
-are compared by form and not by meaning, so a model has to keep near the words of the turns.
+A statement is grounded if the evidence has its numbers, dates, names, addresses and code, and most of its other words.
+The sentences with most of its words must not only ask or guess it, and must deny what it denies. Words are compared by
+form and not by meaning, so a model has to use the words of the turns.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.word_lists import parse_word_set
 
 KNOWN_SHARE = 0.65
-"""The share of a statement's words that its evidence must have."""
+"""Share of a statement's words that evidence and context must have."""
 
 ANCHORED_SHARE = 0.6
-"""The share of its words that must stand in the evidence itself, where some may come from its context."""
+"""Share of a statement's words that the evidence itself must have."""
 
 OWNED_SHARE = 0.2
-"""The share of the words of a fact that the owner's turns must have, where others' turns are cited too."""
+"""Share of the words of a fact that the owner's turns must have, if turns of others are cited too."""
 
 _SENTENCE_END = defer_regex(r"(?<=[.!?;…])\s+|\n+")
 _WORD = defer_regex(r"[^\W_]+(?:['’][^\W\d_]+)?")
@@ -55,7 +55,7 @@ HEDGE = defer_regex(
     re.IGNORECASE,
 )
 _POLITE = defer_regex(r"\bif (?:you|it) (?:ever|need|want|like|prefer|have)\b[^.;!?]*", re.IGNORECASE)
-"""Conditions that a fact does not depend on: "if you need it", "if it ever comes up"."""
+"""Polite conditions, on which a fact does not depend: "if you need it", "if it ever comes up"."""
 
 _COMPOUND = defer_regex(r"\b\w+[-/]\w+\b")
 _INSTEAD = defer_regex(
@@ -108,7 +108,7 @@ _OWN_KIN = defer_regex(
     r"(?<!his )(?<!her )(?<!their )(?<!['’]s )\b(?:mum|mom|dad|gran|grandma|grandpa|mama|papa|oma|opa)\b",
     re.IGNORECASE,
 )
-"""Kin of who speaks: nobody says whose."""
+"""Relatives of the speaker, named without a possessive."""
 
 _THIRD_PERSON = defer_regex(
     r"\b(?i:she|he|they|her|his|their|him|them|er|sie|ihr\w*|sein\w*|ella|él|ell[oa]s|sus?|elle|il|ils|elles|leurs?|lei|lui|loro)\b"
@@ -146,14 +146,14 @@ _FRAME = parse_word_set(
     les des du au aux et ou dans pour avec sur est sont ont ne pas plus il elle qui son sa ses
     """
 )
-"""Words in which third-person statements are framed, and small words of German, Spanish and French."""
+"""Words of the form of third-person statements, and function words of German, Spanish and French."""
 
 _KINDRED = {
     "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "grandma": "grandmother",
     "grandpa": "grandfather", "kid": "children", "child": "children", "mama": "mutter", "oma": "großmutter",
     "opa": "großvater", "papa": "vater",
 }  # fmt: skip
-"""Names of kin, as people use them of their own, with those that others use."""
+"""Names of relatives as their own family uses them, each with the general one."""
 
 
 _ASKED = "the turns ask it, and do not say it"
@@ -163,7 +163,7 @@ _UNCLEAR = (_ASKED, _GUESSED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Text that a statement may rest on.
+    """Text that may support a statement.
 
     Attributes:
         text: The speaker's own words.
@@ -175,9 +175,9 @@ class Evidence:
 
 
 def collect_evidence(turns: Iterable[Turn], *, only_owner: bool = False) -> list[Evidence]:
-    """Return what the speakers of turns say in their own words.
+    """Return the speakers' own words in some turns.
 
-    Results of tools, what rests on them, quotations and remembered text are no evidence.
+    Results of tools, text that is based on them, quotations and remembered text are no evidence.
 
     Args:
         turns: The turns.
@@ -204,18 +204,18 @@ def find_ungrounded(
     anchored: float = ANCHORED_SHARE,
     zone: tzinfo = UTC,
 ) -> str:
-    """Return what a statement says that its evidence does not.
+    """Return a part of a statement that its evidence does not support.
 
     Args:
         statement: One line that a model proposes.
-        evidence: What it cites.
-        context: What else is known, such as the rest of the conversation: the statement may take its names and words
-            from there, but no numbers and dates, and not most of it.
-        anchored: The share of its words that the evidence itself must have.
-        zone: Where the speakers' days begin and end.
+        evidence: The evidence that it cites.
+        context: Other known text, such as the rest of the conversation. It may supply names and words, but no numbers
+            and dates.
+        anchored: Share of the words that the evidence itself must have.
+        zone: Time zone of the speakers.
 
     Returns:
-        What it is, in words for a person and a model; empty when everything is said.
+        The reason in words for a person and a model; empty if everything is supported.
 
     >>> said = [Evidence(text="I moved to Lisbon yesterday. I don't eat fish.", at=datetime(2026, 3, 2, tzinfo=UTC))]
     >>> find_ungrounded("Moved to Lisbon on 2026-03-01", said), find_ungrounded("Eats fish", said)
@@ -237,10 +237,9 @@ def find_ungrounded(
 def is_unclear(
     statement: str, evidence: Sequence[Evidence], *, context: Sequence[Evidence] = (), zone: tzinfo = UTC
 ) -> bool:
-    """Whether a statement that is not grounded is in other words only, or rests on a question or a guess.
+    """Return whether a statement that is not grounded may still be supported, in other words or as a guess.
 
-    All of its values and names are said, and nothing says the opposite: whoever understands the evidence can tell
-    whether it says this.
+    The evidence has all its values and names, and does not contradict it. A model can decide whether it supports it.
 
     >>> said = [Evidence(text="everything i do is by bike", at=datetime(2026, 3, 2, tzinfo=UTC))]
     >>> is_unclear("Goes by bike", said), is_unclear("Bikes to Porto", said)
@@ -264,16 +263,16 @@ def find_unsaid(
     anchored: float = ANCHORED_SHARE,
     zone: tzinfo = UTC,
 ) -> str:
-    """Return the dates, values, names and words of a statement that its evidence has not; see `find_ungrounded`.
+    """Return the dates, values, names or words of a statement that its evidence lacks; see `find_ungrounded`.
 
     Args:
         statement: One line that a model proposes.
-        evidence: What it cites.
-        context: What else is known.
+        evidence: The evidence that it cites.
+        context: Other known text.
         replaced: The statement that it replaces, whose words it may keep.
-        known: The share of its words that all of this must have.
-        anchored: The share of its words that the evidence and the replaced statement must have.
-        zone: Where the speakers' days begin and end.
+        known: Share of the words that evidence, context and replaced statement together must have.
+        anchored: Share of the words that evidence and replaced statement must have.
+        zone: Time zone of the speakers.
     """
     text = _MARKER.sub("", statement, count=1)
     kept = [Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)] if replaced else []
@@ -289,12 +288,12 @@ def find_unsaid(
 
 
 def find_unowned(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
-    """Return why the owner does not say a statement, unless the owner says yes to what others say.
+    """Return why the owner does not say a statement; empty if the owner does, or agrees with a "yes".
 
     Args:
         statement: One line that a model proposes.
-        evidence: What it cites of the owner's.
-        zone: Where the speakers' days begin and end.
+        evidence: The evidence of the owner that it cites.
+        zone: Time zone of the speakers.
 
     >>> said = [Evidence(text="OK. I'm on ramipril, does that matter?", at=datetime(2026, 3, 2, tzinfo=UTC))]
     >>> find_unowned("The user takes paracetamol", said), find_unowned("The user takes ramipril", said)
@@ -311,13 +310,13 @@ def find_unowned(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo =
 
 
 def find_unsaid_values(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
-    """Return the dates, numbers, addresses, code and names of a statement that its evidence has not."""
+    """Return the dates, numbers, addresses, code or names of a statement that its evidence lacks."""
     said, text = _Said(evidence, zone), _MARKER.sub("", statement, count=1)
     return said.find_unknown_dates(text) or said.find_unknown_values(text) or said.find_unknown_names(text)
 
 
 def find_other_owner(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
-    """Return why a statement says of one person or thing what its evidence says of another; empty where it does not.
+    """Return why a statement is about another person or thing than its evidence; empty if it is not.
 
     >>> said = [Evidence(text="She's never flown, she says.", at=datetime(2026, 3, 2, tzinfo=UTC))]
     >>> find_other_owner("User has never flown", said)
@@ -327,7 +326,7 @@ def find_other_owner(statement: str, evidence: Sequence[Evidence], *, zone: tzin
 
 
 def find_unsaid_universal(statement: str, evidence: Sequence[Evidence]) -> str:
-    """Return that a statement holds for all cases where its evidence speaks of one; empty where it does not.
+    """Return the word by which a statement generalizes its evidence, in a sentence; empty if it does not.
 
     >>> find_unsaid_universal("Always wants tables", [Evidence(text="A table, please", at=datetime(2026, 3, 2))])
     'no cited turn says: always'
@@ -339,7 +338,7 @@ def find_unsaid_universal(statement: str, evidence: Sequence[Evidence]) -> str:
 
 
 def find_injection(statement: str) -> str:
-    """Return why a line must not be shown to a model as a memory; empty where it may."""
+    """Return why a line must not be shown to a model as a memory; empty if it may."""
     if (
         "\n" in statement.strip()
         or strip_invisible(statement) != statement
@@ -350,7 +349,7 @@ def find_injection(statement: str) -> str:
 
 
 class _Said:
-    """Contents of the evidence for a statement."""
+    """Evidence for a statement, prepared for its checks."""
 
     def __init__(self, evidence: Sequence[Evidence], zone: tzinfo) -> None:
         self._days = [get_local_day(each.at, zone) for each in evidence]
@@ -375,7 +374,7 @@ class _Said:
         return _extract_words(self._text) | extract_content(self._text)
 
     def find_unknown_dates(self, text: str) -> str:
-        """Return the first date of a statement that no evidence names."""
+        """Return the first date of a statement that the evidence lacks, in a sentence."""
         for mention in find_dates(text, self._days[-1], relative=False):
             words = text[mention.at : mention.stop].strip()
             if (
@@ -388,7 +387,7 @@ class _Said:
         return ""
 
     def _has_day_of_month(self, mention: DateMention) -> bool:
-        """Whether the evidence names the day of a date soon after it, without the month: "on the 29th"."""
+        """Return whether the evidence has the day of a near date without its month: "on the 29th"."""
         number = re.compile(rf"\b{mention.start.day}(?:st|nd|rd|th|\.)?(?![\w:%])")
         return (
             mention.unit == "day"
@@ -397,7 +396,7 @@ class _Said:
         )
 
     def find_unknown_values(self, text: str) -> str:
-        """Return the numbers, addresses and code of a statement that no evidence has."""
+        """Return the numbers, times, addresses and code of a statement that the evidence lacks, in a sentence."""
         specifics, known = extract_specifics(self._remove_dates(text)), self._known
         missing = (
             {number for number in specifics.numbers if number.replace(",", "") not in self._numbers}
@@ -409,7 +408,7 @@ class _Said:
         return f"no cited turn says: {', '.join(sorted(missing))}" if missing else ""
 
     def find_unknown_names(self, text: str) -> str:
-        """Return the names of a statement that no evidence has."""
+        """Return the names of a statement that the evidence lacks, in a sentence."""
         specifics = extract_specifics(_OWNER.sub(" ", self._remove_dates(text)))
         names = {word for name in specifics.names for word in name.split()}
         missing = sorted(
@@ -420,7 +419,7 @@ class _Said:
         return f"no cited turn says: {', '.join(missing)}" if missing else ""
 
     def find_unknown_words(self, text: str, *, least: float) -> str:
-        """Return the words of a statement that the evidence lacks, where it has less than a share of them."""
+        """Return the words that the evidence lacks, in a sentence, if it has less than a share of the words."""
         rest = self._remove_dates(text)
         words = extract_content(rest) - DENIALS
         unknown = sorted(
@@ -443,7 +442,7 @@ class _Said:
         return frozenset(number.replace(",", "") for number in self._known.numbers)
 
     def find_changed_meaning(self, text: str) -> str:
-        """Return where a statement affirms, denies or settles what its evidence does not."""
+        """Return why a statement changes the meaning of its evidence; empty if it does not."""
         specifics = extract_specifics(text)
         lasting = [
             part for each in self._sentences for part in CLAUSE.split(each) if not PASSING.search(part)
@@ -472,12 +471,12 @@ class _Said:
         return self.find_asked(text)
 
     def find_asked(self, text: str) -> str:
-        """Return whether the evidence only asks what a statement says."""
+        """Return a reason if the evidence only asks the statement."""
         is_asked = all(source.endswith("?") for source in self._select_sources(text))
         return _ASKED if is_asked else ""
 
     def find_other_owner(self, text: str) -> str:
-        """Return whether the evidence says of somebody else what a statement says."""
+        """Return a reason if the evidence says the statement of somebody else."""
         specifics = extract_specifics(text)
         clauses = self._select_sources(
             text, [part for each in self._sentences for part in CLAUSE.split(each)]
@@ -502,7 +501,7 @@ class _Said:
         return self._find_other_subject(text, specifics)
 
     def _select_sources(self, text: str, parts: Sequence[str] = ()) -> list[str]:
-        """Return the sentences of the evidence, or other parts of it, that share most words with a statement."""
+        """Return the sentences of the evidence, or other parts, with most words of a statement."""
         words, parts = extract_content(text), parts or self._sentences
         contents = [extract_content(part) for part in parts]
         counts = [sum(is_among(word, content) for word in words) for content in contents]
@@ -510,7 +509,7 @@ class _Said:
         return [part for part, count in zip(parts, counts, strict=True) if count >= least] or list(parts)
 
     def _find_other_subject(self, text: str, specifics: Specifics) -> str:
-        """Return whether a statement says of one name or value what a clause says of another."""
+        """Return a reason if a clause of the evidence says the statement of another name or value."""
         marks = extract_marks(specifics)
         clauses = [
             clause for sentence in self._sentences for clause in CLAUSE.split(self._remove_dates(sentence))
@@ -537,7 +536,7 @@ class _Said:
         return ""
 
     def _find_other_units(self, text: str) -> str:
-        """Return the first number of a statement that has another unit, or another thing that has another number."""
+        """Return a reason if the evidence has another unit for a number, or another number of a thing."""
         counted = _count_things(self._remove_dates(self._text))
         for thing, numbers in _count_things(self._remove_dates(text)).items():
             if thing in counted and not numbers & (counted[thing] | self._numbers):
@@ -550,7 +549,7 @@ class _Said:
         return ""
 
     def _find_exchanged_names(self, text: str, sources: Sequence[str]) -> str:
-        """Return two names that a statement has in the other order than a sentence; the speaker is one of them."""
+        """Return a reason if a statement exchanges two names of a sentence, one of which may be the speaker."""
         names = _extract_people(text) | {_USER}
         order = [
             word for word in _list_words(_OWNER.sub(f" {_USER} ", _OF_OWNER.sub("", text))) if word in names
@@ -573,7 +572,7 @@ def _list_words(text: str) -> list[str]:
 
 
 def split_statements(text: str) -> list[str]:
-    """Return the sentences of a text; of one that ends in a question, the statement before it by itself."""
+    """Return the sentences of a text. A statement before a question in one sentence is separate."""
     sentences: list[str] = []
     for part in _SENTENCE_END.split(_ANSWER.sub("", text)):
         before, question = part.strip(), ""
@@ -590,7 +589,7 @@ def _extract_words(text: str) -> frozenset[str]:
 
 
 def is_among(word: str, words: frozenset[str]) -> bool:
-    """Whether a word, or another form of it, is among words."""
+    """Return whether a word, or another form of it, is among some words."""
     if word in words or stem_word(word) in words:
         return True
     least = max(4, -(-len(word) * 6 // 10))
@@ -623,20 +622,20 @@ def _is_unit(word: str) -> bool:
 
 
 def _is_about_others(sentence: str) -> bool:
-    """Whether a sentence is about somebody else than who says it."""
+    """Return whether a sentence is about somebody else than its speaker."""
     is_own = _FIRST_PERSON.search(sentence) or _OWN_KIN.search(sentence)
     return bool(_THIRD_PERSON.search(sentence)) and not is_own
 
 
 def _is_about_another(clause: str, statement: str) -> bool:
-    """Whether a clause names first whom a statement does not name, and does not speak of who says it."""
+    """Return whether a clause is not about its speaker, and its first name is not in a statement."""
     names = _extract_people(clause)
     first = next((word for word in _list_words(clause)[1:] if word in names), None)
     return first is not None and first not in statement.lower() and not _FIRST_PERSON.search(clause)
 
 
 def _extract_people(text: str) -> frozenset[str]:
-    """Return the single words of a text that are names, and no days or months."""
+    """Return the names of a text that are single words, without days and months."""
     names = extract_specifics(text).names
     return (
         frozenset(name for name in names if " " not in name and name.removesuffix("s") not in _CALENDAR)
@@ -645,7 +644,7 @@ def _extract_people(text: str) -> frozenset[str]:
 
 
 def _is_same_time(mention: DateMention, other: DateMention) -> bool:
-    """Whether one of two dates lies within the other."""
+    """Return whether one of two dates lies within the other."""
     if mention.yearly or other.yearly:
         same = mention.start.month == other.start.month
         return same and (mention.unit != "day" or other.unit != "day" or mention.start.day == other.start.day)
@@ -673,7 +672,7 @@ def has_negation(text: str) -> bool:
 
 
 def extract_content(text: str) -> frozenset[str]:
-    """Return the words of a line that say something, with its names and numbers."""
+    """Return the content words, names and numbers of a line."""
     text = _OWNER.sub(" ", _MARKER.sub("", text, count=1))
     specifics = extract_specifics(text)
     values = specifics.numbers | specifics.addresses | {time for time in specifics.times if ":" in time}

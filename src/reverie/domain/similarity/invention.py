@@ -1,7 +1,7 @@
-"""Check that a text that sums up others brings in no value, name or doubt of its own.
+"""Check that a summary adds no value, name or doubt to its sources.
 
-It is coarse, and looks at forms only. Whether the text says of each thing what its sources say of it is a question
-for a model; and where it says something else, the sources are shown all the same.
+The check is coarse and looks at forms only. A model checks whether the summary attributes everything correctly, and
+the sources are shown if it does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DOUBTS = parse_word_set(
 )
 _WORD = defer_regex(r"[^\W\d_]+(?:['-][^\W\d_]+)*")
 _NAME = defer_regex(r"(?<=[\w,] )[A-Z][^\W\d_]{2,}")
-_BEGINNING = 4  # letters of a name: "Ghanaian" is known from "Ghana"
+_BEGINNING = 4  # letters of a name that are compared: "Ghanaian" and "Ghana" are the same
 
 
 def find_inventions(sources: Sequence[str], text: str) -> list[str]:
@@ -39,7 +39,7 @@ def find_inventions(sources: Sequence[str], text: str) -> list[str]:
     doubts = _DOUBTS.intersection(_WORD.findall(text.casefold()))
     if _DOUBTS.isdisjoint(_WORD.findall(lower)):
         found |= doubts
-    if find_language(text) != "de":  # where every noun is capitalised
+    if find_language(text) != "de":  # German capitalizes every noun
         names = {name.casefold() for name in _NAME.findall(text)}
         found |= {name for name in names if name[:_BEGINNING] not in lower}
     return sorted(found)

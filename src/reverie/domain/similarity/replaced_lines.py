@@ -1,4 +1,4 @@
-"""Compare a line of notes with the line that takes its place, and with turns that may end it."""
+"""Comparison of a line of notes with its replacement, and with turns that may end it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.dates import find_dates
 
 ENDED_SHARE = 0.4
-"""The share of a statement's words that a sentence must have to end it."""
+"""Share of a statement's words that a sentence must have to end it."""
 
 _LEFT = defer_regex(r"\b(?:left|gone|moved)\b", re.IGNORECASE)
 _ENDED = defer_regex(
@@ -57,7 +57,7 @@ def find_added_words(text: str, other: str) -> str:
 
 
 def find_value_that_stays(old: str, new: str, evidence: Sequence[Evidence]) -> str:
-    """Return why evidence does not take back a value of a line that another replaces; empty where it does.
+    """Return why the evidence keeps a value of a line that its replacement drops; empty if it does not.
 
     >>> said = [Evidence(text="250 for gold customers, 100 for the others", at=datetime(2026, 3, 2, tzinfo=UTC))]
     >>> find_value_that_stays("The limit is 100", "The limit is 250", said)
@@ -73,14 +73,14 @@ def find_value_that_stays(old: str, new: str, evidence: Sequence[Evidence]) -> s
 
 
 def is_about_same(old: str, new: str, evidence: Sequence[Evidence]) -> bool:
-    """Whether evidence speaks of what two versions of a line have in common."""
+    """Return whether evidence has a common word of two versions of a line."""
     before, after = extract_content(old), extract_content(new)
     said = extract_content("\n".join(each.text for each in evidence))
     return any(is_among(word, after) and is_among(word, said) for word in before)
 
 
 def find_replacement_loss(old: str, new: str) -> str:
-    """Return what one line in place of another would leave out without anything in its place.
+    """Return what would be lost if one line replaced another; empty if each word has a replacement.
 
     >>> find_replacement_loss("Ana lives in Oslo", "Ana lives in Rome")
     ''
@@ -96,14 +96,14 @@ def find_replacement_loss(old: str, new: str) -> str:
 
 
 def _select_unknown(text: str, other: str) -> list[str]:
-    """Return the pieces of a text that have a word which another lacks."""
+    """Return the pieces of a text with a word that another text lacks."""
     known = extract_content(other)
     pieces = (piece.strip(".,;:!?()") for piece in text.split())
     return [piece for piece in pieces if any(not is_among(word, known) for word in extract_content(piece))]
 
 
 def find_end(statement: str, evidence: Sequence[Evidence]) -> str:
-    """Return why no evidence says that a statement has ceased to hold; empty where some does.
+    """Return a reason if no evidence says that a statement no longer holds; empty if some does.
 
     >>> now = datetime(2026, 3, 2, tzinfo=UTC)
     >>> find_end("- Ana works at Acme", [Evidence(text="Ana doesn't work at Acme any more", at=now)])

@@ -1,7 +1,7 @@
-"""One form for short statements that people write in several: "Budget: 5000 €" and "The budget is 5,000 euros".
+"""Rewriting of short statements to a common form: "Budget: 5000 €" and "The budget is 5,000 euros".
 
-A statement is rewritten by its grammar alone. Every word that could tell two statements apart stays in its place, so
-that two texts say the same if the rewritten ones do. English, and plain forms of German, Spanish and French.
+A statement is rewritten by its grammar alone. Every word that could distinguish two statements stays in its place, so
+two texts say the same if the rewritten ones do. English, and simple forms of German, Spanish and French.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NO_LABEL = (
     r"|\w+n't|ist|sind|war|hat|haben|sagt|sagte|nicht|keine?|wenn|es|son|era|tiene|dijo|dice|si|cuando|est|sont|avait|dit"
     r"|instead|except|only|there|it|this|that|he|she|they|we|you|i)"
 )
-"""Words that say something before a colon, which then is not the label of a value."""
+"""Words that are no label of a value before a colon."""
 _LABEL_WORD = rf"(?!{_NO_LABEL}\b)[^\W\d_][\w'-]*"
 _MONTH = rf"(?:{'|'.join(month for month in MONTHS)})\b"
 _WEEKDAY = rf"(?:{'|'.join(WEEKDAYS)})s?\b"
@@ -44,7 +44,7 @@ _INVARIABLE = defer_regex(
 
 
 def _say_of_user(found: re.Match[str]) -> str:
-    """Return "prefers" for "I prefer", as notes about the user have it."""
+    """Return "prefers" for "I prefer", as in notes about the user."""
     if found["be"] or found["have"]:
         return "is" if found["be"] else "has"
     verb = found["verb"]
@@ -153,11 +153,11 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (defer_regex(r"^is (?!(?:the|an?|it|this|that|there|my|our|your)\b)(?=[a-z])", re.IGNORECASE), ""),
     (defer_regex(r"^(?:ich (?=[a-zäöü]+e )|je |j')", re.IGNORECASE), ""),
 )
-"""Forms and what stands for them: times, days, rates, amounts, frequencies, allergies, names, values, orders, "I"."""
+"""Patterns with their replacements: times, days, rates, amounts, frequencies, allergies, names, values, orders, "I"."""
 
 
 def restate(text: str) -> str:
-    """Return a short statement in the form of all that say the same; any other text as it is.
+    """Return a short statement in its common form, and any other text as it is.
 
     >>> restate("Budget: 5000 €"), restate("I prefer tea"), restate("Backups run nightly at 2:00")
     ('Budget is 5000 €', 'prefers tea', 'Backups run every night at 2:00')

@@ -1,6 +1,6 @@
-"""Other words and another order that say the same: units spelled out, abbreviations, a phrase moved to the front.
+"""Different words and orders of the same meaning: written-out units, abbreviations, a phrase moved to the front.
 
-Only what cannot change the meaning counts. The words are those of `comparison.normalize`.
+Only differences that cannot change the meaning are allowed. The words are those of `comparison.normalize`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BRITISH = (
     (defer_regex(r"(?<=[a-z]{3})ogue(?=s?$)"), "og"),
     (defer_regex(r"(?<=[a-z]{3})ence(?=[sd]?$)"), "ense"),
 )
-"""British endings and what stands for them and for the American ones. None makes two other words one."""
+"""British endings and their American forms. No two words of different meaning become equal."""
 _MAY_BE_BRITISH = defer_regex(r"our|[iy]s|tre|ll|ogue|ence")
 CONTRACTIONS = {
     "can't": ("can", "not"), "cannot": ("can", "not"), "won't": ("will", "not"),
@@ -46,7 +46,7 @@ CONTRACTIONS = {
 }  # fmt: skip
 ENDINGS = (("n't", "not"), ("'m", "am"), ("'re", "are"), ("'ve", "have"), ("'ll", "will"), ("'d", "'d"))
 _CONTRACTED = {"'s": ("is", "has"), "'d": ("would", "had")}
-"""Endings that stand for one of two words, which only a text with the word in full tells."""
+"""Endings that may be one of two words."""
 _FULL = {
     "repo": "repository", "repos": "repositories", "db": "database", "dbs": "databases", "env": "environment",
     "envs": "environments", "vars": "variables", "config": "configuration", "configs": "configurations",
@@ -66,7 +66,7 @@ _ORDINALS = {
     "first": "1st", "third": "3rd", "fourth": "4th", "fifth": "5th", "sixth": "6th", "seventh": "7th",
     "eighth": "8th", "ninth": "9th", "tenth": "10th", "eleventh": "11th", "twelfth": "12th",
 }  # fmt: skip
-"""Ordinal numbers. `second` is left out: it is a unit too."""
+"""Ordinal numbers. `second` is left out, because it is also a unit."""
 _PRESENT = {
     "taught": "teach", "written": "write", "driven": "drive", "bought": "buy", "sold": "sell", "made": "make",
     "paid": "pay", "sent": "send", "kept": "keep", "held": "hold", "led": "lead", "given": "give", "taken": "take",
@@ -127,9 +127,9 @@ _BEFORE_LISTS = (
     """
     )
 )
-"""Words after which the items of a list are things. Of what is done in turn the order counts: "wash and dry"."""
+"""Words before lists of things, whose order does not matter. The order of actions does: "wash and dry"."""
 _AFTER_SUBJECTS = {(word,) for word in ("are", "were", "have", "both", "will", "can", "do")}
-"""Words after several persons or things of which a statement speaks."""
+"""Words after a list of subjects."""
 _AFTER_LISTS = _PHRASES | parse_word_set("from by because since")
 _REPORTING = parse_word_set(
     """
@@ -137,10 +137,10 @@ _REPORTING = parse_word_set(
     plans planned wants wanted agreed asked expects expected knows knew tried forgot remembers
     """
 )
-"""Words before which a day or a place says another thing than after them: "in May she decided to move"."""
+"""Words that change the meaning of a day or a place before them: "in May she decided to move"."""
 _FIRST_WORDS = 2
 _ROUGHLY = parse_word_set("around roughly approximately circa")
-"""Words that say the same as "about" before a number."""
+"""Words that mean "about" before a number."""
 _ONE_VERB = {"begins": "starts", "begin": "start"}
 _DATE = defer_regex(r"(?:--|\d{4}-)\d\d-\d\d")
 _LONGEST_ABBREVIATED = 60
@@ -155,7 +155,7 @@ _DEFINITE = defer_regex(
     re.IGNORECASE,
 )
 _NAME = defer_regex(r"[A-ZÀ-Þ][\w.'-]*(?:\s(?:[A-ZÀ-Þ][\w.'-]*|de|von|van|la|du|del)){0,3}")
-"""A name at the end of a statement, where a capital is no matter of the sentence."""
+"""A name at the end of a statement."""
 
 
 _PREAMBLE = defer_regex(
@@ -179,11 +179,11 @@ _ADDITIONS = (
 _ADDED = defer_regex(rf"(?:,|(?<!\s))\s+(?:{'|'.join(_ADDITIONS)})[.!]*\s*\Z", re.IGNORECASE)
 _DASH = defer_regex(r"(?<=[^\W\d_]) [-–—] (?=[^\W_])")
 _SINCE = defer_regex(r"(?<!\s)\s+\(holds from \d{4}-\d\d-\d\d\)\s*\Z")
-"""The end of a line of our own prompts about a record that holds."""
+"""End of a line about a record in Reverie's prompts."""
 
 
 def strip_fillers(text: str) -> str:
-    """Return a text without what people say before a statement and after it.
+    """Return a text without phrases that people add before and after a statement.
 
     >>> strip_fillers("btw, we use ruff for linting, thanks")
     'we use ruff for linting'
@@ -198,7 +198,7 @@ def strip_fillers(text: str) -> str:
 
 
 def unify_dash(text: str) -> str:
-    """Return a text with a colon for the one dash between two words.
+    """Return a text with a colon in place of its only dash between two words.
 
     >>> unify_dash("Decision - keep the monolith"), unify_dash("10 - 5")
     ('Decision: keep the monolith', '10 - 5')
@@ -207,7 +207,7 @@ def unify_dash(text: str) -> str:
 
 
 def unify_spelling(word: str) -> str:
-    """Return a word in one of its spellings, which need not be one in use.
+    """Return a word in its normalized spelling, which need not be a real one.
 
     Args:
         word: In small letters.
@@ -224,7 +224,7 @@ def unify_spelling(word: str) -> str:
 
 
 def expand_word(word: str, lower: str) -> tuple[str, ...]:
-    """Return an abbreviation or a compound number in full; nothing for other words.
+    """Return the words of an abbreviation or a compound number; none for other words.
 
     Args:
         word: The word.
@@ -244,7 +244,7 @@ def expand_word(word: str, lower: str) -> tuple[str, ...]:
 
 
 def normalize_number(core: str) -> tuple[str, ...]:
-    """Return a number, a time or a sum of money in one of its forms: sign and digits, then its unit.
+    """Return a number, a time or a sum of money in its normalized form: sign and digits, then its unit.
 
     >>> normalize_number("$1,200.50"), normalize_number("3RD")
     (('$', '1200.5'), ('3rd',))
@@ -264,7 +264,7 @@ def normalize_number(core: str) -> tuple[str, ...]:
 
 
 def normalize_decimal(core: str) -> str:
-    """Return the number without its last zeros, when the chunk is a decimal number that ends with one."""
+    """Return a decimal number that ends with zeros without them; empty for any other chunk."""
     if core[-1] != "0" or "." not in core:
         return ""
     match = _WRITTEN_NUMBER.fullmatch(core)
@@ -274,7 +274,7 @@ def normalize_decimal(core: str) -> str:
 
 
 def unify_units(words: Sequence[str]) -> list[str]:
-    """Return the words with each unit after its number, and in one spelling; hundreds and thousands in digits.
+    """Return the words with each unit after its number in one spelling, and hundreds and thousands in digits.
 
     >>> unify_units(["takes", "45", "minutes"]), unify_units(["€", "3", "million"])
     (['takes', '45', 'min'], ['3', 'million', '€'])
@@ -290,7 +290,7 @@ def unify_units(words: Sequence[str]) -> list[str]:
 
 
 def _multiply(words: Sequence[str]) -> list[str]:
-    """Return the words with numbers in digits in place of dozens, hundreds and thousands."""
+    """Return the words with dozens, hundreds and thousands in digits."""
     if _POWERS.keys().isdisjoint(words):
         return list(words)
     counted: list[str] = []
@@ -305,7 +305,7 @@ def _multiply(words: Sequence[str]) -> list[str]:
 
 
 def simplify(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words with plain phrases in one form of several that say the same.
+    """Return the words, with one form for phrases of the same meaning.
 
     >>> simplify(["paid", "each", "month"]), simplify(["runs", "every", "friday"])
     (('paid', 'every', 'month'), ('runs', 'on', 'fridays'))
@@ -346,12 +346,12 @@ def _adds_nothing(word: str, before: Sequence[str]) -> bool:
 
 
 def list_content(words: Sequence[str]) -> list[str]:
-    """Return what texts share of which one says the other in another order: how its words begin, sorted."""
+    """Return the sorted beginnings of the words, which are equal for texts that differ in order only."""
     return sorted(stem_word(_PRESENT.get(word, word))[:3] for word in words if word not in _NO_CONTENT)
 
 
 def is_abbreviated(one: str, other: str) -> bool:
-    """Return whether two texts are the same but for abbreviations that end with a full stop.
+    """Return whether two texts differ only in abbreviations that end with a full stop.
 
     >>> is_abbreviated("Lives in Elm Str. 5", "Lives in Elm Straße 5"), is_abbreviated("Ask Jo. Now", "Ask John Now")
     (True, False)
@@ -385,7 +385,7 @@ def _abbreviates(short: str, full: str) -> bool:
 
 
 def is_contracted(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether two texts are the same but for words that the one has in full: "Ana's late", "Ana is late".
+    """Return whether two texts differ only in contractions: "Ana's late", "Ana is late".
 
     >>> is_contracted(("ana", "'s", "late"), ("ana", "is", "late")), is_contracted(("ana",), ("anna",))
     (True, False)
@@ -402,7 +402,7 @@ def is_reordered(one: tuple[str, ...], other: tuple[str, ...], pauses: Collectio
     Args:
         one: The words of a sentence.
         other: The words of another one.
-        pauses: The words after which the one or the other pauses.
+        pauses: Words with a comma after them in one of the sentences.
 
     >>> is_reordered(("on", "sundays", "he", "runs"), ("he", "runs", "on", "sundays"))
     True
@@ -420,13 +420,13 @@ def is_reordered(one: tuple[str, ...], other: tuple[str, ...], pauses: Collectio
 
 
 def _has_and(one: tuple[str, ...], other: tuple[str, ...], pauses: Collection[str]) -> bool:
-    """Return whether the two end with a list of three, of which only the one has "and" before its last item."""
+    """Return whether both end with a list of three, and only one has "and" before its last item."""
     is_list = len(other) > 3 and all(item in pauses for item in other[-3:-1])
     return is_list and one == (*other[:-1], "and", other[-1])
 
 
 def _is_fronted(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether a phrase stands before one sentence and after the other, which is a single statement."""
+    """Return whether a phrase is at the beginning of one sentence and at the end of the other."""
     if one[0] in _ADVERBS and (_JOINING | _REPORTING).isdisjoint(one):
         place = 2 if len(one) > 2 and one[1] in _POSSESSIVES else 1
         return other == (*one[1 : place + 1], one[0], *one[place + 1 :])
@@ -439,9 +439,9 @@ def _is_fronted(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _has_same_list(one: tuple[str, ...], other: tuple[str, ...], pauses: Collection[str]) -> bool:
-    """Return whether the two differ in the order of the single words of one list.
+    """Return whether the two differ only in the order of the single words of a list.
 
-    A word beside the list may belong to its nearest item alone: "green tea and coffee", "bread and soup cold".
+    A word beside the list may belong to the nearest item only: "green tea and coffee", "bread and soup cold".
     """
     if not _ORDERED.isdisjoint(one):
         return False
@@ -476,9 +476,9 @@ def _find_difference(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[int,
 
 
 def _has_same_phrases(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether the two differ in the order of two phrases such as "in Derby" and "on Sundays".
+    """Return whether the two differ only in the order of two phrases such as "in Derby" and "on Sundays".
 
-    Of two places one may say where the other is: "in the box under the bed".
+    The order of two places matters: "in the box under the bed".
     """
     if not (_JOINING | _REPORTING).isdisjoint(one):
         return False
@@ -513,7 +513,7 @@ def _has_number(words: Sequence[str]) -> bool:
 
 
 def is_turned(one: str, other: str) -> bool:
-    """Return whether two statements name the same two things that are one, in the other order.
+    """Return whether two statements identify the same two things in the opposite order.
 
     >>> is_turned("Our CTO is Nadia", "Nadia is our CTO."), is_turned("A cat is an animal", "An animal is a cat")
     (True, False)

@@ -1,7 +1,7 @@
 """Specifics of a text that must not be lost: names, numbers, dates, code, negations and the like.
 
-They are recognized by form, not by meaning. In doubt a word counts as specific, because a merge refused needlessly
-is a duplicate, and a merge accepted wrongly is a loss.
+They are recognized by form, not by meaning. In doubt a word counts as specific, because a needless refusal only
+leaves a duplicate, and a wrong merge loses a memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NUMBER_WORDS = {
     "nineteen": "19", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60",
     "seventy": "70", "eighty": "80", "ninety": "90",
 }  # fmt: skip
-"""Numbers written out. `one` is left out: it is a pronoun more often than a number."""
+"""Numbers in words. `one` is left out, because it is mostly a pronoun."""
 
 _QUANTITIES = parse_word_set(
     """
@@ -56,7 +56,7 @@ NEGATIONS = parse_word_set(
     nie не нет никогда
     """
 )
-"""Words that deny, in English and in its neighbours, lower-cased; `n't` is recognised by itself."""
+"""Words of denial in English and related languages, lower-cased; `n't` is recognized separately."""
 
 _DENYING_PIECES = ("不", "没", "沒", "無", "无", "别", "ない", "ません", "않", "안 ", "없", "못")
 
@@ -72,7 +72,7 @@ UNITS = {
     "gbp": "£", "pound": "£", "pounds": "£", "hz": "Hz", "khz": "kHz", "mhz": "MHz", "ghz": "GHz",
     "w": "W", "kw": "kW", "v": "V", "token": "token", "tokens": "token", "°c": "°C", "°f": "°F",
 }  # fmt: skip
-"""Units as people write them, lower-cased, and the one spelling they are kept in."""
+"""Units as people write them, lower-cased, each with its normalized spelling."""
 
 _ORDINARY = parse_word_set(
     """
@@ -105,7 +105,7 @@ _ORDINARY = parse_word_set(
     your yours yourself
     """
 )
-"""Words that begin a sentence without being a name."""
+"""Words that are no names at the beginning of a sentence."""
 _ORDINARY_ENDINGS = ("ing", "ed", "ly", "tion", "ness", "ment", "n't")
 
 _UNSPACED = (
@@ -113,7 +113,7 @@ _UNSPACED = (
 )
 _ALONE = rf"(?<![^\W{_UNSPACED}])"
 _APART = rf"(?![^\W{_UNSPACED}])"
-"""Bounds of a number: not within a word, but beside letters of scripts without spaces."""
+"""Bounds of a number: not within a word, except beside letters of scripts without spaces."""
 
 _PIECE = defer_regex(
     rf"""
@@ -135,7 +135,7 @@ _PIECE = defer_regex(
     """,
     re.VERBOSE,
 )
-"""The pieces a text is cut into. Possessive quantifiers and what may stand before keep the time linear."""
+"""The pieces of a text. Possessive quantifiers and look-behinds keep the time linear."""
 _CODE_WORD = defer_regex(r"\w*_\w*|\w+\.[\w.]+|\w+::\w.*|[a-z]+[A-Z]\w*|(?=\w*\d)(?=\w*[a-z])[0-9a-f]{7,40}")
 _MONTH_NAME = (
     r"(?:[Jj]an(?:uary)?|[Ff]eb(?:ruary)?|Mar(?:ch)?|[Aa]pr(?:il)?|May|[Jj]une?|[Jj]uly?|[Aa]ug(?:ust)?"
@@ -167,20 +167,20 @@ _stem = Stemmer.Stemmer("english", 0).stemWord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Specifics:
-    """Specifics of a text by class. Every value has one spelling, whatever spelling the text has.
+    """Specifics of a text by class, each value in its normalized spelling.
 
     Attributes:
         names: Capitalised words, lower-cased, and runs of them (`new york`).
         numbers: Numbers: `1,000` is `1000`, `3.50` is `3.5`, `three` is `3`; versions as written.
         times: Dates (`2025-05-03`, `05-03`, `2025-05`), times of day (`17:00`), weekdays, `yesterday`.
         addresses: Paths, URLs and e-mail addresses, as written.
-        code: Identifiers, flags, hashes and what stands in backticks, as written.
-        negations: What is denied, such as `not deploy`, by the stem of the word after the negation.
+        code: Identifiers, flags, hashes and code in backticks, as written.
+        negations: Denied words, such as `not deploy`, by the stem of the word after the negation.
         quantities: Quantities in words: `twice`, `dozen`, `half`.
         comparisons: Words of order and limit: `before`, `more`, `only`, `unless`.
         units: Numbers with their unit: `30 s`, `5 $`.
-        scripts: Words of scripts without capitals, where a name cannot be told from a word.
-        affirmed: Stems of the words said without negation.
+        scripts: Words of scripts without capitals, any of which may be a name.
+        affirmed: Stems of the words without negation.
         wording: All words in order, lower-cased, each between spaces.
     """
 
@@ -200,9 +200,8 @@ class Specifics:
     def find_missing_from(self, other: Specifics) -> frozenset[str]:
         """Return the specifics that `other` lacks; empty if it may replace these.
 
-        A name, code token or word counts as there when it stands anywhere in the other's wording, but a code
-        token not where it is another one there, which differs in case (`-p` and `-P`). A statement that the
-        other only denies is missing too: `likes` is not kept by "does not like".
+        A name, code token or word may be anywhere in the other's wording. A code token is missing if the other has it
+        in another case (`-p` and `-P`). An affirmed word is missing if the other only denies it.
 
         >>> sorted(extract_specifics("Likes Bob").find_missing_from(extract_specifics("Does not like Bob")))
         ['like, affirmed']
@@ -224,15 +223,14 @@ class Specifics:
         return frozenset(exactly | worded | code | scripts | flipped)
 
     def subtract(self, other: Specifics, *classes: str) -> frozenset[str]:
-        """Return the values of some classes that `other` has not in the same class."""
+        """Return the values of some classes that `other` lacks in the same class."""
         return frozenset().union(*(getattr(self, name) - getattr(other, name) for name in classes))
 
     def find_unaffirmed_in(self, other: Specifics) -> frozenset[str]:
-        """Return the stems of what is affirmed that `other` lacks: plain words, in no form of theirs.
+        """Return the stems of affirmed words that `other` lacks in any form.
 
-        A text may have no specific that is lost, and say what matters all the same: an allergy is a plain
-        word. Whoever replaces it therefore has to keep its words, in whatever order and form; other words for
-        the same are refused, since code cannot tell them from words for something else.
+        Plain words may be important too, such as an allergy. So a replacement has to keep all words, in any order and
+        form. Synonyms are refused, since code cannot distinguish them from words for something else.
 
         >>> source = extract_specifics("The user has projects")
         >>> sorted(extract_specifics("Needs a real printer").find_unaffirmed_in(source))
@@ -298,7 +296,7 @@ def normalize_dates(text: str) -> str:
 
 
 def normalize_number(digits: str) -> str:
-    """Return a number without separators of thousands and without the zeros that end its decimals.
+    """Return a number without thousands separators and without trailing zeros of its decimals.
 
     >>> normalize_number("1,000"), normalize_number("3.50"), normalize_number("3.11.2")
     ('1000', '3.5', '3.11.2')
@@ -311,7 +309,7 @@ def normalize_number(digits: str) -> str:
 
 
 def is_ambiguous_thousands(digits: str) -> bool:
-    """Return whether the point may part thousands, as it does in half of Europe: 1.250 euros may be many.
+    """Return whether the point may be a thousands separator, as in many languages: 1.250 may be 1250.
 
     >>> is_ambiguous_thousands("1.250"), is_ambiguous_thousands("1.25"), is_ambiguous_thousands("0.250")
     (True, False, False)
@@ -352,20 +350,20 @@ def _rewrite_clock_time(match: re.Match[str]) -> str:
 
 
 class _Reader:
-    """Collects the specifics of one text, piece by piece: the state is what the last pieces were."""
+    """Collector of the specifics of one text, piece by piece. Its state describes the last pieces."""
 
     _CLASSES = (*_CLASSES, "affirmed")
 
     def __init__(self) -> None:
         self.found: dict[str, set[str]] = {name: set() for name in self._CLASSES}
         self.words: list[str] = []
-        self.run: list[str] = []  # the capitalised words just read
+        self.run: list[str] = []  # the capitalised words before this place
         self.initial = True  # whether a sentence begins here
-        self.at = 0  # where the last piece ended
-        self.began = 0  # after how many words this sentence began
-        self.denying = False  # whether a negation waits for the word that it denies
-        self.number = ""  # the number just read
-        self.currency = ""  # the sign just read
+        self.at = 0  # end of the last piece
+        self.began = 0  # number of words before this sentence
+        self.denying = False  # whether a negation has no word yet
+        self.number = ""  # the number before this place
+        self.currency = ""  # the currency sign before this place
 
     def take(self, piece: re.Match[str]) -> None:
         """Add one piece of the text."""
@@ -526,7 +524,7 @@ _STATEMENTS = parse_word_set(
     wanted wants work worked working works write writes
     """
 )
-"""Ordinary words that make a statement, so that denying them means something."""
+"""Ordinary words with a meaning of their own, so that their denial matters."""
 
 
 def _has_no_case(word: str) -> bool:
@@ -535,7 +533,7 @@ def _has_no_case(word: str) -> bool:
 
 
 def _expand_date(text: str) -> Iterator[str]:
-    """Yield the date and what it says by itself: its month with the year, its day without."""
+    """Yield the date, its month with the year, and its day without the year."""
     plain = text.lstrip("-")
     yield plain
     if len(plain) == len("2025-05-03") and plain[4] == "-":

@@ -1,4 +1,4 @@
-"""Statements with their values, and the words by which they say what they speak of.
+"""Statements with their values and their topic words.
 
 `supersession` compares them. English, German, Spanish and French.
 """
@@ -21,7 +21,7 @@ from reverie.domain.text.dates import DateMention, find_dates
 from reverie.domain.word_lists import parse_word_set
 
 _ROOT = 6
-"""Letters that words of one family share, such as `director` and `direction`."""
+"""Common letters of related words, such as `director` and `direction`."""
 
 _UNIT_WORDS = frozenset(UNITS) | parse_word_set("euro euros mcg mg h k")
 IGNORED = cues.FUNCTION_WORDS | cues.LEADING_WORDS | cues.TIME_WORDS | _UNIT_WORDS
@@ -70,7 +70,7 @@ class StatedValue:
 
 @dataclass(frozen=True, slots=True)
 class StatedWord:
-    """A word that says what a statement speaks of, with its stems."""
+    """A topic word of a statement, with its stems."""
 
     text: str
     keys: frozenset[str]
@@ -79,7 +79,7 @@ class StatedWord:
 
 
 class Statement:
-    """A statement with its values, and the words by which it says what it speaks of."""
+    """A statement with its values and its topic words."""
 
     def __init__(self, text: str, *, is_new: bool = False) -> None:
         self._is_new = is_new
@@ -88,12 +88,12 @@ class Statement:
 
     @cached_property
     def days(self) -> list[DateMention]:
-        """Dates and days that it names."""
+        """Its dates and days."""
         return find_dates(self.text, _TODAY, relative=False)
 
     @cached_property
     def frames(self) -> tuple[re.Match[str] | None, ...]:
-        """Matches for the place where somebody lives, to which one moved, where one works, and where a thing is."""
+        """Matches of `HOME`, `MOVED`, `EMPLOYED` and `LOCATED`."""
         return tuple(frame.search(self.plain) for frame in _FRAMES)
 
     @cached_property
@@ -111,7 +111,7 @@ class Statement:
 
     @cached_property
     def values(self) -> list[StatedValue]:
-        """Values that it gives; for a new statement without the day since when it holds."""
+        """Its values; for a new statement without the day from which it holds."""
         starts = [
             found.span()
             for pattern in (cues.START, cues.REASON)
@@ -126,7 +126,7 @@ class Statement:
 
     @cached_property
     def words(self) -> list[StatedWord]:
-        """Words that say what it speaks of: no values, and no words of grammar or change."""
+        """Its topic words: no values, and no words of grammar or change."""
         plain = cues.REASON.sub(lambda found: " " * len(found.group()), self.plain) if self.plain else ""
         for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED, cues.ENDED, cues.REPAIRED):
             plain = pattern.sub(lambda found: " " * len(found.group()), plain)
@@ -155,36 +155,36 @@ class Statement:
 
     @property
     def topic(self) -> list[StatedWord]:
-        """Its words without the verb of where somebody lives, which is no name ("Liv" is one)."""
+        """Its topic words without a verb such as "live"."""
         home = self.frames[0]
         return [word for word in self.words if home is None or word.start != home.start()]
 
     @cached_property
     def leading(self) -> frozenset[str]:
-        """Words that only lead to a value."""
+        """Stems of its words that only introduce a value."""
         words = cues.LEADING_WORDS.intersection(TOKEN.findall(self.plain))
         return frozenset(key for word in words for key in compute_keys(word))
 
     @cached_property
     def is_change(self) -> bool:
-        """Whether it says that something is not as it was."""
+        """Whether it reports a change."""
         return any(pattern.search(self.plain) for pattern in (cues.CHANGED, cues.NOW, cues.REPLACED)) or any(
             cues.TO.search(self.plain[: value.start]) for value in self.values
         )
 
     @cached_property
     def is_single_valued(self) -> bool:
-        """Whether it gives the value of something that has one at a time."""
+        """Whether it gives a value of something that has one value at a time."""
         return any(is_single_valued(self, value) for value in self.values)
 
     @cached_property
     def is_moved(self) -> bool:
-        """Whether something was moved or switched, so that "to" says what it is with or at now."""
+        """Whether it reports a move or switch, so that the new place or provider follows "to"."""
         return cues.CHANGED.search(self.plain) is not None
 
     @cached_property
     def replacements(self) -> list[re.Match[str]]:
-        """Matches of the forms that name an old value and what took its place."""
+        """Matches of the patterns that name an old value and its replacement."""
         bare = self.plain.strip(" .!")
         return [
             found
@@ -194,7 +194,7 @@ class Statement:
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """Stems of its words, and its values."""
+        """Stems of its topic words, and its values."""
         return frozenset(key for word in self.words for key in word.keys) | {
             value.text for value in self.values
         }
@@ -215,7 +215,7 @@ def _stem_verb(word: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _compute_name_keys(word: str) -> frozenset[str]:
-    """Return forms of a word that may be a name: Maria is not Mario. German writes nouns as names, and compounds."""
+    """Return the forms of a word that may be a name or a German noun or compound: Maria is not Mario."""
     beginnings = (word[:end] for end in range(_ROOT, len(word) - _SHORTEST_STEM))
     return frozenset(
         {word, word.removesuffix("s"), _stem_verb(word), _stemmers[1].stemWord(word), *beginnings}
@@ -230,7 +230,7 @@ WORD_VALUES: dict[str, tuple[str, str, str]] = {
     **{f"{word}s": ("date", f"weekday {day}", "") for word, day in WEEKDAYS.items()},
     **{word: ("date", f"weekday {day}", "") for word, day in WEEKDAYS.items()},
 }
-"""Kind, value and unit of each word that is a value by itself. Of a word of several kinds the last one counts."""
+"""Kind, value and unit of each word that is a value. If a word has several kinds, the last one counts."""
 
 
 def _find_values(plain: str, days: Sequence[DateMention]) -> Iterator[StatedValue]:
@@ -265,7 +265,7 @@ def _find_values(plain: str, days: Sequence[DateMention]) -> Iterator[StatedValu
 
 
 def is_single_valued(statement: Statement, value: StatedValue) -> bool:
-    """Return whether a statement gives the value of something that has one at a time, without a word of change."""
+    """Return whether a value is that of something with one value at a time, without a word of change."""
     if value.kind == "time" or value.text.startswith("weekday"):
         return False
     return cues.LINK.search(statement.plain[: value.start]) is not None

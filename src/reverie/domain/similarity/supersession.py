@@ -1,9 +1,8 @@
-"""Detection of statements that end an older statement. In doubt they do not.
+"""Detection of statements that end an older statement. In doubt nothing ends.
 
-A statement ends another if it speaks of the same thing and gives it another value of the same type: "The rent went up
-to 1,350 €" ends "Rent is 1,200 €", and "Moved to Leipzig" ends "Lives in Hamburg". Every word by which the new one
-says what it speaks of must stand in the old one: "The budget meeting was postponed" does not end "Board meeting is on
-3 June". English, German, Spanish and French.
+A statement ends another if it gives the same thing another value of the same type: "The rent went up to 1,350 €" ends
+"Rent is 1,200 €", and "Moved to Leipzig" ends "Lives in Hamburg". The old one must have all topic words of the new
+one: "The budget meeting was postponed" does not end "Board meeting is on 3 June". English, German, Spanish and French.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from reverie.domain.text.calendar_words import MONTHS, SHORT_MONTHS, fold_text
 from reverie.domain.word_lists import parse_word_set
 
 LONGEST = 300
-"""Characters of a statement that can end another, or be ended."""
+"""Characters of a statement that can end another one or be ended."""
 
 _MOST_WORDS = 14
 _FEW = 2
@@ -53,19 +52,19 @@ _ABBREVIATED = defer_regex(r"\b(?:dr|mr|mrs|ms|m|mme|st|prof|no|nr|\d{1,2})\.$",
 _TIME_OF_CHANGE = defer_regex(r"\b(?:now|again|jetzt|wieder|ahora|maintenant)\b")
 _INTRANSITIVE = defer_regex(r"\s+(?:(?:up|down|back|forward)\s+)?(?:to|into|from)\b")
 _DATIVE = defer_regex(r"(?:al|a (?:su|mi|tu|la|los|las))\s")
-"""The beginning of a statement in Spanish with the one to whom something happens."""
+"""Beginning of a Spanish statement with a dative object."""
 _OBJECT = defer_regex(
     r"(?:[^\W\d_]+[st]|(?:.+\s)?(?:is|are|ist|sind|es|son|est|sont)(?:\s\w+e[dn]?)?)\s"
     r"(?:(?:to|at|by|with|in|on|bei|mit|zu|von|chez|avec|con|en|par|por)\s)?"
     r"(?:the|an?|der|die|das|dem|den|la|le|el)?\s*"
 )
-"""The beginning of a statement before the object of its verb, or what the subject is with, at or on."""
+"""Beginning of a statement before the object of its verb, or before the place or provider of its subject."""
 _BETWEEN_NAMES = defer_regex(r"\s(?!(?:and|und|y|et|de|von|van|di|del)\b)[a-z]+\s")
 
 
 @lru_cache(maxsize=256)
 def may_supersede(text: str) -> bool:
-    """Return whether a statement can end any other; cheap, asked at every save.
+    """Return whether a statement can end any other one. It is quick, since every save asks.
 
     >>> may_supersede("Ada lives in Oslo now"), may_supersede("Ada likes Oslo")
     (True, False)
@@ -78,7 +77,7 @@ def may_supersede(text: str) -> bool:
 
 
 def _join(*patterns: re.Pattern[str]) -> re.Pattern[str]:
-    """Return a pattern that is found where one of the patterns is."""
+    """Return a pattern that matches where one of the patterns does."""
     return defer_regex("|".join(f"(?:{re.sub(r'[?]P<[a-z]+>', '?:', each.pattern)})" for each in patterns))
 
 
@@ -99,9 +98,9 @@ _MAY_END_WITH_NUMBER = _join(_LED_VALUE, cues.RENEWED_INSIDE, cues.OLD_OR_NEW)
 
 
 def list_hints(text: str) -> list[str]:
-    """Return words by which to look for statements that a statement may end: its own in every language, and others.
+    """Return words to search for statements that a statement may end: its own, stemmed in each language, and others.
 
-    A short statement is indexed in the wrong language, or in none.
+    The index may have a short statement in the wrong language.
 
     >>> list_hints("Moved to Leipzig")[:2], list_hints("Lucía y él lo han dejado")
     (['live', 'wohn'], ['luci', 'lucia'])
@@ -119,10 +118,9 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
     """Return whether the new statement ends the old one.
 
     Args:
-        new: What is said now.
-        old: What was said before.
-        is_same_topic: Whether they may tell of one thing. If not, only what says more than that a thing is over
-            ends another statement.
+        new: The new statement.
+        old: The older statement.
+        is_same_topic: Whether they may be about the same thing. If not, a statement that something is over ends none.
 
     Example:
         >>> supersedes("The staging port is 5433", "The staging port is 5432")
@@ -133,7 +131,7 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
     if not may_supersede(new):
         return False
     before = _read_old(old)
-    # First what most statements fail at once; reading words and values of every statement costs most.
+    # The checks that most statements fail come first; words and values cost most.
     return (
         before is not None
         and any(
@@ -157,7 +155,7 @@ def supersedes(new: str, old: str, *, is_same_topic: bool = True) -> bool:
 
 
 class _Sentence(NamedTuple):
-    """A sentence, and those of it and its clauses that can end any other statement."""
+    """A sentence, with the statements in it that can end another one: the whole sentence and its clauses."""
 
     whole: Statement
     parts: Sequence[Statement]
@@ -179,7 +177,7 @@ def _read_new(text: str) -> Sequence[_Sentence]:
 
 
 def _split_clauses(whole: Statement) -> list[str]:
-    """Return the clauses of a sentence, each with its subject; none if its first is one of several subjects."""
+    """Return the clauses of a sentence, each with its subject; none if the sentence begins with several subjects."""
     text, clauses, start, joint = whole.text, list[str](), 0, ""
     for found in _CLAUSE.finditer(text):
         clauses.append(_add_subject(whole, text[start : found.start()], joint))
@@ -193,7 +191,7 @@ def _split_clauses(whole: Statement) -> list[str]:
 
 
 def _add_subject(whole: Statement, clause: str, joint: str) -> str:
-    """Return a clause after "and" with the subject of the sentence, if it begins with another word than one."""
+    """Return a clause after "and" with the subject of the sentence, if it has none."""
     if not joint.isalpha() or not clause[:1].islower() or not whole.words:
         return clause
     plain = fold_text(clause)
@@ -211,12 +209,12 @@ def _add_subject(whole: Statement, clause: str, joint: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _read_old(text: str) -> Statement | None:
-    """Return the statement of a text that may be ended; None where it says more than one thing, or nothing."""
+    """Return the statement of a text that may be ended; None if the text is long or has not just one sentence."""
     return None if len(text) > LONGEST or len(_split_sentences(text)) != 1 else Statement(text)
 
 
 def _holds(old: Statement) -> bool:
-    """Return whether a statement says for sure what holds, rather than what once happened."""
+    """Return whether a statement is certain and describes a state, not an event."""
     if cues.UNSURE.search(old.plain):
         return False
     return not cues.EVENT.search(old.plain) or bool(
@@ -225,7 +223,7 @@ def _holds(old: Statement) -> bool:
 
 
 def _is_doubtful(plain: str) -> bool:
-    """Return whether a statement is no fact, or one that leaves others as they are."""
+    """Return whether a statement is uncertain, temporary, additional or about the past: it ends no other one."""
     if cues.UNSURE.search(plain) or cues.BESIDE.search(cues.SINCE.sub("", plain)):
         return True
     return cues.PAST.search(plain) is not None and cues.NOW.search(plain) is None
@@ -242,7 +240,7 @@ def _split_sentences(text: str) -> list[str]:
 
 
 def _can_end(new: Statement, *, changed: bool) -> bool:
-    """Return whether a statement may end any other; `_ends` is false for every other one where this is."""
+    """Return whether a statement may end any other one; if not, `_ends` is false for all."""
     return bool(changed or new.is_single_valued or any(new.frames[:3]) or new.replacements or any(new.ends))
 
 
@@ -261,7 +259,7 @@ def _ends(new: Statement, old: Statement, *, changed: bool) -> bool:
 
 
 def _ends_by_value(new: Statement, old: Statement, *, changed: bool) -> bool:
-    """Return whether both give a number, a date, a time or an address of the same thing, and not the same one."""
+    """Return whether both give a different number, date, time or address of the same thing."""
     if not (changed or new.is_single_valued) or (
         cues.NEGATED.search(old.plain) and not cues.NEGATED.search(new.plain)
     ):
@@ -312,7 +310,7 @@ def _gives_another_value(new: Statement, old: Statement, *, changed: bool) -> bo
 
 
 def _counts_something_else(new: Statement, other: StatedValue, old: Statement, value: StatedValue) -> bool:
-    """Return whether the old statement counts or numbers what the new one does not speak of: "has 40 members"."""
+    """Return whether the old value counts or numbers something that the new statement does not mention."""
     if value.kind != "number" or value.unit:
         return False
     counted = next((word for word in old.words if word.start >= value.end), None)
@@ -336,7 +334,7 @@ def _is_same_type(one: StatedValue, other: StatedValue) -> bool:
 
 
 def _drop_actor(new: Statement) -> list[StatedWord]:
-    """Return the words that say what changed, without who changed it ("SAS changed the flight")."""
+    """Return the topic words without the one who made the change ("SAS changed the flight")."""
     found = cues.CHANGED.search(new.plain)
     if (
         found is None
@@ -354,7 +352,7 @@ def _drop_actor(new: Statement) -> list[StatedWord]:
 
 
 def _ends_by_frame(new: Statement, old: Statement) -> bool:
-    """Return whether both say where somebody lives or works, and not the same."""
+    """Return whether both say where somebody lives or works, and differ."""
     lives, moved, works, _ = new.frames
     if not (lives or moved or works):
         return False
@@ -381,7 +379,7 @@ def _ends_by_frame(new: Statement, old: Statement) -> bool:
 
 
 def _read_name(statement: Statement, found: re.Match[str]) -> frozenset[str]:
-    """Return the keys of the name at the end of a frame; nothing for what is no name."""
+    """Return the stems of the name at the end of a match; none if there is no name."""
     start = next(
         found.start(group) for group in range(1, found.re.groups + 1) if found.group(group) is not None
     )
@@ -410,7 +408,7 @@ def _says_relative(statement: Statement, end: int) -> bool:
 
 
 def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
-    """Return whether the two differ in one name alone, where only one can stand."""
+    """Return whether the two differ only in a name of which there is one at a time."""
     if not changed or new.values or old.values or old.frames[0] or _denies_or_replaces(new, old):
         return False
     shared = [word for word in new.words if not word.keys.isdisjoint(old.keys)]
@@ -465,7 +463,7 @@ def _ends_by_name(new: Statement, old: Statement, *, changed: bool) -> bool:
 
 
 def _denies_or_replaces(new: Statement, old: Statement) -> bool:
-    """Return whether a statement gives no value of its own, since it denies one or names the one that it replaces."""
+    """Return whether a statement only denies something, or names a replaced value."""
     is_denial = cues.NEGATED.search(new.plain) is not None and cues.NEGATED.search(old.plain) is None
     return is_denial or cues.REPLACED.search(new.plain) is not None
 
@@ -485,7 +483,7 @@ def _is_agent(word: StatedWord, new: Statement) -> bool:
 
 
 def _have_same_preposition(new: Statement, added: StatedWord, old: Statement, dropped: StatedWord) -> bool:
-    """Return whether no different prepositions stand before two names: "ship with DHL", "ship to Norway"."""
+    """Return whether two names have no different prepositions, unlike "ship with DHL" and "ship to Norway"."""
     found = [
         cues.PREPOSITION.search(each.plain[: word.start]) for each, word in ((new, added), (old, dropped))
     ]
@@ -496,20 +494,20 @@ def _have_same_preposition(new: Statement, added: StatedWord, old: Statement, dr
 
 
 def _get_next(word: StatedWord, statement: Statement) -> frozenset[str]:
-    """Return the keys of the word that follows directly: "the Pro plan"."""
+    """Return the stems of the next word, such as "plan" in "the Pro plan"."""
     end = word.start + len(word.text)
     return next((each.keys for each in statement.words if each.start == end + 1), frozenset())
 
 
 def _are_together(words: Sequence[StatedWord], among: Sequence[StatedWord]) -> bool:
-    """Return whether the words stand beside each other."""
+    """Return whether the words are consecutive."""
     starts = [word.start for word in among]
     first = starts.index(words[0].start)
     return [word.start for word in words] == starts[first : first + len(words)]
 
 
 def _ends_by_state(new: Statement, old: Statement) -> bool:
-    """Return whether the two say opposite states of the same thing: "is on", "is off now"."""
+    """Return whether the two give opposite states of the same thing: "is on", "is off now"."""
     now, before = cues.STATE.fullmatch(new.plain.rstrip(" .!")), cues.STATE.fullmatch(old.plain.rstrip(" .!"))
     if now is None or before is None or cues.OPPOSITE[before["state"]] != now["state"]:
         return False
@@ -521,7 +519,7 @@ def _ends_by_state(new: Statement, old: Statement) -> bool:
 
 
 def _ends_by_place(new: Statement, old: Statement) -> bool:
-    """Return whether the two say of the same thing, and not of a person, in or on what it is."""
+    """Return whether the two give different places of the same thing, which is no person."""
     now, before = new.frames[3], old.frames[3]
     if now is None or before is None or now["by"] != before["by"] or new.values or old.values:
         return False
@@ -553,7 +551,7 @@ def _split_at(statement: Statement, start: int) -> tuple[list[StatedWord], list[
 
 
 def _ends_by_old_value(new: Statement, old: Statement) -> bool:
-    """Return whether the new statement names the old value, and what took its place."""
+    """Return whether the new statement names the old value and its replacement."""
     for found in new.replacements:
         offset = len(new.plain) - len(new.plain.lstrip(" .!"))
         dropped, added, topic = (_list_within(new, found, name, offset) for name in ("old", "new", "topic"))
@@ -590,13 +588,13 @@ def _ends_by_old_value(new: Statement, old: Statement) -> bool:
 
 
 def _is_verb_of(words: Sequence[StatedWord], value: StatedWord, old: Statement) -> bool:
-    """Return whether the words are one that the value follows directly: "nutzen Jira", not "a friend in Berlin"."""
+    """Return whether the words are one word directly before the value: "nutzen Jira", not "a friend in Berlin"."""
     start = next((word.start for word in old.words if not word.keys.isdisjoint(value.keys)), 0)
     return len(words) == 1 and old.plain[:start].rstrip() == old.plain[: words[0].start + len(words[0].text)]
 
 
 def _names_another_thing(words: Sequence[StatedWord], old: Statement) -> bool:
-    """Return whether a word of the old statement with another after it names another thing: "support inbox"."""
+    """Return whether one of the words is the first part of a compound in the old statement: "support inbox"."""
     stems = {key for word in words for key in word.keys}
     return any(
         not (one.named or other.named or one.keys.isdisjoint(stems))
@@ -607,7 +605,7 @@ def _names_another_thing(words: Sequence[StatedWord], old: Statement) -> bool:
 
 
 def _is_object(words: Sequence[StatedWord], old: Statement) -> bool:
-    """Return whether words are the object of the verb of a statement: "Goes to spin class", "is with Allianz"."""
+    """Return whether the words are the object of a statement: "Goes to spin class", "is with Allianz"."""
     start = next((word.start for word in old.words if not word.keys.isdisjoint(words[0].keys)), 0)
     return start > 0 and _OBJECT.fullmatch(old.plain[:start]) is not None
 
@@ -619,7 +617,7 @@ def _is_chosen_for(
     added: Sequence[StatedWord],
     new: Statement,
 ) -> bool:
-    """Return whether words say what a value is chosen for, and the other is for nothing else: "Slack for chat"."""
+    """Return whether words give the purpose of a value, as in "Slack for chat", and the new value has no other one."""
     chosen = [word for word in old.words if any(not word.keys.isdisjoint(each.keys) for each in value)]
     end = chosen[-1].start + len(chosen[-1].text)
     other = cues.PURPOSE.search(new.plain, added[0].start)
@@ -631,7 +629,7 @@ def _is_chosen_for(
 
 
 def _is_value_of(words: Sequence[StatedWord], old: Statement) -> bool:
-    """Return whether a statement gives the words as its value, and nothing after them: "Bank is Barclays"."""
+    """Return whether the words are the value at the end of a statement: "Bank is Barclays"."""
     last = old.words[-len(words) :]
     same = len(last) == len(words) and all(
         not a.keys.isdisjoint(b.keys) for a, b in zip(last, words, strict=True)

@@ -1,7 +1,7 @@
 """Three-way merge of values and texts that two sides changed.
 
-`base` is the common beginning, `ours` the program's version, `theirs` the person's. In a conflict the person's
-version wins, and the result reports it. Finding the base and keeping the losing version is the caller's work.
+`base` is the common base version, `ours` the program's version, `theirs` the person's. In a conflict the person's
+version is taken, and the result reports it. The caller finds the base version and keeps the losing one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _LABELS = {"tags", "references"}
 _TOGETHER: Mapping[type, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {Record: (("archived_at", "archive_reason"),), SessionState: (("window_start", "summary"),)}
 )
-"""Fields that mean something only with one another: they are taken from one side."""
+"""Fields that belong together, and are taken from the same side."""
 
 _MOST_CELLS = 1_000_000
-"""The largest table for comparing repeated lines; beyond it a stretch counts as rewritten."""
+"""Most cells of a table for comparing repeated lines; a larger section counts as rewritten."""
 
 
 # -- values ------------------------------------------------------------------------------------------------
@@ -41,8 +41,8 @@ class MergeResult(Generic[V]):
 
     Attributes:
         value: The merged value.
-        conflicts: The fields that both sides changed differently, such as `content` or `metadata.owner`; the
-            value has what `theirs` made of them.
+        conflicts: The fields that both sides changed differently, such as `content` or `metadata.owner`. Their
+            values are those of `theirs`.
     """
 
     value: V
@@ -52,21 +52,19 @@ class MergeResult(Generic[V]):
 def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
     r"""Return one value with the changes of both sides.
 
-    A field that one side changed is taken from it; one that both changed alike too. One that both changed
-    differently is a conflict, and `theirs` is taken, with these exceptions, which never conflict: `tags` and
-    `references` merge as sets in the order of `theirs`; the content of a page merges by lines
-    (`merge_text`); of `updated_at` and `last_seen_at` the later counts; `seen_count` takes both increments.
-    `metadata` merges by key. Changes that are sound alone and not together (a `valid_to` before the
-    `valid_from`, more labels than a record may have) are conflicts too.
+    A field that one side changed is taken from it. A field that both changed differently is a conflict, and `theirs`
+    is taken. Some fields never conflict. `tags` and `references` merge as sets in the order of `theirs`, the content
+    of a page merges by lines (`merge_text`), `updated_at` and `last_seen_at` take the later time, and `seen_count`
+    takes both increments. `metadata` merges by key. Changes that are valid alone but not together are conflicts too,
+    such as a `valid_to` before the `valid_from`.
 
     Args:
-        base: What both began with; None when that is not known: whatever differs was changed by both then.
-        ours: The program's version.
-        theirs: The person's version. When `ours` is the `base` the result is `theirs`, and the other way
-            round, exactly.
+        base: The common base version. None if it is unknown; then every difference is a change of both.
+        ours: The program's version. If it equals `base`, the result is exactly `theirs`.
+        theirs: The person's version. If it equals `base`, the result is exactly `ours`.
 
     Raises:
-        InvalidInput: they are versions of different things.
+        InvalidInput: they are versions of different values.
 
     Example:
         >>> from datetime import datetime, UTC
@@ -97,7 +95,7 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
 
 
 def _iterate_field_groups(kind: type) -> Iterator[tuple[str, ...]]:
-    """Yield the fields of a value, each alone or with those that it belongs to."""
+    """Yield the fields of a value in groups; most groups are single fields."""
     together = _TOGETHER.get(kind, ())
     for field in fields(kind):
         group = next((group for group in together if field.name in group), (field.name,))
@@ -112,7 +110,7 @@ def _get(side: object, name: str) -> Any:
 def _merge_group(
     kind: type, was: Mapping[str, Any] | None, mine: Mapping[str, Any], yours: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return the values of fields that belong together, and the names of those in conflict."""
+    """Return the merged values of a group of fields, and the names of those in conflict."""
     if mine in (yours, was):
         return dict(yours), []
     if yours == was:
@@ -156,7 +154,7 @@ def _merge_mapping(
 
 
 def _repair_invariants(values: dict[str, Any], ours: object, theirs: object) -> list[str]:
-    """Repair what no value may be although both sides were valid; return the names of the repaired fields."""
+    """Take fields from `theirs` that are valid on both sides but not merged; return their names."""
     wrong: list[str] = []
     if isinstance(theirs, Record) and isinstance(ours, Record):
         start, end = values["valid_from"], values["valid_to"]
@@ -175,15 +173,15 @@ def _repair_invariants(values: dict[str, Any], ours: object, theirs: object) -> 
 def merge_text(base: str, ours: str, theirs: str) -> str:
     r"""Return one text with the changes that both sides made to `base`, line by line.
 
-    Every line that a side added or wrote anew is in the result; a line that a side took out is not, unless
-    the other side changed it. Where both wrote at the same place both stand, `theirs` first; what both wrote
-    stands once. There are no conflict markers. A stretch with over a million pairs of
-    repeated lines to compare counts as rewritten: lines may be doubled there, never lost.
+    The result has every line that a side added or changed. A line that a side removed is left out, unless the other
+    side changed it. Where both sides changed the same place, the result has both versions, `theirs` first, with common
+    lines once. There are no conflict markers. A section with over a million pairs of repeated lines counts as
+    rewritten; its lines may be doubled, but are never lost.
 
     Args:
-        base: What both began with; lines end in `\n`.
-        ours: One side. When it is the `base` the result is `theirs`, exactly.
-        theirs: The other side; the same holds the other way round.
+        base: The common base version; lines end in `\n`.
+        ours: One side. If it equals `base`, the result is exactly `theirs`.
+        theirs: The other side. If it equals `base`, the result is exactly `ours`.
 
     Example:
         >>> merge_text("a\nb\n", "a\nours\n", "a\ntheirs\n")
@@ -205,11 +203,11 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
 
 
 def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return which items of two sequences are the same, as pairs of positions that both ascend.
+    """Return the common items of two sequences, as pairs of ascending positions.
 
-    What stands at the beginning and end of both is paired first, then what is there once in both, as many as
-    stand in the same order, then the longest common subsequence of what is repeated. That is nearly linear; a
-    stretch of repeated items costs at most a million comparisons.
+    First the equal items at the beginning and end are paired. Then follow the items that occur once in both, as many
+    as have the same order, and the longest common subsequence of the others. Time is nearly linear; a section of
+    repeated items costs at most a million comparisons.
 
     Example:
         >>> match_items(["a", "b", "c"], ["a", "x", "c"])
@@ -241,7 +239,7 @@ def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[
 def find_changed_ranges(
     old: Sequence[str], new: Sequence[str]
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield the ranges of lines in which two texts differ, of both texts."""
+    """Yield the ranges of lines in which two texts differ: that of the old text and that of the new one."""
     i = j = 0
     for a, b in [*match_items(old, new), (len(old), len(new))]:
         if i < a or j < b:
@@ -250,7 +248,7 @@ def find_changed_ranges(
 
 
 class _Hunk(NamedTuple):
-    """A side put `lines` in the place of `base[start:stop]`."""
+    """Replacement of `base[start:stop]` by the lines of one side."""
 
     start: int
     stop: int
@@ -258,7 +256,7 @@ class _Hunk(NamedTuple):
 
 
 class _Cluster(NamedTuple):
-    """A place where the base changed, and what each side wrote there."""
+    """Changed section of the base, with the lines of each side."""
 
     start: int
     stop: int
@@ -267,12 +265,12 @@ class _Cluster(NamedTuple):
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines of a text; none of an empty one."""
+    """Return the lines of a text; none for an empty text."""
     return text.removesuffix("\n").split("\n") if text else []
 
 
 def _merge_line_end(base: str, ours: str, theirs: str) -> str:
-    """Return the end after the last line; an empty side does not count."""
+    """Return the line end after the last line; an empty side is ignored."""
     was, mine, yours = ("\n" if text.endswith("\n") else "" for text in (base, ours, theirs))
     if not ours or not theirs:
         return yours or mine
@@ -284,7 +282,7 @@ def _compute_hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
 
 
 def _cluster_hunks(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:
-    """Return the changes of both sides in order; those that touch the same lines, or the same gap, as one."""
+    """Return the changes of both sides in order, with one cluster for changes of the same lines or gap."""
     clusters: list[_Cluster] = []
     for start, stop, mine, lines in sorted(
         [(*hunk[:2], False, hunk.lines) for hunk in theirs] + [(*hunk[:2], True, hunk.lines) for hunk in ours]
@@ -300,7 +298,7 @@ def _cluster_hunks(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Clus
 
 
 def _combine_sides(theirs: list[str], ours: list[str]) -> list[str]:
-    """Return both versions of one place: common items once, the rest between them, `theirs` first."""
+    """Return both versions of a section, `theirs` first, with common lines once."""
     if _is_within(ours, theirs):
         return theirs
     if _is_within(theirs, ours):
@@ -316,7 +314,7 @@ def _combine_sides(theirs: list[str], ours: list[str]) -> list[str]:
 
 
 def _group_blank_lines(lines: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return each line with its blank lines: those before it if the text begins with them, else after it."""
+    """Return each line with its blank lines: the following ones, or the preceding ones if the text begins with one."""
     before = bool(lines) and not lines[0]
     groups: list[tuple[str, ...]] = []
     for line in lines:
@@ -335,7 +333,7 @@ def _is_within(short: list[str], long: list[str]) -> bool:
 
 
 def _find_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return items that occur once on both sides, as many as are in the same order."""
+    """Return items that occur once on both sides; as many as have the same order."""
     old_counts, new_counts = Counter(old), Counter(new)
     places = {item: j for j, item in enumerate(new) if new_counts[item] == 1}
     pairs = [(i, places[item]) for i, item in enumerate(old) if old_counts[item] == 1 and item in places]

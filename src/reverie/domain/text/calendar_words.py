@@ -34,7 +34,7 @@ SHORT_MONTHS = _number_words(
     "jan janv ene", "feb fevr fev febr", "mar mrz", "apr abr avr", "", "jun giu", "jul juil lug", "aug ago",
     "sep sept", "oct okt ott", "nov", "dec dez dic",
 )  # fmt: skip
-"""Abbreviations that are no common words; read only beside the number of a day."""
+"""Abbreviations that are no common words; they are read only beside the number of a day."""
 
 WEEKDAYS = {
     word: number - 1
@@ -61,7 +61,7 @@ DAYS = {
     "dopodomani": 2,
     "anteontem": -2, "ontem": -1, "hoje": 0, "depois de amanha": 2, "amanha": 1,
 }  # fmt: skip
-"""Words for a day, counted from today."""
+"""Words for days, with the number of days from today."""
 
 UNITS = {
     "day": "day days tag tage tagen dia dias jour jours giorno giorni",
@@ -105,7 +105,7 @@ STEPS = {
     )
     for word in words.split()
 } | {"que viene": 1, "que vem": 1}
-"""Words beside a period or a weekday: the last, the present or the next."""
+"""Words for the last, the current or the next one, beside a period or a weekday."""
 
 _ACCENTS = str.maketrans(
     {
@@ -123,12 +123,12 @@ _LATIN_WORD = defer_regex(r"[a-z]+")
 
 @lru_cache(maxsize=8)  # each kind of date is looked for by its words
 def list_latin_words(folded: str) -> frozenset[str]:
-    """Return the words in plain letters of a text that `fold_text` has returned."""
+    """Return the words in Latin letters of a text from `fold_text`."""
     return frozenset(_LATIN_WORD.findall(folded))
 
 
 def fold_text(text: str) -> str:
-    """Return the text in small letters and without accents, each character in its place."""
+    """Return the text in small letters without accents. Its length, and the place of each character, stay."""
     lower = text.lower()
     if len(lower) != len(text):
         lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)

@@ -1,7 +1,7 @@
 """Dates in a text, in every common form: "7 January", "7.1.2026", "le 7 janvier", "1月7日", "tomorrow".
 
-Every date becomes days. One without a year is the nearest to the time of the text, and counts for other years too.
-"07/01/2026" may mean two days, and a bare "Friday" the last one or the next one: both are returned.
+Every date becomes days. A date without a year is the nearest one to the time of the text. "07/01/2026" may mean two
+days, and "Friday" the last or the next one: then both are returned.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class DateMention(NamedTuple):
         end: The last day; the same for a single one.
         at: Where in the text the words begin.
         stop: Where they end.
-        unit: How exactly they tell it: `day`, `month` or `year`.
-        yearly: Whether no year is said: `start` and `end` are then the nearest such days.
-        counted: Whether the days are counted from today, so that they move with it.
-        firm: Whether the words mean these days and nothing else.
+        unit: Precision of the words: `day`, `month` or `year`.
+        yearly: Whether the words name no year; `start` and `end` are then the nearest such days.
+        counted: Whether the days are counted from the day of the text.
+        firm: Whether the words can mean nothing else.
     """
 
     start: date
@@ -52,10 +52,10 @@ class DateMention(NamedTuple):
 
 
 def find_dates(text: str, today: date, *, relative: bool = True) -> list[DateMention]:
-    """Return the dates in a text, in the order in which they stand there.
+    """Return the dates in a text, in their order.
 
     Args:
-        text: What was said.
+        text: The text.
         today: The day on which it was said.
         relative: Whether to resolve "tomorrow" and the like.
 
@@ -109,7 +109,7 @@ _HAN = (
 )
 _LONE = rf"(?<![\w.,:$€£¥/#-])(?P<lone>{_YEAR})(?![\w:/€%-]|[.,]\d)"
 _PLACE = r"(?:(?=\d|[^\x00-\x7f])|\b(?=[a-z]))"
-"""Where a date may begin. Asked first, because in the middle of a word eight forms would fail one by one."""
+"""Where a date may begin. It is tried first, because all eight forms would fail in the middle of a word."""
 
 _ABSOLUTE = defer_regex(
     f"{_PLACE}(?:{'|'.join((_ISO, _NUMERIC, _SHORT, _DAY_MONTH, _MONTH_DAY, _MONTH, _HAN, _LONE))})"
@@ -124,7 +124,7 @@ _HAS_DIGIT = defer_regex(r"[\d月年]")
 _WORTH_READING = defer_regex(rf"{_YEAR}|\d(?:[-/.]|(?:st|nd|rd|th|er)[a-z])|\bthe\s+\d|[月年]")
 _MONTH_WORDS = frozenset([*MONTHS, *SHORT_MONTHS])
 _AMBIGUOUS = frozenset({"march", "may", "mars", "marco", "mar"})
-"""Months that are other words too. Alone they need a preposition or, in English, a capital inside a sentence."""
+"""Months that are also other words. Alone they need a preposition or, in English, a capital inside a sentence."""
 _PREPOSITION = defer_regex(
     r"\b(?:in|of|on|by|since|until|till|during|before|after|last|next|this|en|em|fin|debut|mi|im|ab|seit|bis)[ -]$"
 )
@@ -147,7 +147,7 @@ def _find_absolute(text: str, folded: str, today: date) -> Iterator[DateMention]
 
 
 def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]:
-    """Yield what one match means: nothing, a day, a month, a year, or two days that it may mean."""
+    """Yield the meanings of one match: none, a day, a month, a year, or two possible days."""
     if match["month"]:
         if _is_day_of_month(match, text):
             month, day, year = _get_month(match["month"]), match["before"], match["year"]
@@ -169,7 +169,7 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
 
 
 def _get_first(match: re.Match[str], one: str, other: str) -> str | None:
-    """Return the first day of two numbers before a month; of "5 and 20 June" none, "13 and 14 June" are two days."""
+    """Return the first of two days if they are a range, like "5-20 June" and "5 and 6 June", not "5 and 20 June"."""
     is_list = match[one] and _LIST.search(match.string, match.end(one), match.start(other))
     return match[one] if not is_list or int(match[other]) == int(match[one]) + 1 else None
 
@@ -200,7 +200,7 @@ def _get_month(word: str) -> int:
 
 
 def _is_day_of_month(match: re.Match[str], text: str) -> bool:
-    """Return whether a number and the name of a month are a date: "2 may come" is none."""
+    """Return whether a number and the name of a month are a date, unlike "2 may come"."""
     if match["month"] not in _AMBIGUOUS or match["ordinal"] or match["year"]:
         return True
     start, end = match.span("month")
@@ -241,7 +241,7 @@ def _build(
     first: str | None = None,
     exact: bool = False,
 ) -> Iterator[DateMention]:
-    """Yield the day, or its month where there is no such day, or nothing where there is no such month."""
+    """Yield the day, or its month if there is no such day, or nothing if there is no such month."""
     number, ordinal = int(month), int(day) if day is not None else 0
     if not 1 <= number <= 12:
         return
@@ -266,7 +266,7 @@ def _build(
 
 
 def _build_mention(match: re.Match[str], start: date, end: date, **more: Any) -> DateMention:
-    """Return what the words of a match mean."""
+    """Return the mention of a match."""
     return DateMention(start=start, end=end, at=match.start(), stop=match.end(), **more)
 
 
@@ -278,12 +278,12 @@ def _build_day(year: int, month: int, day: int) -> date | None:
 
 
 def shift_day(day: date, days: int) -> date:
-    """Return the day some days later, or the first or the last day of the calendar."""
+    """Return the day some days later, limited to the first and the last day of the calendar."""
     return date.fromordinal(min(max(day.toordinal() + days, 1), date.max.toordinal()))
 
 
 def _build_near_day(step: int, day: int, today: date) -> date | None:
-    """Return a day of the month, some months from now."""
+    """Return a day of the month that is some months away; None if there is no such day."""
     years, month = divmod(today.month - 1 + step, 12)
     return _build_day(today.year + years, month + 1, day)
 
@@ -349,7 +349,7 @@ _RANGE = defer_regex(
 
 
 def _drop_overlapping(mentions: list[DateMention]) -> list[DateMention]:
-    """Return the mentions in order, without those that stand within the words of a longer one."""
+    """Return the mentions in order, without those within the words of a longer one."""
     mentions.sort(key=lambda one: (one.at, -one.stop))
     kept: list[DateMention] = []
     for one in mentions:

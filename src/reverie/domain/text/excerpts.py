@@ -1,4 +1,4 @@
-"""Excerpts: the part of a long text that has most of some words."""
+"""Excerpts: the part of a long text with most of some words."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from reverie.domain.text import tokenizer
 def find_excerpt_start(text: str, matched: Collection[str], longest: int) -> int:
     """Return the start of the part of `text` with most different matched words; 0 without any.
 
-    The words stand within half of `longest`. A quarter before them belongs to the part too, since a sentence rarely
-    begins with the word that was looked for.
+    The words are within half of `longest`. The part begins a quarter of `longest` before them, since a sentence
+    rarely begins with a matched word.
 
     Args:
         text: The text.

@@ -12,14 +12,14 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 
 NewId = Callable[[], str]
-"""Anything that makes a fresh id. Tests pass their own."""
+"""Generator of ids. Tests pass their own."""
 
 _ID = defer_regex(r"[0-9a-f]{12}")
 GIVEN_NAME = defer_regex(r"\bcalled (\S+)")
 QUOTED = r"""["“„«](?:[^\s"“”„«»]{1,200}|(?=[^"“”„«»\n]{1,200}\s[A-Z])[^"“”„«»\n]{1,200})["“”»]"""
-"""Pattern of a word, or of words with a capital among them, in quotation marks: no sentence that somebody said."""
+"""Pattern of a word, or of words with a capital among them, in quotation marks; it matches no quoted sentence."""
 _EXACT = defer_regex(rf"(`[^`\n]{{1,200}}`|{QUOTED}|(?<=\bcalled )\S+)")
-"""Code, what is quoted, and the names that a text gives to things."""
+"""Code, quoted words, and the names that a text gives to things."""
 _QUOTED = defer_regex('[`"“„«]')
 _WORD = defer_regex(r"\S+")
 _MARKS = "\"'“”‘’«»()[]{}<>*.,;:!?…"
@@ -41,7 +41,7 @@ _HINTS = defer_regex(
     r"[`/\\_@#%<\[{=$\"“„«]|-(?<!\w-)[A-Za-z]|\w-[A-Z]\b|\w[.]\w|\d|called|file"
     r"|([A-Z])(?:\1|(?<=[a-z0-9].)|(?<=\b[B-HJ-Z])\b|(?<=[KMGT])b|(?<=M)[WV]|(?<=U)S|(?<=I)[Th]|(?<=W)HO|(?<=P)olish|(?<=S)ie)"
 )
-"""Characters without which the case of no word in a text matters."""
+"""Characters of words whose case matters. In a text without any, no word's case matters."""
 
 
 def generate_id() -> str:
@@ -64,8 +64,8 @@ def compute_fingerprint(kind: str, content: str) -> str:
     """Return a hash of kind and content without case and spacing.
 
     The first 24 hexadecimal characters of SHA-256 over the kind, `|`, and the lower-cased content with
-    every run of white space made one space (golemcore's rule). The words whose case says something keep it
-    (`normalize_case`): a store has one live record of a fingerprint, and `-p` is another flag than `-P`.
+    every run of white space made one space (golemcore's rule). Words whose case matters keep it
+    (`normalize_case`), since a store has one live record for a fingerprint, and the flags `-p` and `-P` differ.
     """
     return (_hash_again if len(content) <= _LONGEST_REMEMBERED else _hash_content)(kind, content)
 
@@ -80,16 +80,16 @@ _hash_again = lru_cache(maxsize=2_048)(_hash_content)  # a save asks for it seve
 
 
 def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
-    """Return `text` in lower case, but for the words whose case is part of what they say.
+    """Return `text` in lower case, except for words whose case is a part of their meaning.
 
-    Those are flags and, unless the whole text is written in capitals, code between backticks, what stands in
-    quotation marks, names that it gives ("is called Main"), single letters, paths and addresses, formats,
-    `camelCase` and `snake_case`, words with a dot or with digits and capitals within, bits beside bytes, mega
-    beside milli, and words that are others in small letters: US, IT, WHO, Polish, the German Sie.
+    They are flags and, unless the whole text is in capitals, code in backticks, quoted words, given names ("is called
+    Main"), single letters, paths, addresses, formats, `camelCase` and `snake_case`, words with a dot or with digits
+    and capitals within, units such as Mb and MB, and words with another meaning in small letters: US, IT, WHO,
+    Polish, the German Sie.
 
     Args:
         text: Any string; time is linear in its length.
-        fold: Makes a piece lower-case.
+        fold: Converts a piece to lower case.
 
     >>> normalize_case("Start IT with `-P` in the Harbour office")
     'start IT with `-P` in the harbour office'
@@ -114,11 +114,11 @@ def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
 
 
 def is_case_significant(word: str, *, shouted: bool = False) -> bool:
-    """Return whether the case of a word is part of what it says.
+    """Return whether the case of a word is a part of its meaning.
 
     Args:
-        word: What stands between two spaces.
-        shouted: Whether the text around it has no small letter, so that capitals say nothing.
+        word: The characters between two spaces.
+        shouted: Whether the whole text is in capitals.
     """
     core = word.strip(_MARKS)
     if core.startswith("-") and core.lstrip("-")[:1].isalpha():

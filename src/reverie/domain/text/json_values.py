@@ -1,4 +1,4 @@
-"""Conversion of values to those that JSON has, and back."""
+"""Conversion of values to JSON values, and back."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def _list_fields(kind: type) -> tuple[str, ...]:
 
 
 def to_json_value(value: Any) -> Any:
-    """Return a value as JSON has it.
+    """Return a value as a JSON value.
 
-    A dataclass is what its `to_dict` returns, or an object of its fields. A time is text, and so is what JSON has
-    nothing for, such as a path.
+    A dataclass becomes the result of its `to_dict`, or an object of its fields. Times become text, and so do values
+    without a JSON type, such as paths.
     """
     kind = type(value)
     if kind in _PLAIN:
@@ -93,7 +93,7 @@ def from_json_object(kind: type[T], data: Mapping[str, Any]) -> T:
 
 @cache
 def _list_readers(kind: type) -> dict[str, Callable[[Any], Any] | None]:
-    """Return what converts each field of a dataclass from its form in JSON; None where that is the same."""
+    """Return the function that converts each field of a dataclass from JSON; None if no conversion is needed."""
     return {name: _choose_reader(hint, name) for name, hint in get_type_hints(kind).items()}
 
 

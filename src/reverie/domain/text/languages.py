@@ -1,8 +1,8 @@
-"""Language of a text: which stemmer fits its words, and which of them are function words.
+"""Language of a text, with its stemmer and its function words.
 
-The language is told from the function words of a text (the lists of stopwords-iso, MIT), from its letters with
-accents, or from its script. English is the default. The lists are broad, so a function word of another language than
-English is weighted less in a query, but not dropped.
+The language is detected by the function words of a text (the lists of stopwords-iso, MIT), by its letters with
+accents, or by its script. English is the default. The lists are broad, so a query gives less weight to function words
+of other languages than English, but does not drop them.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ STEMMERS = {
 """Language codes (ISO 639-1) and the names of their Snowball stemmers. Releases of Snowball have different ones."""
 
 FUNCTION_WORDS_FILE = "function_words.txt"
-"""Made by `scripts/build_function_words.py`, because the lists themselves take a twentieth of a second to read."""
+"""Made by `scripts/build_function_words.py`, because reading the original lists takes a twentieth of a second."""
 
 _UNSTEMMED = ("ja", "zh")
 
 _LEAST = 0.5
-"""Evidence that a text must have for another language than English; a word that only one language has counts 1."""
+"""Least evidence for another language than English. A word of one language counts 1."""
 
 _LEAST_FOREIGN = 0.2
-"""The same for a text that has no English function word: a word that five languages have."""
+"""The same for a text without an English function word: one word of five languages is enough."""
 
 _MARGIN = 1.1
-"""Required ratio of its evidence to that for English."""
+"""Least ratio of its evidence to the evidence for English."""
 
 _MARGIN_ACCENTED = 0.5
-"""The same for a text with letters that English does not have, in a word that is no name. Of the texts and questions
-of `evaluation/training` and `evaluation/questions`, so many are told right without letters and with them: French .79
-and .85, Spanish .81 and .88, Portuguese .70 and .79, English .996 and .996."""
+"""The same for a text with letters that English does not have, in a word that is no name. Share of the texts of
+`evaluation/training` and `evaluation/questions` whose language is detected without such letters and with them: French
+.79 and .85, Spanish .81 and .88, Portuguese .70 and .79, English .996 and .996."""
 
 _LETTERS = {
     "de": "äöüß", "es": "áéíñóúü", "fr": "àâæçèéêëîïôùûüœ", "it": "àèéìòù", "nl": "ëï", "pl": "ąćęłńóśźż",
@@ -56,10 +56,10 @@ _LETTERS = {
 _PLAIN_WORD = defer_regex(r"(?<![^\W\d_])[a-zß-öø-ÿœąćęłńśźż]+(?![^\W\d_])")
 
 WIDESPREAD = frozenset({"en", "de", "es", "fr", "it", "nl", "pl", "pt"})
-"""Languages in Latin letters that a text is probably written in."""
+"""Languages in Latin letters that are likely."""
 
 _BY_SPREAD = ("es", "fr", "de", "it", "pt", "pl", "nl")
-"""These without English; of two with the same evidence the first is taken."""
+"""These without English. Of two with the same evidence the first is taken."""
 
 _LESS_LIKELY = 0.4
 """Weight of a word for a language that is not widespread: related languages share most function words."""
@@ -77,7 +77,7 @@ _SCRIPTS = (
     ("fa", defer_regex("[\u067e\u0686\u0698\u06af]")),
     ("ar", defer_regex("[\u0600-\u06ff]")),
 )
-"""Scripts in the order in which they are tried; the first that occurs decides. Kana tells Japanese from Chinese."""
+"""Scripts in the order in which they are tried; the first that occurs decides. Only Japanese has kana."""
 
 
 @cache
@@ -108,7 +108,7 @@ def is_function_word(word: str) -> bool:
 
 
 def detect_language(words: Iterable[str], text: str) -> str:
-    """Return the most likely language of a text as its ISO 639-1 code; English if nothing tells otherwise.
+    """Return the most likely language of a text as its ISO 639-1 code; English without evidence for another one.
 
     Args:
         words: Folded words of the text.
@@ -142,7 +142,7 @@ def _find_accents(text: str) -> frozenset[str]:
 
 
 def guess_foreign_language(words: Iterable[str]) -> str:
-    """Return the most likely language of a short text that is known not to be English; English if nothing tells it.
+    """Return the most likely language of a short text that is not English; English without evidence for any.
 
     Example:
         >>> guess_foreign_language(["que", "coche"]), guess_foreign_language(["chat"])
@@ -154,7 +154,7 @@ def guess_foreign_language(words: Iterable[str]) -> str:
 
 
 def _gather_evidence(words: Iterable[str]) -> dict[str, float]:
-    """Return how many of the words are function words of each language; one of several languages counts a share."""
+    """Return the number of function words of each language; a word of several languages counts a share for each."""
     evidence: dict[str, float] = {}
     table = _list_languages_by_word()
     for word in dict.fromkeys(words):
@@ -189,7 +189,7 @@ def _list_languages_by_word() -> dict[str, str]:
 
 @cache
 def _weigh_languages(codes: str) -> tuple[tuple[str, float], ...]:
-    """Return the languages of a function word that have a stemmer, and how likely each is."""
+    """Return the languages of a function word that have a stemmer, each with its weight."""
     known = Stemmer.algorithms()
     languages = tuple(code for code in codes.split() if STEMMERS[code] in known)
     return tuple((each, (1.0 if each in WIDESPREAD else _LESS_LIKELY) / len(languages)) for each in languages)

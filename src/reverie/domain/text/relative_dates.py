@@ -1,7 +1,7 @@
 """Relative dates such as "next Friday" or "gestern", resolved against the moment of the text.
 
-The words stay; their meaning is computed once, when they are saved, because "yesterday" read a year later means
-another day. Only expressions with one meaning are resolved, not "on Friday", "recently" or "a few days ago". The
+The words stay in the text. Their days are computed when the text is saved, because "yesterday" means another day a
+year later. Only expressions with one meaning are resolved, not "on Friday", "recently" or "a few days ago". The
 languages are those of `calendar_words`.
 
 Weeks begin on Monday (ISO 8601). "This Friday" is the first Friday from today on, "next Friday" that of the week
@@ -35,15 +35,15 @@ _FARTHEST = 36_500
 
 
 class ResolvedDate(NamedTuple):
-    """Days that words mean.
+    """Expression in a text, with its days.
 
     Attributes:
-        words: The words, as they stand in the text.
+        words: The expression, as in the text.
         start: The first day.
         end: The last day; the same for a single one.
         at: Where in the text the words begin.
-        unit: How exactly the words tell it; "two months ago" names a month, although `start` is one day.
-        counted: Whether the days are counted from today, so that they move with it.
+        unit: Precision of the expression; "two months ago" names a month, although `start` is one day.
+        counted: Whether the days are counted from the day of the text.
     """
 
     words: str
@@ -58,12 +58,12 @@ class ResolvedDate(NamedTuple):
 
 
 def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[ResolvedDate]:
-    """Return the relative dates in a text, in the order in which they stand there; at most 20.
+    """Return the relative dates in a text in their order; at most 20.
 
     Args:
-        text: What was said.
-        said_at: When; aware.
-        zone: Where the speaker's days begin and end.
+        text: The text.
+        said_at: When it was said; aware.
+        zone: Time zone of the speaker.
 
     Example:
         >>> friday = datetime(2025, 1, 17, 9, tzinfo=UTC)
@@ -75,7 +75,7 @@ def resolve_dates(text: str, said_at: datetime, *, zone: tzinfo = UTC) -> list[R
 
 
 def get_local_day(moment: datetime, zone: tzinfo) -> date:
-    """Return the day of a moment in a zone; at the ends of the calendar the day it has."""
+    """Return the day of a moment in a zone; at the ends of the calendar, its day in its own zone."""
     try:
         return moment.astimezone(zone).date()
     except OverflowError:  # the first or the last day there is
@@ -83,7 +83,7 @@ def get_local_day(moment: datetime, zone: tzinfo) -> date:
 
 
 def resolve_folded(text: str, folded: str, today: date) -> list[ResolvedDate]:
-    """Return the relative dates of a text, given also as `calendar_words.fold_text` writes it."""
+    """Return the relative dates of a text; `folded` is the result of `calendar_words.fold_text` for it."""
     resolved: list[ResolvedDate] = []
     for match in _find_matches(folded):
         part = {name: " ".join(words.split()) for name, words in match.groupdict().items() if words}
@@ -107,12 +107,12 @@ def resolve_folded(text: str, folded: str, today: date) -> list[ResolvedDate]:
 
 
 def parse_relative_day(text: str, now: datetime, *, zone: tzinfo = UTC) -> datetime | None:
-    """Return when the day begins that a text such as "yesterday" means; None for any other text.
+    """Return the beginning of the day that a text such as "yesterday" means; None for any other text.
 
     Args:
         text: One expression, and nothing else.
-        now: The present moment; aware.
-        zone: Where days begin and end.
+        now: The current time; aware.
+        zone: Time zone of the day.
 
     >>> parse_relative_day("last monday", datetime(2025, 1, 17, 9, tzinfo=UTC)).date().isoformat()
     '2025-01-13'
@@ -125,7 +125,7 @@ def parse_relative_day(text: str, now: datetime, *, zone: tzinfo = UTC) -> datet
 
 
 def format_dates(dates: list[ResolvedDate]) -> str:
-    """Return the dates as one line, for storing beside the text; `read` gives the pairs back.
+    """Return the dates as one line, which `parse_dates` reads.
 
     >>> format_dates([ResolvedDate(words="next week", start=date(2025, 1, 20), end=date(2025, 1, 26), at=0)])
     'next week = 2025-01-20/2025-01-26'
@@ -135,7 +135,7 @@ def format_dates(dates: list[ResolvedDate]) -> str:
 
 
 def parse_dates(line: str) -> Iterator[tuple[str, date, date]]:
-    """Yield the words and days that `format_dates` wrote; what is not of its form is passed over."""
+    """Yield the words, first day and last day of each date in a line of `format_dates`; skip other parts."""
     for part in line.split("; "):
         words, _, days = part.rpartition(" = ")
         first, _, last = days.partition("/")
@@ -164,7 +164,7 @@ _after = [word for word in STEPS if STEPS[word] and word not in {"last", "next"}
 
 
 class _Form(NamedTuple):
-    """One form of expressions in Latin letters. A text that has any has a word of each of the sets."""
+    """One form of expressions in Latin letters. Only a text with a word of each set has such an expression."""
 
     pattern: re.Pattern[str]
     words: tuple[frozenset[str], ...]
@@ -294,7 +294,7 @@ def _find_matches(folded: str) -> Sequence[re.Match[str]]:
 
 
 def _iterate_latin(folded: str) -> Iterator[re.Match[str]]:
-    """Yield the expressions in Latin letters, of two at one place that of the first form, as one pattern would."""
+    """Yield the expressions in Latin letters; of two at one place, the one of the first form."""
     words = list_latin_words(folded)
     patterns = [form.pattern for form in _FORMS if not any(each.isdisjoint(words) for each in form.words)]
     following = [pattern.search(folded) for pattern in patterns]
@@ -308,7 +308,7 @@ def _iterate_latin(folded: str) -> Iterator[re.Match[str]]:
 
 
 def _is_meant(match: re.Match[str], folded: str) -> bool:
-    """Return whether a word of two meanings means the day here."""
+    """Return whether a word with another meaning, such as "Morgen", means the day here."""
     word = match.group()
     if word.endswith(("morgen", "manana")) and match.lastgroup == "day":
         return not _MORNING.search(folded[max(0, match.start() - 12) : match.start()])
@@ -318,7 +318,7 @@ def _is_meant(match: re.Match[str], folded: str) -> bool:
 
 
 def _resolve(part: dict[str, str], today: date) -> _Meaning | None:
-    """Return the days that an expression means; None when it lies beyond a hundred years."""
+    """Return the days of an expression; None if they are more than a hundred years away."""
     try:
         for name, meaning in _MEANINGS.items():
             if name in part:
@@ -404,7 +404,7 @@ def _resolve_week_from(part: dict[str, str], today: date) -> _Meaning:
 
 
 def _resolve_named_month(part: dict[str, str], today: date) -> _Meaning:
-    """Return the latest or the first such month that does not lie in the present one."""
+    """Return the latest or the next such month outside the current one."""
     month = MONTHS[part["month"]]
     if part["month_step"] == "last":
         year = today.year if month < today.month else today.year - 1
@@ -456,7 +456,7 @@ def _find_monday(day: date) -> date:
 
 
 def _count_days(year: int, month: int) -> int:
-    """Return the number of days of a month; `calendar`, which knows it too, takes a while to import."""
+    """Return the number of days of a month. The module `calendar` has it too, but its import is slow."""
     return 31 if month == 12 else (date(year, month + 1, 1) - date(year, month, 1)).days
 
 

@@ -1,7 +1,7 @@
 """Shingles: runs of five words by which a repetition of a text is found.
 
-Words are compared without case, punctuation and spacing. A shared run of five words counts as a repetition, because
-whole texts are seldom equal after a merge, a cut or a quotation. In scripts without spaces between words two
+Words are compared without case, punctuation and spacing. A common run of five words counts as a repetition, because
+whole texts are seldom equal after a merge, a cut or a quotation. In scripts without spaces between words, two
 characters count as a word.
 """
 
@@ -16,10 +16,10 @@ from types import MappingProxyType
 from reverie.domain.lazy_regex import defer_regex
 
 RUN = 5
-"""Words in a row that make a repetition."""
+"""Number of consecutive words that make a repetition."""
 
 Phrase = tuple[str, ...]
-"""Words in a row, folded."""
+"""Consecutive words, folded."""
 
 _UNSPACED = defer_regex(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
@@ -60,7 +60,7 @@ def normalize_words(text: str) -> list[str]:
 
 
 def normalize_text(text: str) -> str:
-    r"""Return a text without case and with single spaces: how a piece of text is looked for.
+    r"""Return a text without case and with single spaces, for finding a piece of text.
 
     >>> normalize_text("  Lives in\nBerlin ")
     'lives in berlin'
@@ -71,7 +71,7 @@ def normalize_text(text: str) -> str:
 
 
 def shingles(words: Sequence[str]) -> Iterator[Phrase]:
-    """Yield every five words in a row; none for fewer than five words.
+    """Yield every run of five words; none for fewer words.
 
     >>> list(shingles("the sea is very calm today".split()))
     [('the', 'sea', 'is', 'very', 'calm'), ('sea', 'is', 'very', 'calm', 'today')]
@@ -96,8 +96,8 @@ class PhraseMatcher:
     """Phrases and pieces of text to find.
 
     Attributes:
-        of_length: Phrases by how many words they have.
-        piece: A folded text that is looked for as it is, inside words too; empty for none.
+        of_length: Phrases by their number of words.
+        piece: A folded text to find anywhere, inside words too; empty for none.
     """
 
     of_length: Mapping[int, frozenset[Phrase]] = field(default_factory=lambda: MappingProxyType({}))
@@ -116,13 +116,13 @@ class PhraseMatcher:
         return bool(self.of_length or self.piece)
 
     def has_piece(self, text: str) -> bool:
-        """Return whether the piece of text stands there."""
+        """Return whether a text contains the piece."""
         return bool(self.piece) and any(
             self.piece in normalize_text(version) for version in _iterate_unescaped_versions(text)
         )
 
     def find_phrases(self, text: str) -> set[Phrase]:
-        """Return those of the phrases that stand there."""
+        """Return the phrases that a text contains."""
         met: set[Phrase] = set()
         for version in _iterate_unescaped_versions(text) if self.of_length else ():
             words = normalize_words(version)
@@ -132,18 +132,18 @@ class PhraseMatcher:
         return met
 
     def collect_longest_words(self) -> set[str]:
-        """Return the longest word of each phrase and of the piece: a text with none of them has no match."""
+        """Return the longest word of each phrase and of the piece. A text without any of them has no match."""
         phrases = [phrase for some in self.of_length.values() for phrase in some]
         return {max(words, key=len) for words in (*phrases, self.piece.split()) if words}
 
     def has_match(self, text: str) -> bool:
-        """Return whether any of it stands there."""
+        """Return whether a text contains the piece or a phrase."""
         return self.has_piece(text) or bool(self.find_phrases(text))
 
     def cut(self, text: str) -> tuple[str, list[str]]:
-        """Return a text without the lines that say any of it, and these lines.
+        """Return a text without the lines of its matches, and these lines.
 
-        What goes over line ends takes all its lines with it; a heading above a line that goes anyway stays.
+        A match over several lines removes them all, unless a shorter match removes one of them before.
         """
         lines, removed = text.split("\n"), list[str]()
         while spans := self._find_line_spans(lines):
@@ -154,7 +154,7 @@ class PhraseMatcher:
         return ("\n".join(lines) if removed else text), removed
 
     def _find_line_spans(self, lines: Sequence[str]) -> set[tuple[int, int]]:
-        """Return the first and last line, counted from 0, of everything that stands in them."""
+        """Return the first and last line of each match, counted from 0."""
         met: set[tuple[int, int]] = set()
         for version in _iterate_unescaped_versions("\n".join(lines), keep_lines=True):
             seen = version.split("\n")
@@ -190,11 +190,11 @@ class PhraseMatcher:
 
 
 def collect_text_shingles(text: str, *, short: bool = True) -> set[Phrase]:
-    """Return the runs of five words of a text, or all of a shorter text.
+    """Return the runs of five words of a text; for a shorter text, all its words as one phrase.
 
     Args:
         text: The text.
-        short: Whether a text of fewer than five words counts, as one phrase.
+        short: Whether a text of fewer than five words has a phrase.
     """
     words = normalize_words(text)
     found = set(shingles(words))
@@ -202,7 +202,7 @@ def collect_text_shingles(text: str, *, short: bool = True) -> set[Phrase]:
 
 
 def _iterate_unescaped_versions(text: str, *, keep_lines: bool = False) -> Iterator[str]:
-    """Yield the text, and, where it may hold JSON in it, what that says."""
+    """Yield the text, and, if it has backslashes, the text with JSON's escapes decoded."""
     yield text
     if "\\" in text:
         line_end = " " if keep_lines else "\n"

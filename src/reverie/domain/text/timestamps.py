@@ -1,4 +1,4 @@
-"""Times in UTC: the clock, and how a moment is written."""
+"""Times in UTC: the clock, parsing and formatting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.lazy_regex import defer_regex
 
 Clock = Callable[[], datetime]
-"""Anything that tells the time as an aware datetime. Tests and replays pass their own."""
+"""Function that returns the current time as an aware datetime. Tests and replays pass their own."""
 
 Duration = str | float | timedelta
 """A length of time: a timedelta, seconds, or text such as `90s`, `10m`, `2d`."""
@@ -33,7 +33,7 @@ def to_utc(moment: datetime, *, name: str = "time") -> datetime:
     """Return `moment` in UTC.
 
     Raises:
-        InvalidInput: it has no time zone, so nobody can tell which moment it means, or is in no year of UTC.
+        InvalidInput: it has no time zone, or lies outside the years 1 to 9999 in UTC.
     """
     if not isinstance(moment, datetime):
         raise InvalidInput(f"{name} is {quote_value(moment)}: pass a datetime with a time zone")
@@ -69,10 +69,10 @@ def format_time(moment: datetime) -> str:
 
 
 def add_duration(moment: datetime, duration: timedelta) -> datetime:
-    """Return the moment that much later.
+    """Return a moment plus a duration.
 
     Raises:
-        InvalidInput: it lies beyond the year 9999.
+        InvalidInput: the result is after the year 9999.
     """
     try:
         return moment + duration
@@ -85,7 +85,7 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-@lru_cache(maxsize=4_096)  # what is saved together has the same times, three in each record
+@lru_cache(maxsize=4_096)  # records that are saved together have the same times, three in each
 def from_microseconds(count: int) -> datetime:
     """Return the moment that many microseconds after 1970-01-01 UTC, exact."""
     return _EPOCH + timedelta(microseconds=count)
@@ -116,10 +116,10 @@ def parse_duration(value: Duration, *, name: str = "ttl") -> timedelta:
 
 
 def compute_next_run(schedule: str, after: datetime) -> datetime:
-    """Return when a cron schedule such as `0 3 * * *` is due next, in UTC.
+    """Return the next time of a cron schedule such as `0 3 * * *`, in UTC.
 
     Raises:
-        InvalidInput: it is no cron schedule of five fields.
+        InvalidInput: it is not a cron schedule of five fields.
     """
     from cronsim import CronSim, CronSimError  # only here: few settings have a schedule
 

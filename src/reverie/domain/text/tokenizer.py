@@ -1,22 +1,21 @@
 """Tokenizer of documents, queries and every index.
 
 Text is NFKC-normalised, case-folded, cut into words and stemmed (Snowball, in the language of the text, see
-:mod:`reverie.domain.text.languages`). The answer is the same
-on every machine and for every engine, because the *packed* string made here is what tantivy indexes
-(whitespace tokenizer), what SQLite keeps beside the row, and what the ranker counts in. Stop words are not
-dropped here: a document keeps all its words, a question loses its own (see :mod:`reverie.search.query`).
+`languages`). Tantivy indexes the packed string made here, stores keep it beside the value, and the ranker counts in
+it, so results are the same on every machine. Stop words of documents are kept; `reverie.search.query` drops those of
+a question.
 
-Rules, in the order they apply to a *chunk* (a run of word characters, joined by at most one separator each):
+Rules for a *chunk* (a run of word characters, joined by at most one separator each), in their order:
 
-* Function words of two ASCII letters and single ASCII letters are dropped, unless they are in capitals: ``"of"``
-  and ``"it"`` go, ``"IT"``, ``"Go"`` and ``"7"`` stay.
+* Function words of two ASCII letters and single ASCII letters are dropped, unless they are in capitals: `"of"`
+  and `"it"` are dropped, `"IT"`, `"Go"` and `"7"` are kept.
 * A chunk that is an identifier, a path, a URL, an address, a decimal number or a hyphenated word gives its
-  parts, in their place, and the whole. Wholes stand after the last word, so that words adjacent in the text
-  are adjacent in the tokens.
+  parts, in their place, and the whole. Wholes come after the last word, so that adjacent words of the text
+  are adjacent tokens.
 * Scripts written without spaces (Han, Kana, Hangul, Thai, Lao, Khmer, Myanmar) give overlapping pairs of
-  characters. Han characters stand after the last word singly, too: many are words.
-* Latin letters lose their accents: ``"Café"`` and ``"cafe"`` are one word.
-* An emoji is a word; its variants of color are one.
+  characters. Each Han character also comes after the last word, because many are words.
+* Latin letters lose their accents: `"Café"` and `"cafe"` are one word.
+* An emoji is a word, the same one in all skin colors.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from reverie.domain.text.languages import (
     get_stemmer,
 )
 
-#: No token is longer than this (characters); what is longer is cut, so it still matches itself.
 LONGEST_TOKEN = 64
+"""Characters of a token; a longer one is cut."""
 
 MONTHS = (
     "january", "february", "march", "april", "may", "june",
@@ -57,12 +56,10 @@ _STOP_WORDS = """
     with without won would wouldn you your yours yourself yourselves
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""Words that ask, point or glue. Read off English grammar: question words, auxiliaries, pronouns,
-determiners, prepositions, conjunctions, and the verbs of saying, giving and doing that only carry a
-question."""
+"""Question words, auxiliaries, pronouns, determiners, prepositions, conjunctions, and common verbs of questions."""
 
 _GLUE = STOP_WORDS - {"go"}
-"""Of these, English documents do not keep the words of two letters."""
+"""Those of two letters are dropped from English documents."""
 
 # Combining marks and joiners that belong to a word but are not \w in Python: Hebrew and Arabic points,
 # Indic vowel signs, Thai and Lao vowels and tones, zero-width joiners. Without them a Hindi word falls into
@@ -109,15 +106,15 @@ _TIME = defer_regex(
 )
 
 _LOOKED_AT = 100
-"""Chunks at the beginning of a text that tell its language."""
+"""Chunks at the beginning of a text by which its language is detected."""
 
 _Analysed = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class _Chunks(dict[str, _Analysed]):
-    """Chunks of one language -> (parts, wholes); works out what it has not seen, and starts afresh when it is full.
+    """Cache of the parts and wholes of the chunks of one language. It is emptied when it is full.
 
-    A chunk always means the same, so threads that race here can only do the same work twice.
+    The result for a chunk is always the same, so threads that race here only do the same work twice.
     """
 
     LIMIT = 50_000
@@ -146,12 +143,13 @@ _chunks_of = _Languages()
 
 
 def tokenize(text: str, language: str | None = None) -> list[str]:
-    """Return the tokens of ``text`` in reading order, then the wholes of its compounds.
+    """Return the tokens of a text in reading order, then the wholes of its compounds.
 
-    ``language`` is that of the text; None to find it out.
+    No token contains white space or is longer than 64 characters.
 
-    Takes any string (control characters, lone surrogates, any length; time is linear). No token contains
-    white space or is longer than 64 characters. An empty list means that nothing in it can be searched for.
+    Args:
+        text: Any string; time is linear in its length.
+        language: Its language; None to detect it.
 
     >>> tokenize("Running to the café at 7")
     ['run', 'the', 'cafe', '7']
@@ -167,7 +165,7 @@ def tokenize(text: str, language: str | None = None) -> list[str]:
 
 
 def tokenize_as(text: str, language: str) -> list[str]:
-    """Return the tokens of ``text`` in reading order, without wholes, as of a text in that language."""
+    """Return the tokens of a text in that language in reading order, without wholes."""
     chunks = _chunks_of[language]
     return [part for chunk in _cut(text) for part in chunks[chunk][0]]
 
@@ -175,17 +173,14 @@ def tokenize_as(text: str, language: str) -> list[str]:
 def tokenize_chunks(
     text: str, language: str | None = None
 ) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """Return each chunk of ``text`` as ``(surface, parts, wholes)``, for a question parser.
-
-    ``language`` is that of the text; None to find it out.
-    """
+    """Return each chunk of a text with its parts and wholes; `language` is None to detect it."""
     cut = _cut(text)
     chunks = _chunks_of[_find_language(cut, text) if language is None else language]
     return [(chunk, *chunks[chunk]) for chunk in cut]
 
 
 def find_language(text: str) -> str:
-    """Return the language in which :func:`tokenize` reads ``text``, as its ISO 639-1 code.
+    """Return the language in which `tokenize` reads a text, as its ISO 639-1 code.
 
     >>> find_language("Wann ist der Termin?")
     'de'
@@ -194,10 +189,9 @@ def find_language(text: str) -> str:
 
 
 def pack(tokens: Iterable[str]) -> str:
-    """Return one string in which every token stands between two spaces of its own.
+    """Return one string in which every token has a space before and after it; empty for no tokens.
 
-    Then ``packed.count(" rock ")`` is an exact count and ``" rock  music " in packed`` is adjacency, both
-    at the speed of C. No tokens give the empty string.
+    So `packed.count(" rock ")` is an exact count, and `" rock  music " in packed` tests for adjacent tokens.
 
     >>> pack(["rock", "music"])
     ' rock  music '
@@ -207,11 +201,10 @@ def pack(tokens: Iterable[str]) -> str:
 
 
 def tokenize_date(at: datetime) -> list[str]:
-    """Return the names a day goes by, as tokens for a field of their own (never mixed with a text's words).
+    """Return the date tokens of a day: year, month, month of the year, day, and day of the month without the year.
 
-    Year, month of the year, month, day, weekday: a question that says "in May", "in 2023", "May 2023" or "8
-    May 2023" is turned into the same tokens by :func:`reverie.search.query.parse_query`. The day is the one in
-    ``at``'s own time zone.
+    `reverie.search.query.parse_query` makes the same tokens of "in May", "in 2023", "May 2023" and "8 May 2023". The
+    day is that of the time zone of `at`.
 
     >>> tokenize_date(datetime(2023, 5, 8))
     ['@2023', '@may', '@2023-05', '@2023-05-08', '@05-08']
@@ -226,7 +219,7 @@ def tokenize_date(at: datetime) -> list[str]:
 
 
 def is_question(text: str) -> bool:
-    """Return whether a message ends by asking something (in any script that has a question mark).
+    """Return whether a message ends with a question, in any script that has a question mark.
 
     >>> is_question("Nice! How did it go?"), is_question("Is it? I think so.")
     (True, False)
@@ -235,11 +228,10 @@ def is_question(text: str) -> bool:
 
 
 def extract_cues(text: str) -> str:
-    """Return the form of a message, in a few letters that the store keeps beside it.
+    """Return the form of a message in a few characters, which the store keeps beside it.
 
-    Two digits, how many words it has that say something (none of :data:`STOP_WORDS`), 99 for more; then
-    ``a`` if it ends by asking, ``q`` if it asks anywhere, ``n`` if it holds a number (digits or an English
-    number word), ``t`` if it says when (an English time word or a year).
+    They are two digits for the number of words that are not in `STOP_WORDS` (at most 99), `a` if the message ends with
+    a question, `q` if it has one, `n` if it has a number, and `t` if it has an English time word or a year.
 
     >>> extract_cues("I went there two weeks ago."), extract_cues("How was it?"), extract_cues("Fine.")
     ('04nt', '00aq', '01')
@@ -255,7 +247,7 @@ def extract_cues(text: str) -> str:
 
 
 def stem(word: str, language: str = DEFAULT) -> str:
-    """Return the token of one folded word: what :func:`tokenize` would make of it in a text of that language."""
+    """Return the token of one folded word in a text of that language."""
     return (get_stemmer(language) or str)(word[:LONGEST_TOKEN])
 
 
@@ -277,7 +269,7 @@ def _cut(text: str) -> list[str]:
 
 
 def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
-    """Return the parts and wholes of one chunk; see the module's rules."""
+    """Return the parts and wholes of one chunk by the rules of the module."""
     humps = _HUMP.sub(" ", chunk)
     folded = fold(humps)
     in_capitals = chunk.isupper() and chunk.isalnum() and chunk not in ("A", "I")
@@ -297,7 +289,7 @@ def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
 
 
 def _may_be_unspaced(text: str) -> bool:
-    """Return whether a text may have scripts without spaces; quick, and compiles no pattern for Latin letters."""
+    """Return whether a text may have scripts without spaces. This is quick, and compiles no pattern."""
     return max(text, default="") >= "\u0e00"
 
 

@@ -12,7 +12,7 @@ from reverie.domain.lazy_regex import defer_regex
 _CONTROL = defer_regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
 _NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
-"""White space and characters that nobody sees."""
+"""White space and other invisible characters."""
 
 _ESCAPE_SEQUENCE = defer_regex(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")
 """Colours and movements of the cursor, titles and links, and other sequences (ECMA-48)."""
@@ -35,8 +35,8 @@ def validate_text(text: object, *, name: str, longest: int, empty: bool = False,
 
     Args:
         text: What the caller passed.
-        name: What to call it in an error.
-        longest: The most characters it may have.
+        name: Its name in an error.
+        longest: Most characters that it may have.
         empty: Whether blank text is allowed.
         advice: What to do with a longer text.
 
@@ -64,7 +64,7 @@ def validate_raw_text(text: object, *, name: str, longest: int, empty: bool = Fa
     if match := _UNSTORABLE.search(text):
         is_nul = match.group() == "\x00"
         what = "NUL" if is_nul else "a lone surrogate"
-        # No quotation marks: what stands in them is left out of a message about a file.
+        # Without quotation marks, because messages about files leave quoted text out.
         advice = "remove it" if is_nul else "remove it, or decode the text with the error handler `replace`"
         raise InvalidInput(
             f"{name} has {what} (U+{ord(match.group()):04X}) at position {match.start()}: {advice}"
@@ -77,8 +77,8 @@ def validate_values(values: object, *, name: str, of: str) -> list[Any]:
 
     Args:
         values: What the caller passed.
-        name: What to call it in an error.
-        of: What each value should be, such as `mappings`.
+        name: Their name in an error.
+        of: Name of the expected values, such as `mappings`.
 
     Raises:
         InvalidInput: they cannot be iterated over, or are one text or mapping.
@@ -99,7 +99,7 @@ def clean_text(text: str) -> str:
 
 
 def validate_progress(value: Callable[..., None] | None) -> Callable[..., None]:
-    """Return a callback, for None one that does nothing; raises `InvalidInput` for what cannot be called."""
+    """Return the callback, or one that does nothing for None; raises `InvalidInput` if it cannot be called."""
     if value is not None and not callable(value):
         raise InvalidInput(
             f"progress is {quote_value(value)}: pass a function that takes numbers, or leave it out"
@@ -111,7 +111,7 @@ def validate_address(url: object, *, name: str, example: str = "http://127.0.0.1
     """Return the address of an HTTP server.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is not a valid address.
     """
     try:
         parts = urlsplit(url) if isinstance(url, str) and url.isprintable() and " " not in url else None

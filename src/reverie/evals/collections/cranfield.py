@@ -1,15 +1,14 @@
 """Reader of Cranfield 1400: abstracts on aerodynamics, questions and judgements.
 
 Files: `cran.all.1400` (documents), `cran.qry` (questions) and `cranqrel` (judgements: question, document,
-code). The judgements number the questions by their order in `cran.qry`, not by the number that stands
-there. Codes 1 to 4 are relevant, every other one (-1, 5) is not. Which end of the codes is the better one
-is told differently by different sources, so no use is made of it: a document is relevant or it is not, as
-in most published figures (plain BM25 with stemming has an nDCG@10 of about .38).
+code). The judgements number the questions by their order in `cran.qry`, not by the numbers in it. Codes 1 to 4 are
+relevant, others (-1, 5) are not. Sources disagree on whether 1 or 4 is better, so a document is just relevant or not,
+as in most published figures (plain BM25 with stemming has an nDCG@10 of about .38).
 
-A judgement of four columns is TREC's form (`question 0 document grade`), as corrected copies of the file
-have it; there a larger grade is the better one, and it is taken as it stands.
+A judgement of four columns is in TREC's form (`question 0 document grade`), as in corrected copies of the file. There
+a larger grade is better, and it is used as it is.
 
-A document is its title and its abstract, as they stand in the file (the abstract repeats the title).
+A document is its title and its abstract, as in the file (the abstract repeats the title).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def read(path: Path) -> DocumentCollection:
 
 
 def _parse_entries(file: Path) -> list[tuple[str, dict[str, str]]]:
-    """Iterate over the entries of a file: the number of each and its sections by letter."""
+    """Return the entries of a file: the number of each, and its sections by letter."""
     entries: list[tuple[str, dict[str, list[str]]]] = []
     section = ""
     for number, line in enumerate(read_text(file).splitlines(), start=1):

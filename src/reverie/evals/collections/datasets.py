@@ -18,13 +18,13 @@ class EvalQuestion:
     """One question.
 
     Attributes:
-        id: Its name in the collection.
-        text: What is asked.
-        evidence: The ids of the turns or documents that answer it, each with its grade (1 where the
-            collection has none, more is better).
-        category: Its class, as the collection names it; may be empty.
-        answerable: Whether anything in the collection answers it. An answerable question without evidence
-            cannot be measured, and is counted but not asked.
+        id: Its id in the collection.
+        text: The question.
+        evidence: The ids of the turns or documents that answer it, each with its grade (1 if the collection has none;
+            larger is better).
+        category: Its class in the collection; may be empty.
+        answerable: Whether the collection has an answer. An answerable question without evidence cannot be measured; it
+            is counted but not asked.
     """
 
     id: str
@@ -67,9 +67,9 @@ class Dialogues:
     """A collection of conversations.
 
     Attributes:
-        name: What to call it in a report.
+        name: Its name in a report.
         dialogues: The conversations.
-        dropped: What could not be used, in words, and how often.
+        dropped: Number of unusable items, by description.
     """
 
     name: str
@@ -82,10 +82,10 @@ class DocumentCollection:
     """A collection of documents, which share one memory.
 
     Attributes:
-        name: What to call it in a report.
+        name: Its name in a report.
         documents: The documents.
         questions: The questions.
-        dropped: What could not be used, in words, and how often.
+        dropped: Number of unusable items, by description.
     """
 
     name: str

@@ -1,19 +1,19 @@
 """Reader of TREC and BEIR folders: documents, questions and judgements.
 
-Which files are looked for, the first that exist:
+The first existing file of each list is read:
 
 * documents: `corpus.jsonl`, `documents.jsonl`, `docs.jsonl`; a folder `documents` or `docs`, of which
   every file is read; `documents.trec`, `docs.trec`, `*.sgml`. A JSON line has `_id` (or `docno`, `id`),
-  `text`, and perhaps `title`; any other file has `<DOC>` with `<DOCNO>`, and `<TEXT>` (without one, all
-  that stands in the document).
+  `text`, and perhaps `title`; any other file has `<DOC>` with `<DOCNO>` and `<TEXT>`. A document without `<TEXT>` is
+  read completely.
 * questions: `queries.jsonl`, `topics.jsonl` (`_id` or `id`, `text`); `topics.trec`, `topics.txt`,
   `topics`, `topics.*` with `<top>`, `<num>` and `<title>` (`<desc>` where there is no title).
 * judgements: `qrels/test.tsv` and `qrels.tsv` (BEIR: question, document, grade, with a heading),
   `qrels.trec`, `qrels.txt`, `qrels`, `qrels.*` (TREC: question, anything, document, grade). A grade of 0
   or less is not relevant.
 
-A file of tags that is not UTF-8 is read as Latin-1, which older collections are in. A question without a
-judgement is counted, not asked.
+A file of tags that is not UTF-8 is read as Latin-1, as older collections are. A question without a judgement is
+counted, not asked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Standard measures of retrieval, for one question and over many. Pure.
 
-A ranking is the ids found, best first; evidence is what should be found, id to grade. Järvelin &
-Kekäläinen (2002) for nDCG, with the grade itself as gain (as trec_eval has it); Efron (1979) for the
-percentile bootstrap; Wilson (1927) for the interval of a share.
+A ranking is the list of ids found, best first; evidence is a mapping of the ids to find to their grades. Sources:
+Järvelin & Kekäläinen (2002) for nDCG, with the grade itself as gain (as in trec_eval); Efron (1979) for the percentile
+bootstrap; Wilson (1927) for the interval of a share.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def compute_measures(
     """Return every measure of one question: `recall@k`, `any@k`, `all@k`, `ndcg@10`, `mrr`.
 
     Args:
-        ranking: What was found, best first.
-        evidence: What should be found; not empty.
-        ks: How far to look.
+        ranking: Ids found, best first.
+        evidence: Ids to find, with grades; not empty.
+        ks: Depths of the ranking.
     """
     found: dict[str, float] = {}
     for name, measure in (("recall", recall), ("any", score_any), ("all", score_all)):
@@ -123,13 +123,13 @@ def measure_abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dic
     """Return precision and recall of the answer "nothing relevant".
 
     Args:
-        answerable: Of each question, whether something answers it.
-        empty: Of each, whether the search returned nothing.
+        answerable: For each question, whether it has an answer.
+        empty: For each question, whether the search returned nothing.
 
     Returns:
-        `abstain_precision`, the share of empty searches that were right to be; `abstain_recall`, the
-        share of the questions nobody can answer whose search was empty; `answerable_empty`, the share of
-        the answerable ones whose search was. None where there is nothing to take a share of.
+        `abstain_precision`, the share of empty searches without an answer; `abstain_recall`, the share of unanswerable
+        questions with an empty search; `answerable_empty`, the share of answerable questions with an empty search.
+        None for a share of nothing.
     """
     right = sum(nothing and not answer for answer, nothing in zip(answerable, empty, strict=True))
     unanswerable = sum(not answer for answer in answerable)

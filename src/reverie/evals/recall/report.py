@@ -24,9 +24,9 @@ class EvalSetup:
 
     Attributes:
         unit: `turn` or `session`.
-        ks: How far down the rankings it looks, ascending.
-        conversations: Which conversations it uses; None for all.
-        min_score: What a hit must score.
+        ks: Depths of the rankings, ascending.
+        conversations: Numbers of the conversations; None for all.
+        min_score: Least score of a hit.
         embedder: The embedder of the memories.
     """
 
@@ -38,7 +38,7 @@ class EvalSetup:
 
     @property
     def depth(self) -> int:
-        """Number of hits to ask for; nDCG looks at ten."""
+        """Number of hits of a search; nDCG needs ten."""
         return max(10, *self.ks)
 
 
@@ -47,12 +47,12 @@ class EvalAnswer:
     """The hits for one question.
 
     Attributes:
-        question: What was asked.
-        answerable: Whether this memory could know.
-        evidence: What should be found: turns, sessions or documents, with grades.
-        ranking: What was found, best first.
+        question: The question.
+        answerable: Whether this memory has an answer.
+        evidence: Ids of the turns, sessions or documents to find, with grades.
+        ranking: Ids of the hits, best first.
         top: The score of the best hit; 0 for none.
-        milliseconds: How long the search took.
+        milliseconds: Duration of the search.
     """
 
     question: EvalQuestion
@@ -69,14 +69,14 @@ class EvalReport:
 
     Attributes:
         dataset: The collection's name.
-        setup: What was asked for.
-        sizes: How many conversations, turns, documents, … there were, by name.
-        dropped: What of the collection could not be used, in words, and how often.
-        metrics: Every figure by name; `recall@10/category/2 temporal` for that category alone. None where
-            there is nothing to measure.
-        intervals: 95 % confidence, for the figures that are means over questions.
-        questions: Each question's own figures, without its text.
-        versions: Of Reverie and what it stands on.
+        setup: Arguments of the evaluation.
+        sizes: Number of conversations, turns, documents, …, by name.
+        dropped: Number of unusable items of the collection, by description.
+        metrics: Every figure by name; `recall@10/category/2 temporal` for that category alone. None if there is
+            nothing to measure.
+        intervals: 95 % confidence intervals of the figures that are means over questions.
+        questions: The figures of each question, without its text.
+        versions: Versions of Reverie, Python and the main libraries.
     """
 
     dataset: str
@@ -111,11 +111,11 @@ def summarize_answers(
     """Compute the figures of all answers.
 
     Args:
-        dataset: What was asked about.
-        answers: Every question asked, with what was found.
-        setup: What was asked for.
-        sizes: How much there was.
-        filling: How many seconds it took to fill the memories.
+        dataset: The collection.
+        answers: The answer to every question.
+        setup: Arguments of the evaluation.
+        sizes: Number of conversations, turns, documents, …, by name.
+        filling: Seconds for filling the memories.
     """
     measured = [
         (answer, metrics.compute_measures(answer.ranking, answer.evidence, setup.ks))
@@ -190,7 +190,7 @@ def _round_value(value: float | None) -> float | None:
     return value if value is None or isinstance(value, int) else round(value, 6)
 
 
-# -- for people --------------------------------------------------------------------------------------
+# -- table -------------------------------------------------------------------------------------------
 
 
 def render(report: EvalReport) -> None:

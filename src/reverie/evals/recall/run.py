@@ -1,7 +1,7 @@
-"""Run of an evaluation: fill memories as users do, and ask the questions.
+"""Run of an evaluation: it fills memories through the public API, and asks the questions.
 
-Everything goes the way a user's data goes: a folder on disk, its store and index, `Session.add_many` and
-`Memory.search` for conversations, `Memory.save_many` and `Memory.search` for documents.
+Memories are folders on disk. Conversations use `Session.add_many` and `Memory.search`, documents `Memory.save_many` and
+`Memory.search`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from reverie.repositories.records import NewRecord
 from reverie.search.hits import Hit, Unit
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, how much of it is done, and how much there is."""
+"""Callback that receives the name of a task, the number of finished items, and the number of all items."""
 
 KS = (5, 10, 20)
 OTHERS = 50
-"""Number of questions about the next conversation that each conversation, which has no answer, is asked."""
+"""Number of questions about the next conversation that each conversation is asked, and cannot answer."""
 
 _SAVED_AT = datetime(2024, 1, 1, tzinfo=UTC)
 _BATCH = 1_000
@@ -59,21 +59,20 @@ def evaluate(
     embedder: str = NO_EMBEDDER,
     progress: Progress = lambda what, done, total: None,
 ) -> EvalReport:
-    """Ask every question of a collection and measure what is found.
+    """Ask every question of a collection and measure the results.
 
-    Each conversation gets a memory of its own, and is also asked up to 50 questions about the next one,
-    which it cannot answer; documents share a memory. The memories' clock stands at the day after the last
-    turn, so the figures do not depend on when they are taken.
+    Each conversation has its own memory, and is also asked up to 50 questions about the next one, which it cannot
+    answer. Documents share a memory. The clock of a memory is one day after the last turn, so the figures do not depend
+    on the current time.
 
     Args:
-        dataset: What `reverie.evals.collections.datasets.read_dataset` gives.
-        unit: Whether turns or whole sessions are to be found; documents know no sessions.
-        ks: How far down the rankings to look.
-        conversations: Which conversations to use, from 0; None for all.
-        min_score: Passed on to the search: hits below it are left out.
-        embedder: The embedder of the memories, as in the setting; everything is embedded before the first
-            question.
-        progress: Called now and then.
+        dataset: The collection, from `reverie.evals.collections.readers.read_dataset`.
+        unit: Whether turns or whole sessions should be found; documents have no sessions.
+        ks: Depths of the rankings to measure at.
+        conversations: Numbers of the conversations to use, from 0; None for all.
+        min_score: Least score of a hit.
+        embedder: The embedder of the memories, as in the setting; everything is embedded before the first question.
+        progress: Receives the progress.
 
     Raises:
         InvalidInput: `ks`, `unit` or `conversations` does not fit the collection.
@@ -94,9 +93,7 @@ def evaluate(
             return _evaluate_dialogues(dataset, setup, progress)
         case DocumentCollection():
             if unit != "turn" or conversations is not None:
-                raise InvalidInput(
-                    f"{dataset.name} has documents: it knows neither sessions nor conversations"
-                )
+                raise InvalidInput(f"{dataset.name} has documents: leave out unit and conversations")
             return _evaluate_documents(dataset, setup, progress)
         case _:
             assert_never(dataset)
@@ -169,8 +166,9 @@ def _ask(
     """Ask every question that has evidence, or no answer.
 
     Args:
+        questions: The questions.
         search: Returns the hits for a question.
-        list_names: Returns what a hit is called in the evidence.
+        list_names: Returns the names of a hit in the evidence.
     """
     for question in questions:
         if question.answerable and not question.evidence:
@@ -233,7 +231,7 @@ def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress:
 def _save_documents(
     memory: Memory, documents: Sequence[EvalDocument], progress: Progress
 ) -> dict[str, list[str]]:
-    """Save the documents; return the documents of each record, since equal ones share a record."""
+    """Save the documents; return the ids of the documents of each record, since equal ones share a record."""
     sources: dict[str, list[str]] = {}
     remaining = iter(documents)
     done = 0

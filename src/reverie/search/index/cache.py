@@ -1,7 +1,7 @@
-"""Folders for the indexes of memories whose store is on another machine: bounded, least recently used first out.
+"""Cache of the index folders of memories whose store is on another machine. The least recently used are removed first.
 
-An index can be built again from its store, so nothing is lost with a folder. One that a process uses is kept,
-whatever the bound: it holds a shared lock on a file beside the folder.
+An index can be built again from its store, so nothing is lost with a folder. A folder that a process uses is never
+removed: the process holds a shared lock on a file beside it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ class IndexCache:
 
     Args:
         base: The folder of the cache, made for its owner alone when it is missing.
-        name: What names the memory among all, such as a UUID that its store made.
-        origin: What tells its database from a copy, and from what it was before a restore. Folders of the memory that
-            are of another origin are removed, unless somebody uses them.
-        limit_mb: How many megabytes the folders of the cache may take together; others that nobody uses are
-            removed beyond that.
+        name: Unique name of the memory, such as a UUID that its store made.
+        origin: Text that differs for copies of the database, and after a restore. Unused folders of the memory with
+            another origin are removed.
+        limit_mb: Most megabytes of all folders of the cache; unused folders are removed beyond that.
 
     Attributes:
         path: The folder.
@@ -54,14 +53,14 @@ class IndexCache:
                 raise
 
     def close(self) -> None:
-        """Let the folder be removed when others need the room. Closing twice is allowed."""
+        """Allow the removal of the folder when others need the room. Closing twice is allowed."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
 
 def _open_locked(folder: Path) -> int:
-    """Return the handle of a folder's lock, held with others that use it; its time is when it was last used."""
+    """Return the handle of a folder's shared lock, whose file time is the time of the last use."""
     lock = folder.with_name(folder.name + _LOCK)
     while True:
         handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
@@ -75,7 +74,7 @@ def _open_locked(folder: Path) -> int:
 
 
 def _evict(base: Path, limit: int) -> None:
-    """Remove the least recently used folders until the rest is within the limit, or all that rest are in use."""
+    """Remove the least recently used folders until the others are within the limit, or in use."""
     sizes = {lock: _measure(lock.with_name(lock.name.removesuffix(_LOCK))) for lock in base.glob(f"*{_LOCK}")}
     excess = sum(sizes.values()) - limit
     for lock in sorted(sizes, key=_get_last_use):
@@ -86,7 +85,7 @@ def _evict(base: Path, limit: int) -> None:
 
 
 def _remove(lock: Path) -> bool:
-    """Remove the folder of a lock and the lock, unless somebody uses the folder; return whether that was done."""
+    """Remove the folder of a lock and the lock, unless the folder is in use; return whether they were removed."""
     with _try_to_own(lock) as is_owned:
         if is_owned:
             shutil.rmtree(lock.with_name(lock.name.removesuffix(_LOCK)), ignore_errors=True)
@@ -96,7 +95,7 @@ def _remove(lock: Path) -> bool:
 
 @contextmanager
 def _try_to_own(lock: Path) -> Iterator[bool]:
-    """Hold a folder's lock alone, if nobody uses the folder."""
+    """Hold a folder's lock exclusively, if the folder is not in use; yield whether it is held."""
     try:
         file = lock.open("rb")
     except FileNotFoundError:

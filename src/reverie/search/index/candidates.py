@@ -1,4 +1,4 @@
-"""What every index of candidates answers, and how the rarity of words weighs in all of them."""
+"""Protocol of the indexes of candidates, and their weights of words by rarity."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from reverie.search.index.inverted_index import BRIEFEST, OFTEN, compute_emphasi
 if TYPE_CHECKING:
     from reverie.search.index.status import IndexStatus
 
-_FINENESS = 32  # the weight of what is rare is rounded to parts of this
+_FINENESS = 32  # weights are rounded to multiples of 1/32
 _LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
 
 
 class CandidateIndex(Protocol):
-    """Candidates and exact word statistics over a store, the newest changes included."""
+    """Candidates and exact word statistics over a store, with the newest changes."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Answer from one state for this thread, inside `Store.reading`, until the block ends."""
+        """Use one state for all answers to this thread until the block ends. Call it inside `Store.reading`."""
 
     def search_any(
         self,
@@ -51,19 +51,19 @@ class CandidateIndex(Protocol):
     def collect_words(
         self, subject: Searchable, word: str, allowed: Filter, *, category: str | None = None
     ) -> set[str]:
-        """Return words of passages, among them those that are near this one."""
+        """Return words of passages, including those near a word."""
 
     def status(self) -> IndexStatus:
         """Return the state of the index."""
 
     def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of all passages in a range that a search could find."""
+        """Return the keys of all searchable passages in a range."""
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Apply changes that this process made."""
+        """Apply changes of this process."""
 
     def scrub(self) -> bool:
-        """Remove every word of what was forgotten; return False if others prevented it."""
+        """Remove every word of erased text; return False if other processes prevented it."""
 
     def rebuild(self) -> None:
         """Build the index again from the store."""
@@ -75,12 +75,12 @@ class CandidateIndex(Protocol):
 def compute_rarities(
     query: CandidateQuery, passages: int, frequencies: Mapping[str, int]
 ) -> list[TermWeight]:
-    """Return the terms of a query that are in use, each weighted by its rarity.
+    """Return the terms of a query that passages have, each weighted by its rarity.
 
     Args:
         query: The query.
-        passages: The number of passages in the scopes.
-        frequencies: In how many of them each word stands.
+        passages: Number of passages in the scopes.
+        frequencies: Number of these passages with each word.
     """
     rarities: list[tuple[Among, str, float]] = [
         (
@@ -93,7 +93,7 @@ def compute_rarities(
     ]
     rarities += [("dates", token, weight * log(1 + passages)) for token, weight in query.dates]
     rarities += [("speakers", token, weight * log(1 + passages)) for token, weight in query.speakers]
-    # Coarser where so much is wanted that a sum times the largest brevity would not fit into 24 bits.
+    # Coarser for large queries, so that a sum times the largest brevity fits into 24 bits.
     fineness = min(_FINENESS, _LARGEST_SUM / (1 + sum(weight for _, _, weight in rarities)))
     return [
         TermWeight(among=among, token=token, weight=max(1, round(fineness * weight)))

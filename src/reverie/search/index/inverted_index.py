@@ -1,6 +1,6 @@
-"""Inverted index in memory, for changes that no commit holds yet.
+"""Inverted index in memory, for changes that are not committed yet.
 
-It holds thousands, not millions, of passages, and its order is approximate: the exact ranker follows.
+It has thousands of passages, not millions. Its order is approximate, since the exact ranker follows.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Value = Record | Turn | Paragraph
 
 
 class IndexedPassage(NamedTuple):
-    """One passage as the index takes it in.
+    """One passage for an index.
 
     Attributes:
-        key: The store's own number of it.
+        key: The store's number of it.
         value: The record, turn or paragraph, for filters.
         analysis: Its tokens, dates and speaker.
     """
@@ -36,7 +36,7 @@ class IndexedPassage(NamedTuple):
 
 
 _K1, _B = 1.2, 0.75
-"""tantivy's own constants, so that both sides of the index choose candidates alike."""
+"""Constants of tantivy, so that both parts of the index choose candidates alike."""
 
 BRIEFEST = 63
 """Weight of the shortest passages; see `compute_brevity`."""
@@ -44,35 +44,35 @@ BRIEFEST = 63
 _SHORT = 10  # tokens
 
 ONCE = 2
-"""Weight of a word that a passage has once."""
+"""Weight of a word that occurs once in a passage."""
 
 OFTEN = (2, 3, 4, 6, 8, 12)
-"""Said so often, or more often, it counts for 1 more each; see `compute_emphasis`."""
+"""Frequencies from which the weight is larger by 1 each; see `compute_emphasis`."""
 
 _Postings = dict[str, dict[int, int]]
-"""Token -> key of a passage -> how often it has the token."""
+"""Frequency of each token, by token and key of the passage."""
 
 
 def compute_brevity(length: int) -> int:
-    """Return the weight of a word in a passage of so many tokens: a whole number, `BRIEFEST` to 1, falling.
+    """Return the weight of a word by the number of tokens of its passage: a whole number from `BRIEFEST` down to 1.
 
-    It depends on the passage alone, so that others that come or go cannot change what is found within a
-    scope: BM25 would divide by the mean length. A power law does without a mean.
+    It depends on the passage alone, so changes of other passages do not change the results within a scope. BM25 would
+    divide by the mean length.
     """
     return max(1, round(BRIEFEST / math.sqrt(1 + length / _SHORT)))
 
 
 def compute_emphasis(times: int) -> int:
-    """Return the weight of a word that a passage has so often: a whole number, `ONCE` or more.
+    """Return the weight of a word by its frequency in a passage: a whole number, `ONCE` or more.
 
-    Most words are said once, so the steps cost little. With those at 2 and 4 alone, up to a quarter of the
-    best ten were missed in made-up texts that repeat a few words all the time; with these, .02 to .06.
+    Most words occur once, so the steps cost little. With steps at 2 and 4 alone, up to a quarter of the best ten were
+    missed in artificial texts that repeat a few words; with these steps, .02 to .06.
     """
     return ONCE + sum(times >= least for least in OFTEN)
 
 
 def build_predicate(subject: Searchable, allowed: Filter) -> Callable[[Value], bool]:
-    """Return what tells whether a value is of that kind and passes the filter."""
+    """Return a function that tells whether a value is of a kind and passes a filter."""
     match subject:
         case "record":
             return lambda value: isinstance(value, Record) and is_record_allowed(allowed, value)
@@ -85,7 +85,7 @@ def build_predicate(subject: Searchable, allowed: Filter) -> Callable[[Value], b
 
 
 class InvertedIndex:
-    """An inverted index of a few passages. Not thread-safe: its owner holds a lock."""
+    """Inverted index of a few passages. Not thread-safe; its owner holds a lock."""
 
     def __init__(self) -> None:
         self._leaves: dict[int, IndexedPassage] = {}
@@ -108,7 +108,7 @@ class InvertedIndex:
         return self._leaves.keys()
 
     def list_leaves(self) -> list[IndexedPassage]:
-        """Return all passages, in the order they came."""
+        """Return all passages in the order of their addition."""
         return list(self._leaves.values())
 
     def add(self, leaf: IndexedPassage) -> None:
@@ -151,7 +151,7 @@ class InvertedIndex:
                 del held[token]
 
     def compute_frequency(self, word: str, scopes: Collection[str] | None, category: str | None) -> int:
-        """Return how many passages in those scopes (None: in all) have the word; see `SearchIndex`."""
+        """Return the number of passages in some scopes (None: in all) with a word; see `SearchIndex`."""
         if category is not None:
             values = (self._leaves[key].value for key in self._words.get(word, ()))
             return sum(
@@ -165,7 +165,7 @@ class InvertedIndex:
         return sum(self._in_scopes.get(scope, {}).get(word, 0) for scope in set(scopes))
 
     def list_words(self, scopes: Collection[str] | None, category: str | None) -> Set[str]:
-        """Return the words of passages in those scopes (None: in all); see `SearchIndex`."""
+        """Return the words of passages in some scopes (None: in all); see `SearchIndex`."""
         if category is not None:
             return {word for word in self._words if self.compute_frequency(word, scopes, category)}
         if scopes is None:
@@ -181,7 +181,7 @@ class InvertedIndex:
         )
 
     def alike(self, cues: Sequence[str], passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Return the keys of at most `limit` records that share most of the cues."""
+        """Return the keys of at most `limit` records with most of the cues."""
         return self._search_best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
 
     def search_weighted(
@@ -198,8 +198,8 @@ class InvertedIndex:
         for each in weights:
             once = each.weight * ONCE
             for key, times in postings[each.among].get(each.token, {}).items():
-                told = once if times == 1 or each.among != "words" else each.weight * compute_emphasis(times)
-                sums[key] = sums.get(key, 0) + told
+                added = once if times == 1 or each.among != "words" else each.weight * compute_emphasis(times)
+                sums[key] = sums.get(key, 0) + added
         leaves, brevities = self._leaves, self._brevities
         best = [(figure * brevities[key], key) if brief else (figure, key) for key, figure in sums.items()]
         best.sort(reverse=True)
@@ -238,6 +238,6 @@ class InvertedIndex:
 
 
 def _count(tokens: Sequence[str]) -> Mapping[str, int]:
-    """Return how often each token occurs; most occur once, and a `Counter` takes several times as long."""
+    """Return the frequency of each token. Most occur once, and a `Counter` is several times slower."""
     counts = dict.fromkeys(tokens, 1)
     return counts if len(counts) == len(tokens) else Counter(tokens)

@@ -1,12 +1,12 @@
 """Search index that follows the journal and finds candidates as of the latest change.
 
 The index is derived from the store. A tantivy commit on disk is complete up to some journal entry. Later changes are
-in two small inverted indexes: passages as they are now (`fresh`), and committed versions that are out of date
-(`stale`). Together they give the same candidates and exactly the same word statistics as a new commit, in every
-process, after every write. Of erased passages (`Store.erase`) only the keys are noted (`gone`); the commit tells what
-to subtract.
+in two small inverted indexes: current passages (`fresh`), and committed versions that are out of date (`stale`).
+Together they give the same candidates and exactly the same word statistics as a new commit, in every process, after
+every write. Of erased passages (`Store.erase`) only the keys are kept (`gone`), and their counts in the commit are
+subtracted.
 
-When the inverted indexes have grown, the process that gets tantivy's writer lock commits them on a thread of its own.
+When the inverted indexes have grown, the process that gets tantivy's writer lock commits them on a separate thread.
 The others notice the commit and drop what it covers. A missing or damaged index is rebuilt from the store, in memory
 if the disk refuses it.
 """
@@ -55,28 +55,28 @@ if TYPE_CHECKING:
 _log = logging.getLogger("reverie")
 
 FOLD_AT = 1_000
-"""Fold when so many passages are in no commit: searching them costs well under a millisecond."""
+"""Uncommitted passages from which a commit is made; searching them takes well under a millisecond."""
 
 FOLD_ON_CLOSE = 200
-"""Fold on closing when so many are: reading them at the next start costs about ten milliseconds."""
+"""The same on closing; reading them at the next start takes about ten milliseconds."""
 
 _BATCH = 1_000
 _MOST_EXTENTS = 10_000
-_MOST_COUNTS = 20_000  # words of one selection of scopes
-_MOST_COUNTED = 200  # selections
+_MOST_COUNTS = 20_000  # counted words of one selection of scopes
+_MOST_COUNTED = 200  # selections of scopes
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _TRIES = 3
 _NOT_FOLLOWED = -1
-_FEW = 8  # entries of the journal whose texts are analyzed again sooner than read
-_NEAR = 50  # passages that are looked at for words near an unknown one
+_FEW = 8  # entries of the journal whose texts are analyzed faster than their analyses are read
+_NEAR = 50  # passages that are searched for words near an unknown one
 
 
 class SearchIndex:
     """Candidates and exact word statistics over a store. Safe to use from several threads.
 
-    Nothing is opened before the first question.
+    Nothing is opened before the first search.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class SearchIndex:
         """Follow `store`, with the commit in `folder` (None: in memory).
 
         Args:
-            store: The truth.
-            folder: Where the index lies; it may be missing, outdated or broken.
-            analyse: The same analyzer that the store was opened with.
-            fold_at: Fold when so many passages are in no commit.
+            store: The store.
+            folder: Folder of the index; it may be missing, outdated or broken.
+            analyse: The analyzer of the store.
+            fold_at: Uncommitted passages from which a commit is made.
         """
         self._store = store
         self._folder = folder
@@ -117,9 +117,9 @@ class SearchIndex:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """Follow the journal at the first call of this thread only, until the block ends.
+        """Follow the journal only at the first call of this thread, until the block ends.
 
-        For one question, whose reads of the store see one state of it (`Store.reading`).
+        It is for one search, whose reads of the store see one state of it (`Store.reading`).
         """
         if getattr(self._question, "followed", None) is not None:
             yield
@@ -139,13 +139,13 @@ class SearchIndex:
         *,
         category: str | None = None,
     ) -> list[int]:
-        """Return the keys of passages that may answer best, the newest changes included.
+        """Return the keys of passages that may answer best, with the newest changes.
 
         Args:
             subject: Records, turns, or paragraphs.
             query: The query.
-            allowed: What the result is restricted to.
-            limit: At most so many from the commit, and so many from what changed since.
+            allowed: Filter of the result.
+            limit: Most keys from the commit, and most from later changes.
             category: With scopes, count words in this category alone, to which the filter is restricted.
         """
         with self._lock:
@@ -163,15 +163,15 @@ class SearchIndex:
             )
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
-        """Return the keys of records that may say the same as another: they share some of its cues.
+        """Return the keys of records with some of the cues of another one, which may say the same.
 
         Args:
             cues: The cues of the other one.
-            allowed: What the result is restricted to.
-            limit: At most so many from the commit, and so many from what changed since.
+            allowed: Filter of the result.
+            limit: Most keys from the commit, and most from later changes.
 
         Returns:
-            Their keys, and the journal row up to which this is the whole answer.
+            Their keys, and the number of the last journal entry that is covered.
         """
         with self._lock:
             committed = self._catch_up()
@@ -227,12 +227,12 @@ class SearchIndex:
         *,
         category: str | None = None,
     ) -> set[str]:
-        """Return the words of passages that have a word near this one, and all words that no commit holds yet.
+        """Return the words of passages with a word near this one, and all uncommitted words.
 
         Args:
             subject: Records, turns, or paragraphs.
             word: The word, in the analyzer's form.
-            allowed: Whose passages are looked at: the newest that have a word near it.
+            allowed: Filter of the passages; the newest ones with a near word are read.
             category: Only words of this category, to which the filter is restricted.
         """
         with self._lock:
@@ -259,12 +259,12 @@ class SearchIndex:
             )
 
     def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of all passages that a search could find, for comparing with the store.
+        """Return the keys of all searchable passages in a range, for a comparison with the store.
 
         Args:
             subject: Records, turns, or paragraphs.
-            after: Only larger ones.
-            until: Only those up to this one; None for all.
+            after: Only larger keys.
+            until: Only keys up to this one; None for all.
 
         Raises:
             IndexCorrupt: the commit cannot be read.
@@ -292,11 +292,11 @@ class SearchIndex:
         *,
         brief: bool,
     ) -> list[int]:
-        """Return candidates within a scope. What other scopes hold must not change them.
+        """Return candidates within a scope, which the content of other scopes must not change.
 
-        So they are not chosen by tantivy's BM25, whose frequencies are those of all scopes, and neither by
-        what is in the commit and what is not yet, which depends on what others write: all matches are put in
-        order by exact figures, those of the same figure the newest first. The caller has the lock.
+        So all matches are sorted by exact weights, the newest first of equal ones. Tantivy's BM25 would use the
+        frequencies of all scopes, and the state of the commit depends on writes in other scopes. The caller holds the
+        lock.
         """
         committed = self._committed
         assert committed is not None
@@ -313,12 +313,12 @@ class SearchIndex:
         while True:
             scored = committed.search_weighted(subject, weights, allowed, most, brief=brief)
             is_all = len(scored) < most
-            least = -1 if is_all else scored[-1][1]  # of that figure there may be more
+            least = -1 if is_all else scored[-1][1]  # there may be more with this weight
             kept = [(key, figure) for key, figure in scored if figure > least and key not in left_out]
             if is_all or len(kept) >= limit:
                 break
-            # There may be thousands of the same figure, such as all that have just the one frequent word, so
-            # the newest of them are looked for among the newest that have anything at all.
+            # There may be thousands with the same weight, such as all with one frequent word. So the newest of
+            # them are taken from the newest matches.
             newest = committed.search_newest(subject, weights, allowed, most)
             scored = committed.search_weighted(
                 subject, weights, allowed, most, brief=brief, after=newest[-1] - 1
@@ -339,9 +339,9 @@ class SearchIndex:
     def _measure_extent(
         self, subject: Searchable, scopes: Collection[str], category: str | None = None
     ) -> tuple[int, bool]:
-        """Return the number of passages in some scopes, and whether that is all: then no filter is needed.
+        """Return the number of passages in some scopes, and whether these are all, so that no filter is needed.
 
-        The result is cached until something changes. The caller holds the lock and has caught up.
+        The result is cached until the next change. The caller holds the lock and has caught up.
         """
         if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
             self._extents_at = self._followed
@@ -351,7 +351,7 @@ class SearchIndex:
         if known is None:
             passages = self._store.measure(subject, asked[1], category=category).passages
             known = passages, passages == self._store.measure(subject, None).passages
-            if self._store.sequence() != self._followed:  # counted later than what is followed here
+            if self._store.sequence() != self._followed:  # the count includes later changes
                 return passages, False
             self._extents[asked] = known
         return known
@@ -374,7 +374,7 @@ class SearchIndex:
     # -- following ---------------------------------------------------------------------------------
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Apply changes that this process made, which saves reading them from the journal."""
+        """Apply changes of this process, which then need not be read from the journal."""
         with self._lock:
             if self._committed is not None and rows and rows[0].sequence == self._followed + 1:
                 for row in rows:
@@ -382,8 +382,8 @@ class SearchIndex:
                 self._followed = rows[-1].sequence
 
     def _catch_up(self) -> TantivyIndex:
-        """Apply everything that the journal holds. The caller holds the lock."""
-        # A thread whose view of the store is older may have gone back to a commit meanwhile, and followed less.
+        """Apply all entries of the journal. The caller holds the lock."""
+        # A thread with an older view of the store may have gone back to a commit meanwhile.
         followed = getattr(self._question, "followed", None)
         if (
             followed not in (None, _NOT_FOLLOWED)
@@ -391,7 +391,7 @@ class SearchIndex:
             and self._followed >= followed
         ):
             return self._committed
-        newest = self._store.sequence()  # first: who has lost the store has no business with its index
+        newest = self._store.sequence()  # first, since it fails if the store is gone
         committed = self._committed if self._committed is not None else self._open()
         if self._lost:
             self._start(self._rebuild)  # unless that is under way
@@ -416,9 +416,9 @@ class SearchIndex:
         return committed
 
     def _read_analyses(self, rows: Sequence[JournalEntry]) -> dict[tuple[str, int], AnalyzedText]:
-        """Return what the store keeps beside the values that entries of the journal left, by subject and key.
+        """Return the stored analyses of the values in journal entries, by subject and key.
 
-        Analyzing hundreds of texts again would take most of the time of a process that answers one question.
+        A process that answers one question would spend most of its time on analyzing hundreds of texts again.
         """
         if len(rows) < _FEW:
             return {}
@@ -435,8 +435,8 @@ class SearchIndex:
         fresh, stale = self._fresh[row.subject], self._stale[row.subject]
         before, after = row.before, row.after
         if row.forgotten:
-            # What the commit has of it is not known any more, so its words cannot be counted off: the key
-            # is noted, and the commit itself is asked in which of these keys a word stands.
+            # The committed words are not known any more, so they cannot be subtracted one by one. The key is
+            # kept, and the commit is asked which of these keys have a word.
             fresh.remove(row.key)
             stale.remove(row.key)
             if self._committed is None or row.key <= self._committed.sequence:
@@ -458,7 +458,7 @@ class SearchIndex:
 
     def _count_waiting(self) -> int:
         sides: tuple[Mapping[Searchable, Sized], ...] = (self._fresh, self._stale, self._gone)
-        return sum(len(lexicon) for side in sides for lexicon in side.values())
+        return sum(len(index) for side in sides for index in side.values())
 
     # -- opening and building ------------------------------------------------------------------------
 
@@ -494,7 +494,7 @@ class SearchIndex:
         return TantivyIndex(None)
 
     def _build(self, committed: TantivyIndex) -> TantivyIndex:
-        """Fill an empty index from the store; wait if another process does so."""
+        """Fill an empty index from the store, or wait while another process does so."""
         deadline = time.monotonic() + _WAIT_FOR_REBUILD_S
         broken = 0
         while True:
@@ -503,7 +503,7 @@ class SearchIndex:
                     committed.write(self._fill, merge=True)
                 except WriterBusy:
                     if time.monotonic() > deadline:
-                        return committed  # correct all the same: everything is followed in memory
+                        return committed  # still correct, since all changes are followed in memory
                     time.sleep(0.05)
                 committed.refresh()
             except IndexCorrupt as error:  # deleted while it was built, or the disk is full
@@ -514,7 +514,7 @@ class SearchIndex:
                 return committed
 
     def _fill(self, batch: IndexBatch) -> int:
-        """Add every passage of the store, then the changes that the journal has got meanwhile."""
+        """Add every passage of the store, then the changes since; return the number of the last one."""
         sequence = self._store.sequence()
         for leaf in self._iterate_leaves():
             batch.add(leaf)
@@ -551,17 +551,17 @@ class SearchIndex:
     # -- folding -----------------------------------------------------------------------------------
 
     def fold(self) -> bool:
-        """Make a commit of everything that changed since the last.
+        """Commit all changes since the last commit.
 
         Returns:
-            Whether it was made; False when another process is writing, which is fine.
+            Whether that was done; False if another process is writing.
         """
         with self._lock:
             committed = self._catch_up()
             if not self._count_waiting() or self._lost:
                 return False
-            fresh = [leaf for lexicon in self._fresh.values() for leaf in lexicon.list_leaves()]
-            stale = [leaf.key for lexicon in self._stale.values() for leaf in lexicon.list_leaves()]
+            fresh = [leaf for index in self._fresh.values() for leaf in index.list_leaves()]
+            stale = [leaf.key for index in self._stale.values() for leaf in index.list_leaves()]
             stale += [key for keys in self._gone.values() for key in keys]
             sequence = self._followed
 
@@ -584,13 +584,13 @@ class SearchIndex:
         return True
 
     def scrub(self) -> bool:
-        """Write the commit afresh from the store, so that no file holds a word of what was forgotten.
+        """Write a new commit from the store, so that no file has a word of erased text.
 
-        tantivy only marks what is deleted; its words stay in the files until these are merged. Other
-        processes go over to the new commit at their next search, as to any other.
+        Tantivy only marks deleted passages; their words stay in the files until these are merged. Other processes use
+        the new commit from their next search on.
 
         Returns:
-            Whether it was done; False when another process was writing all the while.
+            Whether that was done; False if another process was writing the whole time.
         """
         deadline = time.monotonic() + _WAIT_FOR_SCRUB_S
         while True:
@@ -621,18 +621,18 @@ class SearchIndex:
 
     def _fold_quietly(self) -> None:
         if not self.fold() and not self._lost:
-            time.sleep(0.05)  # somebody else folds: do not ask again at once
+            time.sleep(0.05)  # another process is writing
         if self._lost:  # found by this thread, or while it was busy
             self._rebuild()
 
     def _run_unless_store_fails(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except StoreError as error:  # removed: whoever asks next is told by the store itself
+        except StoreError as error:  # the next call on the store raises it again
             _log.warning("the search index is left as it is: %s", error)
 
     def _start(self, work: Callable[[], object]) -> None:
-        if self._closing:  # the store may be closed before it is done; who opens it next sees to it
+        if self._closing:  # the store may be closed before the work is done
             return
         if self._folding is None or not self._folding.is_alive():
             self._folding = threading.Thread(
@@ -657,7 +657,7 @@ class SearchIndex:
 
 
 def _is_live(value: object) -> TypeGuard[Value]:
-    """Return whether a search may find it: daily notes are not searched, since they repeat turns."""
+    """Return whether a value is searchable. Daily notes are not, since they repeat turns."""
     return (
         isinstance(value, Turn)
         or (isinstance(value, Record) and not value.archived)

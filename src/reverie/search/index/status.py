@@ -11,13 +11,13 @@ class IndexStatus:
     """State of the index.
 
     Attributes:
-        state: `current`; `rebuilding` while a lost index is made again (searches are correct meanwhile);
-            `in memory` when the disk refuses it.
+        state: `current`; `rebuilding` while a lost index is built again (searches stay correct);
+            `in memory` if the disk refuses it.
         committed: Passages in the commit on disk, or in the tables of the database.
         waiting: Passages changed since, held in memory.
-        segments: Of how many pieces the commit consists.
-        sequence: The journal row that searches are up to date with.
-        problem: What went wrong, if anything did.
+        segments: Number of segments of the commit.
+        sequence: Number of the last journal entry that searches cover.
+        problem: The error, if there was one.
     """
 
     state: Literal["current", "rebuilding", "in memory"]

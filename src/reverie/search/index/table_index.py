@@ -1,7 +1,7 @@
-"""Index of candidates in the tables of the database that has the memory, for machines that keep no files.
+"""Index of candidates in the tables of the database of the memory, for machines without files.
 
-Nothing has to be built, followed or kept here: each change maintains its postings in its own transaction. Candidates
-have the same figures in the same order as within a scope in `SearchIndex`.
+Nothing has to be built or followed here, since each change updates its postings in its transaction. Candidates have the
+same weights and the same order as within a scope in `SearchIndex`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TableIndex:
         self._passages.clear()
 
     def reading(self) -> AbstractContextManager[None]:
-        """Do nothing: what `Store.reading` shows is one state of the postings too."""
+        """Do nothing, since `Store.reading` shows one state of the postings too."""
         return nullcontext()
 
     def search_any(
@@ -68,8 +68,8 @@ class TableIndex:
         return self._postings.find_heaviest(subject, weights, allowed, limit, is_brief=True)
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
-        """Return the keys of records that share some of the cues, and up to which journal row that is all."""
-        sequence = self._store.sequence()  # first: what is written meanwhile is not in the answer for certain
+        """Return the keys of records with some of the cues, and the number of the last journal entry covered."""
+        sequence = self._store.sequence()  # first, since later changes may be missing in the answer
         weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
         return self._postings.find_heaviest("record", weights, allowed, limit, is_brief=False), sequence
 
@@ -82,8 +82,7 @@ class TableIndex:
     ) -> dict[str, int]:
         """Return the exact number of live passages in those scopes (None: in all) with each word.
 
-        With a category, only records of it and those below it count. What was counted is remembered until the
-        memory changes.
+        With a category, only records of it and those below it count. Counts are cached until the memory changes.
         """
         selection = (subject, None if scopes is None else tuple(scopes), category)
         sequence = self._store.sequence()
@@ -104,7 +103,7 @@ class TableIndex:
     def _count_passages(
         self, subject: Searchable, scopes: Collection[str] | None, category: str | None
     ) -> int:
-        """Return how many live passages some scopes have, remembered until the memory changes."""
+        """Return the number of live passages in some scopes, cached until the memory changes."""
         selection = (subject, None if scopes is None else tuple(scopes), category)
         sequence = self._store.sequence()
         with self._lock:
@@ -127,8 +126,8 @@ class TableIndex:
     def collect_words(
         self, subject: Searchable, word: str, allowed: Filter, *, category: str | None = None
     ) -> set[str]:
-        """Return the words of the scopes that may be meant by one that nobody there uses, and some more."""
-        del category  # who asks counts the words there
+        """Return the words of the scopes that are similar to a word, and some more."""
+        del category  # the caller counts the words there
         return self._postings.list_similar_words(subject, word, allowed.scopes)
 
     def status(self) -> IndexStatus:
@@ -145,22 +144,22 @@ class TableIndex:
             )
 
     def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of passages in a range that a search could find with all their words."""
+        """Return the keys of passages in a range that have all their postings."""
         return self._postings.collect_keys(subject, after, until)
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Do nothing: the transaction that made the changes has changed the postings."""
+        """Do nothing, since the transaction of the changes has updated the postings."""
 
     def scrub(self) -> bool:
-        """Do nothing: `Store.scrub` rewrites the postings too."""
+        """Do nothing, since `Store.scrub` rewrites the postings too."""
         return True
 
     def rebuild(self) -> None:
-        """Make the postings of the memory anew, and forget what was counted."""
+        """Build the postings of the memory again, and clear the cached counts."""
         self._postings.rebuild()
         with self._lock:
             self._counts.clear()
             self._passages.clear()
 
     def close(self) -> None:
-        """Do nothing: the store closes the connections."""
+        """Do nothing, since the store closes the connections."""

@@ -33,7 +33,7 @@ from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
 FORMAT = "7"
-"""Part of the folder's name; another schema or analyzer gets another folder and is built anew."""
+"""Part of the folder's name. Another schema or analyzer has another folder, whose index is built again."""
 
 _NEVER = (1 << 62) - 1
 _HEAP_BYTES = 24_000_000  # each thread that writes a commit leaves a part of it to the allocator
@@ -45,9 +45,9 @@ _NO_WORDS = frozenset({"meta.json", ".managed.json", ".tantivy-meta.lock", ".tan
 _WORDS = {subject: f"{subject}_words" for subject in SEARCHABLE}
 _DATES = {subject: f"{subject}_dates" for subject in SEARCHABLE}
 _ENDS = {subject: f"{subject}_ends" for subject in SEARCHABLE}
-"""Long words spelled backwards, so that what ends with a word is found as quickly as what begins with it."""
+"""Fields of reversed long words, in which words with a certain ending are found by prefix."""
 
-_SHORTEST_REVERSED = 7  # letters; a part at the end of a shorter word is not looked for
+_SHORTEST_REVERSED = 7  # letters; shorter words are not found by their ending
 
 
 class IndexCorrupt(Exception):
@@ -108,7 +108,7 @@ class TantivyIndex:
         """Open the index in `folder`, or create an empty one there; None keeps it in memory.
 
         Raises:
-            IndexCorrupt: what is there cannot be opened.
+            IndexCorrupt: the existing index cannot be opened.
         """
         self._folder = folder
         self._schema = build_schema()
@@ -139,14 +139,14 @@ class TantivyIndex:
         self.passages = alive - marked
 
     def _read_sequence(self, searcher: tantivy.Searcher) -> int:
-        """Return the journal row up to which a commit is complete; 0 for an empty index."""
+        """Return the number of the last journal entry in a commit; 0 for an empty index."""
         hits = searcher.search(self._build_term_query("key", _MARKER), 1, count=False).hits
         values = searcher.fast_field_values("sequence", [address for _, address in hits])
         return int(values[0]) if values and values[0] is not None else 0
 
     @property
     def segments(self) -> int:
-        """Of how many segments the commit consists."""
+        """Number of segments of the commit."""
         return self._searcher.num_segments
 
     def refresh(self) -> bool:
@@ -164,7 +164,7 @@ class TantivyIndex:
         return True
 
     def _read_stamp(self) -> int:
-        """Return a value that changes with every commit. It costs one stat, because every search asks."""
+        """Return a value that changes with every commit. It takes one `stat`, since every search calls it."""
         if self._folder is None:
             return self._commits_in_memory
         with _reporting_damage():
@@ -191,7 +191,7 @@ class TantivyIndex:
         return self._search_keys(subject, Query.boolean_query(clauses), allowed, limit)
 
     def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> list[int]:
-        """Return the keys of at most `limit` records that share most of the cues."""
+        """Return the keys of at most `limit` records with most of the cues."""
         clauses = [(Occur.Should, self._build_term_query("alike", cue)) for cue in cues]
         return self._search_keys("record", Query.boolean_query(clauses), allowed, limit)
 
@@ -207,15 +207,15 @@ class TantivyIndex:
     ) -> list[tuple[int, int]]:
         """Return the keys of at most `limit` passages with the largest weights, and these weights.
 
-        That is the sum of the weights of what a passage has, each times its emphasis there, and with `brief`
-        all times the brevity: whole numbers, which 24 bits must hold, so that they are exact in whatever
-        order tantivy adds them up. Which of those with the same figure come first is tantivy's affair.
+        The weight of a passage is the sum of the weights of its tokens, each times its emphasis, and with `brief` times
+        the brevity. These are whole numbers below 24 bits, so they are exact in any order of addition. The order of
+        passages with the same weight is undefined.
 
         Args:
             subject: Records, turns, or paragraphs.
-            weights: What to look for.
-            allowed: What the result is restricted to.
-            limit: At most so many.
+            weights: The tokens with their weights.
+            allowed: Filter of the result.
+            limit: Most keys.
             brief: Whether brevity counts.
             after: Only larger keys.
         """
@@ -238,12 +238,12 @@ class TantivyIndex:
     def search_near(self, subject: Searchable, word: str, allowed: Filter, limit: int) -> list[int]:
         """Return the keys of at most `limit` passages with a word near this one, the newest first.
 
-        Near is what can be made of it with two changes of a letter, begins with it, or is a long word that ends
-        with it. That takes a walk through all words, and a conversation says a word again and again.
+        A near word differs by at most two letters, begins with the word, or is a long word that ends with it. Results
+        are cached, since finding them takes a walk through all words.
         """
         if subject in self._empty:
             return []
-        asked = subject, word, replace(allowed, alive_at=None), limit  # what has expired is left out later
+        asked = subject, word, replace(allowed, alive_at=None), limit  # expired values are removed later
         known = self._near.get(asked)
         if known is None:
             queries = [
@@ -272,7 +272,7 @@ class TantivyIndex:
                 for least in OFTEN:
                     token = _build_often_token(subject, each.token, least)
                     if not self._searcher.doc_freq("often", token):
-                        break  # then no passage has it more often either
+                        break  # no passage has it more often either
                     scored.append(("often", token, each.weight))
         clauses = [
             (Occur.Should, Query.const_score_query(self._build_term_query(field, token), weight))
@@ -281,9 +281,9 @@ class TantivyIndex:
         return Query.boolean_query(clauses)
 
     def holds_none(self, subject: Searchable, weights: Sequence[TermWeight]) -> bool:
-        """Return whether no passage has any of these, as far as that is known without a search.
+        """Return whether no passage has any of the tokens, as far as that is known without a search.
 
-        Most texts that are saved share no cue with any other.
+        Most saved texts have no cue in common with any other.
         """
         return subject in self._empty or all(
             each.among == "cues" and not self._searcher.doc_freq("alike", each.token) for each in weights
@@ -297,7 +297,7 @@ class TantivyIndex:
         keys: Sequence[int],
         category: str | None = None,
     ) -> int:
-        """Return in how many of these passages, within those scopes (None: any), the word stands."""
+        """Return the number of these passages, within some scopes (None: any), with a word."""
         holding = [(Occur.Must, self._build_term_query(_WORDS[subject], word))]
         if scopes is not None:
             holding.append((Occur.Must, self._build_scope_query(scopes)))
@@ -318,7 +318,7 @@ class TantivyIndex:
         return int(result.count)  # type: ignore[attr-defined]  # missing in its stubs
 
     def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of all passages of that sort, larger than `after` and up to `until` (None: all)."""
+        """Return the keys of all passages of a kind, larger than `after` and up to `until` (None: all)."""
         within = self._build_key_query(after, until)
         query = Query.boolean_query(
             [(Occur.Must, within), (Occur.Must, self._build_term_query("all", subject))]
@@ -349,10 +349,10 @@ class TantivyIndex:
     def compute_frequency(
         self, subject: Searchable, word: str, scopes: Collection[str] | None, category: str | None = None
     ) -> int:
-        """Return the exact number of live passages in those scopes (None: in all) with the word.
+        """Return the exact number of live passages in some scopes (None: in all) with a word.
 
-        tantivy's own figure still counts passages that were deleted but not yet merged away, so it is
-        taken only when there are none; the exact count is remembered until the next commit.
+        Tantivy's own count includes deleted passages that are not merged yet, so it is used only if there are none.
+        Otherwise the exact count is cached until the next commit.
         """
         field = _WORDS[subject]
         most = self._searcher.doc_freq(field, word)
@@ -363,7 +363,7 @@ class TantivyIndex:
         return sum(self._count_cached(subject, word, scope, category) for scope in set(scopes))
 
     def _count_cached(self, subject: Searchable, word: str, scope: str | None, category: str | None) -> int:
-        """Return how many live passages have the word, in one scope or (None) in all; remembered."""
+        """Return the number of live passages with a word, in one scope or (None) in all, from a cache."""
         known = (subject, word, scope, category)
         if known not in self._frequencies:
             if len(self._frequencies) >= _MOST_FREQUENCIES:
@@ -432,18 +432,18 @@ class TantivyIndex:
     # -- writing -----------------------------------------------------------------------------------
 
     def write(self, fill: Callable[[IndexBatch], int], *, merge: bool, afresh: bool = False) -> None:
-        """Make one commit. What this object answers stays the same until `refresh`.
+        """Make one commit. The answers of this object stay the same until `refresh`.
 
         Args:
-            fill: Takes passages out and puts passages in, and returns the journal row up to which the index
-                is complete with that. It is called with the writer's lock held, and only if nobody has
-                made a commit since the one that is in use here.
-            merge: Wait until tantivy has merged small segments; slower now, quicker searches later.
-            afresh: Begin with nothing, and leave no file of earlier commits in the folder. Who has them
-                open reads on in them until the next `refresh`.
+            fill: Adds and removes passages, and returns the number of the last journal entry that the index then
+                covers. It is called with the writer's lock held, and only if there was no other commit since the one
+                in use here.
+            merge: Whether to wait until tantivy has merged small segments, which makes later searches faster.
+            afresh: Whether to begin with an empty index, and to delete the files of earlier commits. Processes that
+                have them open can read them until their next `refresh`.
 
         Raises:
-            WriterBusy: somebody else is writing, or has just written: refresh and try again.
+            WriterBusy: another process is writing, or has just written: refresh and try again.
             IndexCorrupt: the index cannot be written (deleted, disk full, unreadable).
         """
         writer = self._open_writer()
@@ -469,13 +469,13 @@ class TantivyIndex:
         _return_memory()
 
     def _list_word_files(self) -> list[Path]:
-        """Return the files with words: all in the folder except the lists of files and the locks."""
+        """Return the files with words: all except the lists of files and the locks."""
         if self._folder is None:
             return []
         return [file for file in self._folder.iterdir() if file.name not in _NO_WORDS and file.is_file()]
 
     def _make_private(self) -> None:
-        """Make the files readable by the owner only: tantivy creates them by the umask."""
+        """Make the files readable by the owner only, since tantivy creates them by the umask."""
         if self._folder is not None:
             with _reporting_damage():  # it may have been deleted meanwhile
                 files = list(self._folder.iterdir())
@@ -494,9 +494,9 @@ class TantivyIndex:
 
 
 def _return_memory() -> None:
-    """Return to the system what the threads of a commit have freed.
+    """Return memory that the threads of a commit have freed to the system.
 
-    The allocator of glibc keeps up to 17 MB of it for each of many threads: 140 MB after a load of 60,000 texts.
+    The allocator of glibc keeps up to 17 MB for each thread: 140 MB after a load of 60,000 texts.
     """
     if sys.platform == "linux":
         import ctypes  # hooks start sooner without it
@@ -550,7 +550,7 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     document.add_text(_ENDS[subject], " ".join(long))
     document.add_text("scope", f"={get_scope(value)}")
     document.add_unsigned("key", leaf.key)
-    # tantivy multiplies by log2(2 + field), which is to be the brevity.
+    # Tantivy multiplies by log2(2 + field), which equals the brevity.
     document.add_unsigned("brevity", 2 ** compute_brevity(analysis.length) - 2)
     if isinstance(value, Record):
         document.add_text("alike", analysis.cues)
@@ -566,7 +566,7 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
 
 
 def _build_often_token(subject: Searchable, word: str, times: int) -> str:
-    """Return the index token of a word that a passage has at least so often."""
+    """Return the token for passages with at least a certain frequency of a word."""
     return f"{subject[0]}{times}{word}"
 
 

@@ -1,7 +1,7 @@
 """Comparison of the search index with the store. It repairs nothing.
 
-First the files of the commit are checked against what tantivy wrote. Then the index has to have every live passage
-by its key and no other, and for every word the right number of passages.
+First the checksums of the files of the commit are tested. Then the index must have the keys of all live passages and
+no others, and the right number of passages for every word.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class IndexMismatch:
     """Differences between the index and the store; all empty if there are none.
 
     Attributes:
-        missing: Keys of live passages that a search could not find.
-        surplus: Keys that a search could find and that are no live passages.
-        words: How many words are counted in more or fewer passages than have them.
-        measures: The sorts of passages whose number or tokens the store counts wrongly.
-        passages: How many passages were compared.
-        counted: Whether words could be compared: they cannot while others are writing all the time.
+        missing: Keys of live passages that a search cannot find.
+        surplus: Keys in the index without a live passage.
+        words: Number of words with a wrong number of passages.
+        measures: Kinds of passages whose number or tokens the store counts wrongly.
+        passages: Number of compared passages.
+        counted: Whether words were compared, which is not possible during constant writes.
     """
 
     missing: Sequence[int]
@@ -49,17 +49,17 @@ class IndexMismatch:
 
 
 def find_damaged_files(folder: Path) -> list[str]:
-    """Return the names of those files of the commit in `folder` that are missing or not as they were written.
+    """Return the names of files of the commit in `folder` that are missing or damaged.
 
-    Every file of a tantivy segment ends with a checksum of what stands before. A folder without a commit
-    has none. Nothing is opened through tantivy, for which a damaged list of passages is a reason to abort.
+    Every file of a tantivy segment ends with a checksum. A folder without a commit has no damaged files. Tantivy is not
+    used, because it aborts the process for some damages.
     """
     for _ in range(_ROUNDS):
         before = _read_content(folder / _META)
         if before is None:
             return []
         damaged = sorted(_find_damaged(folder, before))
-        if not damaged or _read_content(folder / _META) == before:  # else somebody has made another commit
+        if not damaged or _read_content(folder / _META) == before:  # else there is another commit
             return damaged
     return []
 
@@ -89,7 +89,7 @@ def _list_segment_files(segment: dict[str, Any]) -> Iterator[str]:
 def _read_content(file: Path) -> bytes | None:
     try:
         return file.read_bytes()
-    except OSError:  # missing, or unreadable, which for an index is the same
+    except OSError:  # missing or unreadable
         return None
 
 
@@ -102,7 +102,7 @@ def _is_json(content: bytes | None) -> bool:
 
 
 def _is_whole(content: bytes) -> bool:
-    """Return whether the checksum of a segment is right: body, footer (JSON), its length, a magic number."""
+    """Return whether the checksum of a file is right. It has a body, a footer in JSON, its length, a magic number."""
     if len(content) < 8 or int.from_bytes(content[-4:], "little") != _MAGIC:
         return False
     footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
@@ -114,7 +114,7 @@ def _is_whole(content: bytes) -> bool:
 
 
 def compare_index(index: CandidateIndex, store: Store) -> IndexMismatch:
-    """Compare what the index finds with what the store has, while others may write.
+    """Compare the index with the store, to which other processes may write meanwhile.
 
     Raises:
         IndexCorrupt: the index cannot be read.
@@ -163,7 +163,7 @@ def _measure(store: Store, subject: Searchable) -> tuple[int, int]:
 def _iterate_batches(
     store: Store, subject: Searchable
 ) -> Iterator[tuple[int, int | None, Sequence[Passage]]]:
-    """Yield all live passages, with the keys after which and up to which these are all."""
+    """Yield all live passages in batches, each with the range of keys that it covers."""
     after = 0
     while batch := store.live(subject, after=after, limit=_BATCH):
         last = batch[-1][0].key
@@ -175,7 +175,7 @@ def _iterate_batches(
 def _recheck_keys(
     index: CandidateIndex, store: Store, missing: set[int], surplus: set[int]
 ) -> tuple[set[int], set[int]]:
-    """Return the keys that are still missing or too many when each is examined while nobody writes."""
+    """Return the keys that are still missing or surplus when each is examined without writes in between."""
     left: tuple[set[int], set[int]] = set(), set()
     for key in sorted(missing | surplus):
         for _ in range(_ROUNDS):

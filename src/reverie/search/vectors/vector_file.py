@@ -1,9 +1,8 @@
 """File of vectors: rows of int8 under the keys of passages, in one space.
 
-A row holds a key, a hash of the embedded text, a hash of its scope, a scale and the vector. A row without a key is
-free, and all of it is zero, so nothing is left of a vector that was removed. The header says how far the rows follow
-the journal. Readers map the file into memory; it grows and never shrinks, and a new file replaces a damaged one, so
-that what is mapped stays readable.
+A row has a key, a hash of the embedded text, a hash of its scope, a scale and the vector. A free row is all zero, so
+nothing remains of a removed vector. The header has the number of the last journal entry that the rows cover. Readers
+map the file into memory. It never shrinks, and a new file replaces a damaged one, so mapped memory stays readable.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _FINGERPRINT_AT = _FIXED.size + _STATE.size
 _LONGEST_FINGERPRINT = _HEADER_BYTES - _FINGERPRINT_AT
 _GROW_ROWS = 256
 _BLOCK = 512
-"""Rows that are turned into floats at once: more do not fit into the processor's second cache."""
+"""Rows that are converted to floats at once; more do not fit into the second-level cache."""
 
 TYPICAL_COSINE = (0.15, 0.12)
-"""Mean and deviation of the cosine of unrelated texts, for an embedder that does not say (MiniLM's)."""
+"""Mean and deviation of the cosine of unrelated texts, for embedders without their own; those of MiniLM."""
 
 _TYPICAL_COUNT = 20
 _LEAST_DEVIATION = 1e-3
@@ -45,15 +44,15 @@ _SUBJECTS: Mapping[Searchable, int] = MappingProxyType({"record": 1, "turn": 2, 
 
 
 class VectorFileDamaged(Exception):
-    """The file is missing, or not as it was written. Internal: the owner starts a new one."""
+    """The file is missing or damaged. Internal: the owner starts a new one."""
 
 
 class QuantizedVector(NamedTuple):
-    """A vector in numbers of one byte.
+    """A vector of 8-bit numbers.
 
     Attributes:
-        scale: What its numbers are multiplied with.
-        numbers: Its numbers, each a byte with a sign.
+        scale: Factor of its numbers.
+        numbers: Its numbers, each a signed byte.
     """
 
     scale: float
@@ -65,10 +64,10 @@ class NewVector(NamedTuple):
 
     Attributes:
         key: The key of the passage.
-        subject: What the passage is.
+        subject: Kind of the passage.
         scope: Hash of its scope.
         digest: Hash of the embedded text.
-        vector: The vector; None for a passage without text, which nothing is near to.
+        vector: The vector; None for a passage without text.
     """
 
     key: int
@@ -82,15 +81,15 @@ class Neighbours:
     """Cosines of a query with all vectors of a kind in some scopes.
 
     Attributes:
-        count: How many vectors these are.
+        count: Number of vectors.
         mean: Mean of the cosines.
         deviation: Their standard deviation.
     """
 
     def __init__(self, keys: Any, cosines: Any, typical: tuple[float, float]) -> None:
-        """Take keys in ascending order, the cosine of each, and the typical mean and deviation.
+        """Create them from ascending keys, their cosines, and the typical mean and deviation.
 
-        The typical ones count as much as `_TYPICAL_COUNT` texts, so that few texts have a spread too.
+        The typical values count like `_TYPICAL_COUNT` texts, so that few texts have a deviation too.
         """
         self._keys = keys
         self._cosines = cosines
@@ -110,7 +109,7 @@ class Neighbours:
         return [int(key) for key in self._keys[nearest]]
 
     def get_cosines(self, keys: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of those of the keys that have a vector."""
+        """Return the cosines of the keys with a vector."""
         places = _find_places(self._keys, keys)
         return dict(zip(self._keys[places].tolist(), self._cosines[places].tolist(), strict=True))
 
@@ -119,7 +118,7 @@ class Likeness:
     """Nearness of the vectors of some passages to each other, in standard deviations of their cosines."""
 
     def __init__(self, keys: Sequence[int], vectors: Any) -> None:
-        """Take the keys and a vector of length 1 for each."""
+        """Create it from keys and a vector of length 1 for each."""
         self._places = {key: place for place, key in enumerate(keys)}
         self._values = vectors @ vectors.T
         pairs = self._values[np.triu_indices(len(keys), 1)]
@@ -133,7 +132,7 @@ class Likeness:
 
 
 def _find_places(ascending: Any, keys: Sequence[int]) -> Any:
-    """Return the places of those of the keys that stand in an ascending array."""
+    """Return the places of the keys that an ascending array contains."""
     if not len(ascending):
         return np.empty(0, np.int64)
     wanted = np.asarray(keys, np.int64)
@@ -170,23 +169,23 @@ def quantize_vector(vector: Any) -> QuantizedVector:
 
 
 class VectorFile:
-    """The vectors of one space, in a file or in memory. One thread may write; its owner takes care of that."""
+    """The vectors of one space, in a file or in memory. Its owner ensures that only one thread writes."""
 
     def __init__(self, path: Path | None, fingerprint: str, dimension: int) -> None:
-        """Open the file, or make it; None keeps the vectors in memory.
+        """Open or create the file; None keeps the vectors in memory.
 
         Args:
             path: The file.
-            fingerprint: Of the embedder.
+            fingerprint: Fingerprint of the embedder.
             dimension: Length of a vector; 0 takes that of the file.
 
         Raises:
-            VectorFileDamaged: the file is not of that space, or cannot be read.
+            VectorFileDamaged: the file is of another space, or cannot be read.
         """
         self._path = path
         self._bytes: Any = None
         self._descriptor = -1
-        self._lock = threading.RLock()  # of what is remembered between two searches
+        self._lock = threading.RLock()  # for the caches
         self._cached: tuple[int, Any] | None = None
         self._selections: dict[tuple[Searchable, tuple[int, ...] | None], tuple[Any, Any, Any, Any]] = {}
         try:
@@ -246,7 +245,7 @@ class VectorFile:
         self.close()
 
     def close(self) -> None:
-        """Release the file. What was handed out stays readable."""
+        """Release the file. Returned arrays stay readable."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -255,7 +254,7 @@ class VectorFile:
 
     @property
     def is_current(self) -> bool:
-        """Whether the file is still the one under its name, and as long as it was."""
+        """Whether the file under its name is still the same, and not shorter."""
         if self._path is None:
             return True
         try:
@@ -266,7 +265,7 @@ class VectorFile:
 
     @property
     def followed(self) -> int:
-        """Number of the journal entry up to which the vectors are complete; 0 if they never were."""
+        """Number of the last journal entry that the vectors cover; 0 for none."""
         return self._read_state()[1]
 
     @property
@@ -279,7 +278,7 @@ class VectorFile:
         return rows, followed, generation
 
     def set_followed(self, followed: int) -> None:
-        """Note how far the vectors follow the journal, after they are on disk."""
+        """Store the number of the last journal entry that the vectors cover, after they are on disk."""
         self.sync()
         rows, _, generation = self._read_state()
         self._write(_FIXED.size, _STATE.pack(rows, followed, generation))
@@ -299,7 +298,7 @@ class VectorFile:
     # -- reading -------------------------------------------------------------------------------------------
 
     def compare(self, subject: Searchable, keys: Sequence[int], scopes: Sequence[int] | None) -> Likeness:
-        """Return how near the vectors of some passages in some scopes are to each other; None for all scopes."""
+        """Return the nearness of the vectors of some passages in some scopes to each other; None for all scopes."""
         with self._lock:
             places, scales, order, known = self._select(subject, None if scopes is None else tuple(scopes))
             rows = self._rows()
@@ -352,7 +351,7 @@ class VectorFile:
     def _select(self, subject: Searchable, scopes: tuple[int, ...] | None) -> tuple[Any, Any, Any, Any]:
         """Return places and scales of the rows to search, their order by key, and the keys in this order.
 
-        They are remembered until the file changes.
+        They are cached until the file changes.
         """
         columns = self._read_columns()
         chosen = self._selections.get((subject, scopes))
@@ -372,7 +371,7 @@ class VectorFile:
         return chosen
 
     def _read_columns(self) -> Mapping[str, Any]:
-        """Return copies of the columns beside the vectors, remembered until the file changes."""
+        """Return copies of the columns without the vectors, cached until the file changes."""
         with self._lock:
             generation = self.generation
             if self._cached is None or self._cached[0] != generation:
@@ -424,7 +423,7 @@ class VectorFile:
             self._set_rows(self._read_state()[0])
 
     def sync(self) -> None:
-        """Wait until what was written is on disk."""
+        """Wait until all writes are on disk."""
         if self._descriptor >= 0:
             os.fsync(self._descriptor)
 

@@ -1,9 +1,9 @@
 """Index of vectors that follows the journal in the background, and finds what is nearest in meaning.
 
-It is derived from the store, and optional. A thread embeds what is new in small batches, so no save waits for it;
-what it has not reached yet is found by words. Of several processes, the one that holds the lock file embeds; what
-another machine has embedded is taken from a store that keeps vectors. The vectors of each embedder have a file of
-their own. A missing or damaged file is made again. An embedder that fails is reported once and asked again later.
+It is derived from the store, and optional. A thread embeds new texts in small batches, so no save waits for it.
+Texts without a vector are found by words. Of several processes, the one with the lock on a file embeds. Vectors of
+other machines are taken from the store if that keeps vectors. The vectors of each embedder have a separate file. A
+missing or damaged file is built again. The failure of an embedder is logged once, and it is called again later.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _log = logging.getLogger("reverie")
 T = TypeVar("T")
 
 FOLDER = Path("index", "vectors")
-"""The folder of vectors in a memory's folder: whatever removes the search index removes them too."""
+"""The folder of vectors in a memory's folder. It is removed together with the search index."""
 
 LONGEST_TEXT = 4_000
-"""Characters of a text or a question that are embedded; the rest is found by words."""
+"""Characters of a text or a question that are embedded; the rest is searched by words."""
 
 _FIRST_BATCH = 4
 _BATCH = 16
@@ -69,7 +69,7 @@ _LEAST_CHANCE = 0.05
 """A question that asks for something to be done with a smaller chance is taken for one that does not."""
 
 _SHARE_ASKED = 0.25
-"""Share of one core that a model of this machine takes for texts while questions come, which need the model too."""
+"""Share of one core that a model on this machine uses for texts while questions need it too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +78,11 @@ class VectorStatus:
 
     Attributes:
         embedder: Name of the embedder.
-        state: `current`; `embedding` while some are waiting; `failing` while the embedder or the disk fails
-            (searches go by words meanwhile).
+        state: `current`; `embedding` while some texts have no vector; `failing` while the embedder or the disk fails
+            (searches use words only).
         ready: Passages with a vector.
-        waiting: Passages without one, which are found by words.
-        problem: What went wrong, if anything did.
+        waiting: Passages without a vector, which are found by words.
+        problem: The error, if there was one.
     """
 
     embedder: str
@@ -129,7 +129,7 @@ def _to_chance(log_odds: float) -> float:
 
 
 class VectorIndex:
-    """Vectors of everything that can be searched. Safe to use from several threads."""
+    """Vectors of all searchable passages. Safe to use from several threads."""
 
     def __init__(self, store: Store, folder: Path | None, embedder: Embedder, *, settings: Settings) -> None:
         """Follow `store` with vectors in `folder` (None: in memory).
@@ -169,7 +169,7 @@ class VectorIndex:
         """Return the cosines of a question with all vectors in some scopes.
 
         Returns:
-            None if there are no vectors yet, or the embedder fails: then words alone decide.
+            None if there are no vectors yet, or the embedder fails; then only words count.
         """
         from reverie.search.vectors.vector_file import TYPICAL_COSINE
 
@@ -214,7 +214,7 @@ class VectorIndex:
     def compare(
         self, subject: Searchable, keys: Sequence[int], scopes: Sequence[str] | None
     ) -> Likeness | None:
-        """Return how near the vectors of passages of some scopes are to each other; None if there are none yet."""
+        """Return the nearness of the vectors of passages in some scopes to each other; None if there are none yet."""
         return self._read(lambda file: file.compare(subject, keys, _hash_scopes(scopes)))
 
     def status(self) -> VectorStatus:
@@ -279,7 +279,7 @@ class VectorIndex:
         return vectors
 
     def _note_failure(self, error: Exception) -> None:
-        """Remember that the embedder or the disk fails, and log it when it begins."""
+        """Store an error of the embedder or the disk; log the first one."""
         with self._lock:
             if not self._problem:
                 _log.warning("vectors are not available, searches go by words alone: %s", error)
@@ -300,7 +300,7 @@ class VectorIndex:
         return None if self._folder is None else self._folder / get_file_name(self.embedder.fingerprint)
 
     def _get_file(self, dimension: int = 0) -> VectorFile | None:
-        """Return the file; None if there is none and the length of its vectors is not known."""
+        """Return the file; None if there is none and the length of its vectors is unknown."""
         from reverie.search.vectors.vector_file import VectorFile, VectorFileDamaged
 
         with self._lock:
@@ -343,7 +343,7 @@ class VectorIndex:
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def _discard(self, error: Exception) -> None:
-        """Remove a damaged file; it is made again in the background."""
+        """Remove a damaged file, which is built again in the background."""
         _log.warning("the vectors are made again: %s", error)
         with self._lock:
             self._file = None
@@ -354,7 +354,7 @@ class VectorIndex:
     # -- following -----------------------------------------------------------------------------------------
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Have what was just committed embedded soon."""
+        """Wake the thread to embed committed changes."""
         if any(row.subject in SEARCHABLE for row in rows):
             self._start()
             self._wake.set()
@@ -374,7 +374,7 @@ class VectorIndex:
             self._wake.clear()
             try:
                 self._follow_until_current()
-            except StoreError as error:  # the next user is told; the next change starts another thread
+            except StoreError as error:  # the next change or search starts another thread
                 if not self._closing:
                     _log.warning("the vectors are left as they are: %s", error)
                 with self._lock:
@@ -390,7 +390,7 @@ class VectorIndex:
         """Embed until everything has a vector; return whether it has.
 
         Args:
-            until: When to give up, by the monotonic clock; None for never.
+            until: When to stop, by the monotonic clock; None for never.
         """
         from reverie.search.vectors.vector_file import VectorFileDamaged
 
@@ -411,7 +411,7 @@ class VectorIndex:
         return False
 
     def _follow_if_alone(self, until: float | None) -> bool:
-        """Embed something unless another does so; return whether the vectors are complete."""
+        """Embed some texts unless another process does; return whether the vectors are complete."""
         with self._lease() as is_ours:
             if is_ours:
                 is_current = self._follow(until)
@@ -433,7 +433,7 @@ class VectorIndex:
 
     @contextmanager
     def _lease(self) -> Iterator[bool]:
-        """Be the only one who embeds, as long as the block lasts; say whether that is so."""
+        """Hold the lock for embedding until the block ends; yield whether it is held."""
         if not self._following.acquire(blocking=False):
             yield False
             return
@@ -453,11 +453,11 @@ class VectorIndex:
             self._following.release()
 
     def _follow(self, until: float | None) -> bool:
-        """Embed what has changed since the vectors were complete; return whether they are now."""
+        """Embed the changes that the vectors do not cover; return whether they are complete then."""
         file = self._get_file()
         newest = self._store.sequence()
         followed = 0 if file is None else file.followed
-        if followed > newest:  # of another store, or of one that was restored from a backup
+        if followed > newest:  # the file is of another store, or of one before it was restored from a backup
             followed = 0
         if followed == newest:
             return True
@@ -478,7 +478,7 @@ class VectorIndex:
             size = _BATCH
             if not embedded:
                 continue
-            if until is not None:  # as many as there is time for: a long text takes seconds
+            if until is not None:  # as many as fit into the time, since a long text takes seconds
                 rest = max(0.0, until - time.monotonic())
                 size = max(1, min(_BATCH, int(embedded * rest / max(spent, 1e-6))))
             elif self._must_yield():
@@ -494,12 +494,12 @@ class VectorIndex:
         return reached >= newest
 
     def _must_yield(self) -> bool:
-        """Return whether questions come now that the model, which runs on this machine, is needed for."""
+        """Return whether questions need the model now, and it runs on this machine."""
         is_asked = time.monotonic() - self._asked_at < _ASKED_S
         return is_asked and is_loaded_here(self.embedder.name)
 
     def _scan_store(self) -> Iterator[tuple[int, Searchable]]:
-        """Yield everything that is live."""
+        """Yield key and kind of all live passages."""
         for subject in SEARCHABLE:
             after = 0
             while batch := self._store.live(subject, after=after, limit=_ROWS):
@@ -509,14 +509,14 @@ class VectorIndex:
     def _update(
         self, keys: Sequence[tuple[int, Searchable]], most: int
     ) -> tuple[int, list[tuple[int, Searchable]]]:
-        """Bring the vectors of some keys up to date. Nothing is locked while the embedder works.
+        """Update the vectors of some keys. Nothing is locked while the embedder works.
 
         Args:
             keys: The keys.
-            most: How many texts the embedder is given at most.
+            most: Most texts to embed.
 
         Returns:
-            How many it was given, and the keys that are left.
+            The number of embedded texts, and the remaining keys.
         """
         from reverie.search.vectors.vector_file import NewVector, quantize_vector
 
@@ -530,7 +530,7 @@ class VectorIndex:
         missing = [item for item in wanted if item.text and item.key not in vectors]
         left = {item.key for item in missing}
         if len(missing) > most:
-            missing = random.sample(missing, most)  # other machines take others meanwhile
+            missing = random.sample(missing, most)  # so that other machines choose others
         left -= {item.key for item in missing}
         if missing:
             made = self._embed([item.text for item in missing], is_query=False)
@@ -558,7 +558,7 @@ class VectorIndex:
         with self._lock, file.locked():
             if self._closing and time.monotonic() >= self._deadline:
                 return done
-            # Whatever was changed or erased while the embedder worked is not written.
+            # Texts that were changed or erased meanwhile are not written.
             current = self._read_items(keys)
             file.remove([key for key, _ in keys if key not in current])
             file.write([new for new in fresh if new.key in current and current[new.key].digest == new.digest])
@@ -566,11 +566,11 @@ class VectorIndex:
         return done
 
     def _read_shared(self, items: Sequence[_Item], dimension: int) -> dict[int, QuantizedVector]:
-        """Return the vectors of these texts that another machine has made, by key.
+        """Return the vectors of some texts from other machines, by key.
 
         Args:
             items: The texts.
-            dimension: Length of a vector; 0 where it is not known yet.
+            dimension: Length of a vector; 0 if it is unknown.
         """
         from reverie.search.vectors.vector_file import QuantizedVector, hash_text
 
@@ -587,7 +587,7 @@ class VectorIndex:
         return vectors
 
     def _share(self, made: Mapping[int, KeptVector], read_at: int) -> None:
-        """Let other machines have the vectors that were made here, by key."""
+        """Store vectors for other machines, by key."""
         from reverie.search.vectors.vector_file import hash_text
 
         if self._shared is None:
@@ -601,7 +601,7 @@ class VectorIndex:
             self._is_sharing = False
 
     def _read_items(self, keys: Sequence[tuple[int, Searchable]]) -> dict[int, _Item]:
-        """Return the text and scope of those keys that are live, as the store has them now."""
+        """Return the current text and scope of the live keys."""
         items: dict[int, _Item] = {}
         with self._store.reading():
             for subject in SEARCHABLE:
@@ -613,15 +613,15 @@ class VectorIndex:
                         items[key] = _build_item(key, subject, value)
         return items
 
-    # -- looking after -------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------
 
     def embed_waiting(self, *, timeout_s: float = 3_600.0) -> VectorStatus:
-        """Embed everything that is waiting, and return the state then."""
+        """Embed all waiting texts, and return the state."""
         self._follow_until_current(until=time.monotonic() + timeout_s)
         return self.status()
 
     def scrub(self) -> bool:
-        """Overwrite the vectors of whatever is not in the store any more, and remove those of other embedders.
+        """Overwrite vectors of texts that the store no longer has, and remove those of other embedders.
 
         Returns:
             False if the disk refused it.
@@ -658,11 +658,11 @@ class VectorIndex:
         file.remove(list(digests))
 
     def count_damaged(self) -> int:
-        """Return the number of vectors on disk that are not as they were written."""
+        """Return the number of damaged vectors on disk."""
         return len(self._read(lambda file: file.find_damaged_rows()) or ())
 
     def rebuild(self) -> None:
-        """Remove the vectors, and have them made again."""
+        """Remove the vectors, and start to build them again."""
         with self._lock:
             self._file = None
             if (path := self._get_path()) is not None:
@@ -671,7 +671,7 @@ class VectorIndex:
         self._wake.set()
 
     def close(self) -> None:
-        """Finish the batch that is being embedded, and release the file."""
+        """Finish the current batch, and release the file."""
         with self._lock:
             self._closing, self._deadline = True, time.monotonic() + _GRACE_S
             thread = self._thread
@@ -697,7 +697,7 @@ def _build_item(key: int, subject: Searchable, value: Record | Turn | Paragraph)
 
 
 def build_embedded_text(value: Record | Turn | Paragraph) -> str:
-    """Return the text of a value that is embedded: of a record with its category and tags."""
+    """Return the text of a value for the embedder; that of a record includes its category and tags."""
     if isinstance(value, Record):
         return build_record_text(value.content, value.category, value.tags)
     text = value.text if isinstance(value, Paragraph) else value.content
@@ -707,13 +707,13 @@ def build_embedded_text(value: Record | Turn | Paragraph) -> str:
 
 
 def build_record_text(content: str, category: str | None, tags: Iterable[str]) -> str:
-    """Return the text of a record that is embedded."""
+    """Return the text of a record for the embedder."""
     text = " ".join(part for part in (content, to_search_words(category), *tags) if part)
     return text.strip()[:LONGEST_TEXT]
 
 
 def remove_vectors(folder: Path, *, but: Path | None = None) -> bool:
-    """Remove all vectors of a memory except one file; return whether they are gone."""
+    """Remove all vectors of a memory except one file; return whether that succeeded."""
     try:
         for file in folder.glob("*.vectors*"):
             if file != but:
