@@ -428,7 +428,7 @@ class RecordRepository(WritingRepository):
                 count += 1
         return count
 
-    def purge(self, *, older_than: timedelta) -> int:
+    def purge(self, *, older_than: timedelta, dry_run: bool = False) -> int:
         """Remove records for good that were archived longer ago than `older_than` (see `Administration.purge`)."""
         limit = self._clock() - older_than
         archived = self._store.find(Filter(archived=True))
@@ -440,7 +440,7 @@ class RecordRepository(WritingRepository):
             and not r.pinned
             and PROPOSAL not in r.metadata
         ]
-        for start in range(0, len(due), _CHUNK):
+        for start in range(0, 0 if dry_run else len(due), _CHUNK):
             edits = [Change(before=record, after=None) for record in due[start : start + _CHUNK]]
             self._writer.commit(edits, reason="purge")
         return len(due)

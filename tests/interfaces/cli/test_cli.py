@@ -445,7 +445,11 @@ def test_purge_asks_and_removes_for_good(call: Call, answer: Answer, port: str) 
     call("archive", port)
     refused = call("purge", "--older-than", "1ms")
     assert refused.exit_code == 2
+    assert "Delete 1 record that was archived more than 1ms ago" in refused.stderr
     assert "--yes" in refused.stderr
+    assert call("purge", "--older-than", "1d").stdout == "Deleted 0 records permanently.\n", (
+        "nothing is asked"
+    )
     assert answer("purge", "--yes") == {"purged": 0}, "archived a moment ago, and kept for 90 days"
     assert call("purge", "--older-than", "1ms", "--yes").stdout == "Deleted 1 record permanently.\n"
     assert call("show", port).exit_code == 3

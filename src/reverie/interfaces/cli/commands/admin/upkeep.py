@@ -138,11 +138,11 @@ _OPTIONAL = ("vectors", "server")
 def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
     """Show statistics: records, turns, sessions, pages, changes, bytes and the state of the search index.
 
-    With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
-    "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
-    "index": {…}, with an embedder "vectors": {…}, in a database "server": {…}}; with --scope only "records",
-    "archived", "turns", "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk":
-    number, "parts": [{"name", "bytes", "allocated", "files"}]}.
+    With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "journal"
+    and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number}, "index": {…}, with
+    an embedder "vectors": {…}, in a database "server": {…}}; with --scope only "records", "archived", "turns",
+    "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk": number, "parts":
+    [{"name", "bytes", "allocated", "files"}]}.
     """
     if disk:
         if scope is not None or context.as_of is not None:

@@ -394,10 +394,10 @@ def purge(context: CommandContext, /, older_than: str | None, yes: bool) -> None
     """
     age = timestamps.parse_duration(older_than, name="--older-than") if older_than else None
     with context.memory() as memory:
-        age_text = older_than or f"{memory.settings.retention_days:g} days"
-        question = f"Delete every record archived more than {age_text} ago permanently?"
-        is_disabled = age is None and memory.settings.retention_days == 0
-        if not yes and not is_disabled:
+        if not yes and (due := memory.admin.purge(older_than=age, dry_run=True)):
+            records = f"{output.count(due, 'record')} that {'was' if due == 1 else 'were'}"
+            age_text = older_than or f"{memory.settings.retention_days:g} days"
+            question = f"Delete {records} archived more than {age_text} ago permanently?"
             context.confirm(question, refused="Nothing was deleted.")
         number = memory.admin.purge(older_than=age)
     text = f"Deleted {output.count(number, 'record')} permanently."
