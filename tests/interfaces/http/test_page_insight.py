@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
+from reverie.admin.history import History
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.domain.change import Change
 from reverie.domain.record import PROPOSAL, Record
@@ -202,6 +203,26 @@ def test_the_dream_of_last_night_is_taken_back_with_two_clicks(client: TestClien
         assert "It was taken back." in page.text
         assert "Take this dream back" not in page.text
     assert take_back[0] not in [each["href"] for each in page.find("a")]
+
+
+def test_the_overview_checks_a_dream_again_only_after_a_change(
+    client: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    memory.dreams.run()
+    undo, asked = History.undo, list[int]()
+
+    def count_undo(self: History, *args: Any, **given: Any) -> Any:
+        asked.append(given["batch"])
+        return undo(self, *args, **given)
+
+    monkeypatch.setattr(History, "undo", count_undo)
+    for _ in range(3):
+        assert "Take this dream back" in see(client, "/").text
+    assert len(asked) == 1
+    memory.save("Ada likes tea")
+    assert "Take this dream back" in see(client, "/").text
+    assert len(asked) == 2
 
 
 def test_the_overview_says_what_waits(client: TestClient, memory: Memory) -> None:

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
+from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
@@ -80,6 +81,8 @@ class HttpServer:
         stopping: Whether the server is about to stop, so that streams end.
         at_stop: Functions that `stop` calls.
         acting: Returns everybody's scope with an author of changes.
+        has_effect: Returns whether some of these transactions can be taken back, as of the change of that number. The
+            answer to the same question is kept, because each view of the overview asks it.
         check_writable: Raises `StoreUnavailable` if nothing can be stored; tries it at most every ten seconds.
         folder_size: Returns the bytes of the memory's folder, as of the last minute: it has a file for each record.
     """
@@ -106,6 +109,7 @@ class HttpServer:
         self._receipts = Receipts(writer)
         self._writer = writer
         self.acting = lru_cache(maxsize=1_000)(memory._acting)
+        self.has_effect = lru_cache(maxsize=1)(self._has_effect)
         self.check_writable = _Recent(self._probe, seconds=10)
         self.folder_size = _Recent(lambda: compute_folder_size(memory.path), seconds=60)
         self._refreshing = threading.Lock()
@@ -119,6 +123,12 @@ class HttpServer:
 
     def _probe(self) -> None:
         self._writer.commit([], cursors={_PROBE: format_time(self._writer.clock())})
+
+    def _has_effect(self, batches: tuple[int, ...], _sequence: int) -> bool:
+        try:
+            return any(self.memory.history.undo(batch=each, dry_run=True).differences for each in batches)
+        except ReverieError:
+            return True  # an undo of it is refused, and its view says why
 
     # -- requests ----------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 from reverie.admin.history.positions import list_transaction_rows
 from reverie.domain.change import Subject
-from reverie.domain.errors import ReverieError
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
@@ -173,7 +172,7 @@ def undo(call: Call) -> Redirect:
 
 
 def find_last_dream(call: Call) -> dict[str, Any] | None:
-    """Return the passes of the last dream, and their transactions that can be taken back; None for no dream."""
+    """Return the passes of the last dream, and its transactions if some can be taken back; None for no dream."""
     entries = call.memory.dreams.log()
     if not entries:
         return None
@@ -186,19 +185,11 @@ def find_last_dream(call: Call) -> dict[str, Any] | None:
         if is_earlier:
             break
         passes.append(entry)
-    made = [each["batch"] for each in passes if each["batch"]]
-    batches = [batch for batch in made if _has_effect(call, batch)]
+    made = tuple(each["batch"] for each in passes if each["batch"])
+    has_effect = call.server.has_effect(made, call.server.store.sequence())
     return {
         "at": passes[0]["at"],
         "passes": [*reversed(passes)],
-        "batches": batches,
-        "is_taken_back": bool(made) and not batches,
+        "batches": made if has_effect else (),
+        "is_taken_back": bool(made) and not has_effect,
     }
-
-
-def _has_effect(call: Call, batch: int) -> bool:
-    """Return whether something is left to take back of a transaction; if that is refused, the view says why."""
-    try:
-        return bool(call.memory.history.undo(batch=batch, dry_run=True).differences)
-    except ReverieError:
-        return True
