@@ -202,6 +202,35 @@ def test_one_message_is_answered_and_remembered(folder: Path) -> None:
         assert [turn.role for turn in memory.turns("cli:chat")] == ["user", "assistant", "tool", "assistant"]
 
 
+def test_a_session_of_a_scope_is_talked_with_in_that_scope(folder: Path) -> None:
+    save = says("", calls=(("c1", "save_memory", '{"content": "Alice sails on Sundays"}'),))
+    lines = b"We decided that the boat is sold in May.\n/status\n/new\n"
+    answer = "Until then the boat lies in the harbour, where it is painted in April, and nobody sails it but Alice."
+    with serving(save, says(answer)) as script:
+        done = run(
+            folder, "chat", "user:alice//cli:1", "--model", "openai:m", input=lines, env=by_script(script)
+        )
+    text = done.stdout.decode()
+    assert "Session user:alice//cli:1: 4 turns, 4 in the window, active" in text
+    assert "Saved 1 insight from the last one." in text
+    with Memory.open(folder) as memory:
+        assert [hit.record.scope for hit in memory.scoped("*").search("sails", limit=1) if hit.record] == [
+            "user:alice"
+        ]
+        assert memory.search("sails") == []
+
+
+def test_without_standard_input_a_chat_ends_and_a_server_refuses_to_start(folder: Path) -> None:
+    def run_closed(*args: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, *args, "--store", str(folder)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment())
+
+    assert (run_closed("chat").returncode, run_closed("chat").stderr) == (0, "")
+    refused = run_closed("mcp")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "standard input is closed" in refused.stderr
+
+
 def test_every_line_of_a_pipe_is_a_message_and_commands_work(folder: Path) -> None:
     said = [
         "Hello",
