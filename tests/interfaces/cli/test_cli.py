@@ -623,6 +623,13 @@ def test_check_and_stats_look_at_the_store(call: Call, answer: Answer, folder: P
     assert "by_category.-\t1\n" in call("stats").stdout
 
 
+def test_a_memory_in_memory_is_in_no_folder() -> None:
+    assert run_cli("check", "--store", ":memory:").stdout == b"Sound: :memory:\n"
+    assert b'":memory:"' in run_cli("mcp", "config", "--client", "cursor", "--store", ":memory:").stdout
+    refused = run_cli("stats", "--disk", "--store", ":memory:")
+    assert (refused.returncode, b"in no folder" in refused.stderr) == (2, True)
+
+
 def test_stats_say_what_takes_the_room(call: Call, answer: Answer, folder: Path, port: str) -> None:
     for n in range(30):
         call("say", "chat:1", f"turn {n} " + "of many words " * 30)

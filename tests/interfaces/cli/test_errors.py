@@ -109,7 +109,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     ),
     "a folder without its option": (["init", "agent"], "`reverie init` takes no arguments; see"),
     "a file that is not there": (["import", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl"),
-    "nobody to ask": (["purge"], "--yes"),
+    "nobody to ask": (["rebuild"], "--yes"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
@@ -22,7 +22,6 @@ from reverie.interfaces.cli.prompts import ChangeParam, confirm
 if TYPE_CHECKING:
     from reverie.memory import Memory
     from reverie.scoped import ScopedMemory
-    from reverie.search.vectors.vector_index import VectorStatus
     from reverie.session import Session
     from reverie.settings import Settings
     from reverie.snapshot import Snapshot
@@ -132,8 +131,8 @@ class CommandContext:
             clock: Source of the current time.
             model: Model, as `provider:model`; None for that of the settings.
             actor: Author of changes in the journal.
-            rehearse: Called with an empty memory before a new one is created, which it is only if nothing is
-                raised: no folder is left of a command that is refused.
+            rehearse: Function that is tried on an empty memory before a new one is created. If it raises, none is
+                created, so that a refused command leaves no folder.
         """
         from reverie.memory import CREATE_IT, IN_MEMORY, Memory, is_database, resolve_folder
         from reverie.stores.sqlite import DATABASE
@@ -181,27 +180,22 @@ class CommandContext:
                 with memory.as_of(self.as_of) as snapshot:
                     yield snapshot
 
-    def embed_waiting(self, memory: Memory | Snapshot) -> VectorStatus | None:
-        """Embed what has no vector yet, as far as the time allows.
-
-        A command ends before the background would begin with it.
-
-        Returns:
-            How far the vectors are then; None for a memory without an embedder and for an earlier time.
-        """
+    def embed_waiting(self, memory: Memory | Snapshot) -> None:
+        """Embed what has no vector yet, for at most three seconds: a command ends before background work begins."""
         from reverie.memory import Memory
 
-        try:
-            return memory.admin.embed(timeout="3s") if isinstance(memory, Memory) else None
-        except NotFound:
-            return None
+        if isinstance(memory, Memory):
+            with suppress(NotFound):  # a memory without an embedder
+                memory.admin.embed(timeout="3s")
 
     def resolve_place(self) -> str:
-        """Return the absolute path of the memory's folder, or the URL of its database."""
-        from reverie.memory import is_database, resolve_folder
+        """Return the absolute path of the memory's folder, the URL of its database, or `:memory:`."""
+        from reverie.memory import IN_MEMORY, is_database, resolve_folder
 
         wanted = self.resolve_store_option()
-        return wanted if is_database(wanted) else str(resolve_folder(wanted))
+        if wanted is not None and (wanted == IN_MEMORY or is_database(wanted)):
+            return wanted
+        return str(resolve_folder(wanted))
 
     def describe_place(self) -> str:
         """Return the place of the memory to show: a URL without its password."""

@@ -35,7 +35,7 @@ TIMEOUT_S = 10.0
 PATIENCE_S = 1.0
 """Seconds that a hook waits for a database that another process has locked, before it keeps the event in a file."""
 
-_FORMATS = ("json", "text")
+FORMATS = ("json", "text")
 
 
 class HookOptions(NamedTuple):
@@ -183,7 +183,7 @@ def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
         except ValueError:
             return None
     options = HookOptions(**values)  # type: ignore[arg-type]
-    return options if options.format in _FORMATS and options.max_chars >= 0 and options.timeout > 0 else None
+    return options if options.format in FORMATS and options.max_chars >= 0 and options.timeout > 0 else None
 
 
 def try_run(name: str, options: HookOptions, stdin: TextIO | None) -> bytes:

@@ -32,19 +32,19 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
     "summary", "metadata"}]}.
     """
     with context.reading() as memory:
-        found = memory.scoped(scope).sessions(limit=limit + 1)
-    overviews = found[:limit]
+        overviews = memory.scoped(scope).sessions(limit=limit + 1)
     listing.print_listing(
         context,
-        ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews),
+        ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews[:limit]),
         {
             "sessions": [
-                each.state.to_dict() | {"turns": each.turns, "last_at": each.last_at} for each in overviews
+                each.state.to_dict() | {"turns": each.turns, "last_at": each.last_at}
+                for each in overviews[:limit]
             ]
         },
         empty="No sessions.",
     )
-    listing.report_cut(context, len(found), limit)
+    listing.report_cut(context, len(overviews), limit)
 
 
 @command("say", json=True)

@@ -49,7 +49,8 @@ def watch(context: CommandContext, /, once: bool) -> None:
         if folder is None:
             raise InvalidInput("this memory writes no files: set `files` to yes")
         folder.flush()
-        _show(extract_imported_edits(memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)))
+        imported = memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)
+        _print_edits(extract_imported_edits(imported))
         if once:
             report = folder.take_in()
             _print_report(context, report)
@@ -59,12 +60,14 @@ def watch(context: CommandContext, /, once: bool) -> None:
                 raise click.exceptions.Exit(ExitCode.NOTHING)
             return
         place = memory.path
-        told: dict[str, int] = {}  # when each broken file was saved
+        reported: dict[str, int] = {}  # when each broken file was saved
 
         def print_news(report: HandEditReport) -> None:
             saved = {each.path: _get_modification_time(place / each.path) for each in report.problems}
-            report.problems = [each for each in report.problems if told.get(each.path) != saved[each.path]]
-            told.update(saved)
+            report.problems = [
+                each for each in report.problems if reported.get(each.path) != saved[each.path]
+            ]
+            reported.update(saved)
             _print_report(context, report)
 
         with FolderWatcher(folder.take_in, tell=print_news):
@@ -76,7 +79,7 @@ def watch(context: CommandContext, /, once: bool) -> None:
 
 
 def _get_modification_time(file: Path) -> int:
-    """Return when a file was saved, in nanoseconds; 0 for one that has gone."""
+    """Return when a file was saved, in nanoseconds; 0 for a file that no longer exists."""
     try:
         return file.stat().st_mtime_ns
     except OSError:
@@ -99,14 +102,14 @@ def _suppress_repetition() -> Iterator[None]:
 
 
 def _print_report(context: CommandContext, report: HandEditReport) -> None:
-    _show(report.taken)
+    _print_edits(report.taken)
     for problem in report.problems:
         output.print_message(f"not imported: {problem}")
     if report.lost:
         context.print_message("most files were missing and were written again")
 
 
-def _show(edits: list[HandEdit]) -> None:
+def _print_edits(edits: list[HandEdit]) -> None:
     output.print_rows((each.what, each.subject, each.id, each.path) for each in edits)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reverie.scoped import ScopedMemory
     from reverie.search.hits import Hit, Source
 
-_where = combine_options(
+_filter_options = combine_options(
     click.option("--category", multiple=True, metavar="PATH",
                  help="Only this category and those below it; repeatable."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only this tag; repeatable."),
@@ -110,7 +110,7 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
 )
-@_where
+@_filter_options
 @click.option("--session", multiple=True, metavar="SESSION", help="Only turns of this session; repeatable.")
 @click.option("--role", multiple=True, type=click.Choice(ROLES), help="Only turns of this role; repeatable.")
 @click.option(
@@ -258,7 +258,7 @@ def _build_not_found(id: str) -> NotFound:
 
 
 @command("list", as_of=True, json=True)
-@_where
+@_filter_options
 @click.option("--archived", is_flag=True, help="List archived records instead of live ones.")
 @click.option("--pinned", is_flag=True, help="Only pinned records.")
 @click.option("--parts", is_flag=True, help="List the records under headlines, and no headlines.")
