@@ -21,7 +21,7 @@ from reverie.interfaces.http.conditions import compute_etag
 from reverie.interfaces.http.operations import Call, Form, OperationList
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.records import get_changeable, read_page
-from reverie.interfaces.http.schemas import CursorQuery
+from reverie.interfaces.http.schemas import CursorQuery, JournalReason
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import read_or_none
 
@@ -83,7 +83,7 @@ class Settlement(Form):
     verdict: Literal["ended", "wrong", "both"]
     content: str | None = None
     versions: tuple[str, str] | None = None
-    reason: str = ""
+    reason: JournalReason = ""
 
 
 class SettledConflict(Form):

@@ -134,7 +134,7 @@ def list_packs_of_session(call: Call) -> Any:
     return {"items": _read_receipts(call).list(name, limit=call.query.limit)}
 
 
-@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:int}}", "read", answer=schemas.ExplainedReceipt)
+@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:number}}", "read", answer=schemas.ExplainedReceipt)
 def get_pack(call: Call) -> Any:
     """Return what the prompt for one turn was made of: each line, its source, score and verdict."""
     name = call.reader._resolve_session(call.path["id"])

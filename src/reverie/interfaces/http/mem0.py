@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from reverie.domain.change import JournalEntry
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
@@ -27,7 +28,7 @@ from reverie.interfaces.http.mem0_filters import (
     is_match,
     parse_scope_name,
 )
-from reverie.interfaces.http.operations import METHODS, Call, OperationList
+from reverie.interfaces.http.operations import METHODS, Call, OperationList, parse_number
 from reverie.interfaces.http.problems import Problem
 from reverie.repositories.records import NewRecord, describe_missing_record
 from reverie.scoped import ScopedMemory
@@ -62,8 +63,8 @@ def read_count(
 ) -> int:
     """Return a whole number among the fields, which is a text in a query."""
     given = fields.get(name) or default
-    number = int(given) if isinstance(given, str) and given.isdecimal() else given
-    return validate_count(number, name=name, least=least, most=most)
+    number = parse_number(given) if isinstance(given, str) else given
+    return validate_count(given if number is None else number, name=name, least=least, most=most)
 
 
 def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
@@ -154,11 +155,12 @@ def _parse_moment(given: object, name: str) -> datetime | None:
     """Return a time given as seconds since 1970, as a date or as a time."""
     if given is None:
         return None
-    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 2**40:
-        return from_microseconds(int(given * 1_000_000))
     if isinstance(given, str):
         return parse_time(given, name=name)
-    raise InvalidInput(f"{name} is {given!r}: pass a date, a time, or seconds since 1970")
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        with suppress(OverflowError):  # before the year 1 or after 9999
+            return from_microseconds(int(given * 1_000_000))
+    raise InvalidInput(f"{name} is {quote_value(given)}: pass a date, a time, or seconds since 1970")
 
 
 # -- adding ----------------------------------------------------------------------------------------------
@@ -224,10 +226,10 @@ def add_memories(call: Call, body: AnyFields) -> Any:
         for message in messages
         if not infers or message["role"] == "user"
     ]
-    if infers:
-        name = f"{_SESSION}:{ids['run']}" if "run" in ids else _SESSION
-        view.session(name).add_many(_to_turns(call, messages, created))
+    session = view.session(f"{_SESSION}:{ids['run']}" if "run" in ids else _SESSION)
     saved = view.save_many(records)
+    if infers:
+        session.add_many(_to_turns(call, messages, created))
     results = [
         {
             "id": each.record.id,

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict
+from starlette.convertors import IntegerConvertor, register_url_convertor
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
+
+
+class NumberConvertor(IntegerConvertor):
+    """Convertor of a number in a path; Python refuses to read one of thousands of digits."""
+
+    regex = "[0-9]{1,18}"
+
+
+register_url_convertor("number", NumberConvertor())
 
 
 class Form(BaseModel):

@@ -22,6 +22,7 @@ MOST_ITEMS = 200
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Texts = tuple[str, ...]
+JournalReason = Annotated[str, Field(max_length=2_000)]
 
 
 class CursorQuery(ScopeQuery):
@@ -165,13 +166,13 @@ class BulkChange(Form):
     ids: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_ITEMS)]
     action: Literal["archive", "label", "vouch"]
     tags: Texts = ()
-    reason: str = ""
+    reason: JournalReason = ""
 
 
 class ReasonQuery(ScopeQuery):
     """Query of a change that takes a reason for the journal."""
 
-    reason: str = ""
+    reason: JournalReason = ""
 
 
 class Promotion(Form):
@@ -487,7 +488,7 @@ class PlanDecision(Form):
 
     verdict: Verdict
     groups: list[Number] | None = None
-    reason: str = ""
+    reason: JournalReason = ""
 
 
 class ProposalDecision(Form):
