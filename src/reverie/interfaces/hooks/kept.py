@@ -62,10 +62,13 @@ def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
 
     Raises:
         InvalidInput: a file is none of them.
+        OSError: a file cannot be read.
     """
     for file in sorted((folder / HOOKS).glob("[0-9]*.json")):
         try:
             yield file, _from_json(json.loads(file.read_text("utf-8")))
+        except FileNotFoundError:
+            continue  # another hook has stored it meanwhile
         except (ValueError, TypeError, KeyError):
             raise InvalidInput(f"{str(file)!r} cannot be read: put it right or remove it") from None
 

@@ -160,7 +160,7 @@ def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
             file.unlink(missing_ok=True)
     except StoreUnavailable:
         raise
-    except ReverieError as error:
+    except (ReverieError, OSError) as error:
         target.report(str(error))
 
 
@@ -248,7 +248,7 @@ def _hash_sections(pack: Pack) -> dict[str, str]:
     }
 
 
-# -- storage ----------------------------------------------------------------------------------------
+# -- turns of the session --------------------------------------------------------------------------
 
 
 def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
