@@ -205,6 +205,16 @@ def test_the_dream_of_last_night_is_taken_back_with_two_clicks(client: TestClien
     assert take_back[0] not in [each["href"] for each in page.find("a")]
 
 
+def test_too_many_changes_are_not_taken_back_in_part(client: TestClient, memory: Memory) -> None:
+    for name in ("hosts", "rooms"):
+        memory.save_many({"content": f"{name} {number} has port {number * 7}"} for number in range(501))
+    batches = sorted({row.batch for row in memory.history.log(limit=2_000)})
+    path = "/undo?" + "&".join(f"batch={batch}" for batch in batches)
+    assert client.get(path).status_code == 422
+    assert client.post(path, data={"x": ""}, headers=OWN).status_code == 422
+    assert memory.stats().records == 1_002
+
+
 def test_the_overview_checks_a_dream_again_only_after_a_change(
     client: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

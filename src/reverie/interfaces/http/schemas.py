@@ -19,6 +19,9 @@ from reverie.search.left_out import Reason
 MOST_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""
 
+MOST_UNDONE = 1_000
+"""Maximum changes that an undo may name."""
+
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Texts = tuple[str, ...]
@@ -455,7 +458,7 @@ class JournalPage(Form):
 class UndoInput(Form):
     """Changes to undo, named in one of three ways; see `History.undo`."""
 
-    changes: Annotated[list[Number], Field(max_length=1_000)] | None = None
+    changes: Annotated[list[Number], Field(max_length=MOST_UNDONE)] | None = None
     batch: Number | None = None
     since: Number | AwareDatetime | None = None
     dry_run: bool = False

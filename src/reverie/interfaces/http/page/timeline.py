@@ -12,14 +12,15 @@ from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.differences import compare_values
+from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, perform, read_time
-from reverie.interfaces.http.schemas import Number
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import MOST_UNDONE, Number
 
 VIEWS = ViewList()
 
 _MOST_ROWS = 100
 _MOST_SHOWN = 20
-_MOST_UNDONE = 1_000
 _LONGEST_DREAM = timedelta(hours=2)
 _LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
@@ -141,7 +142,9 @@ def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict
     if len(batches) == 1:
         return {"batch": batches[0]}
     rows = [row for batch in batches for row in list_transaction_rows(call.server.store, batch)]
-    return {"changes": [row.sequence for row in rows[:_MOST_UNDONE]]}
+    if len(rows) > MOST_UNDONE:
+        raise Problem(422, TEXTS["timeline"]["too_many"])
+    return {"changes": [row.sequence for row in rows]}
 
 
 @VIEWS.add("GET", "/undo", "review", query=UndoQuery)
