@@ -160,7 +160,7 @@ def _is_settled(one: Record, other: Record) -> bool:
 
 @OPERATIONS.add("POST", "/v1/conflicts/settle", "write", answer=SettledConflict)
 def settle_conflict(call: Call, given: Settlement) -> Any:
-    """Say which of two records holds; the other one ends, is archived as wrong, or holds too."""
+    """Decide which of two records holds; the other one ends, is archived as wrong, or holds too."""
     if given.holds == given.other:
         raise InvalidInput("holds and other are the same record: name two")
     if given.verdict == "both" and given.content is not None:

@@ -23,7 +23,7 @@ from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 
 _OWN = "hindsight."
-"""Prefix of the metadata that hold what was given here."""
+"""Prefix of metadata that were given over this interface."""
 
 _STORE, _PROFILE = "hindsight", ("bank",)
 _MOST_HITS = 200
@@ -314,7 +314,7 @@ def answer_health(call: Call) -> Any:
 
 @OPERATIONS.add("GET", "/v1/bank-template-schema", "read")
 def refuse_unsupported(call: Call) -> Any:
-    """Say what this server does not have."""
+    """Refuse a request for what this server does not have."""
     raise _refuse(f"{call.method} {call.path.get('rest', '')!r}")
 
 

@@ -34,7 +34,7 @@ from reverie.repositories.records import NewRecord, describe_missing_record
 from reverie.scoped import ScopedMemory
 
 METADATA = "mem0."
-"""Prefix of the metadata that hold what was given here."""
+"""Prefix of metadata that were given over this interface."""
 
 _OWN = f"{METADATA}metadata"
 
@@ -79,7 +79,7 @@ def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
 
 
 def refuse_unsupported(call: Call) -> Any:
-    """Say what this server does not have."""
+    """Refuse a request for what this server does not have."""
     raise Problem(
         501,
         "This part of mem0's interface (exports, summaries, profiles, feedback, webhooks, projects) is not in "
@@ -255,7 +255,7 @@ def _to_turns(call: Call, messages: list[dict[str, str]], at: datetime | None) -
 
 
 def _get_filters(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the filters of a request, also where they stand beside the others."""
+    """Return the filters of a request, including ids that are given as fields of their own."""
     filters = fields.get("filters") or {}
     if not isinstance(filters, Mapping):
         raise InvalidInput("filters is no object: pass one such as {'user_id': 'alice'}")
@@ -430,7 +430,7 @@ def _get_batch(call: Call, body: AnyFields) -> list[Mapping[str, Any]]:
         raise InvalidInput(f"memories is no list of 1 to {MOST_AT_ONCE}: pass objects with memory_id")
     if not all(isinstance(each, Mapping) for each in memories):
         raise InvalidInput("memories has something that is no object: pass objects with memory_id")
-    for each in memories:  # all of them are there, before the first is changed
+    for each in memories:  # nothing is changed unless all of them exist
         _find_record(call, each.get("memory_id"))
     return memories
 
@@ -495,6 +495,6 @@ def delete_entity(call: Call) -> Any:
 
 @OPERATIONS.add("GET", "/v1/ping/", "read")
 def answer_ping(call: Call) -> Any:
-    """Say who the token is; mem0's client asks for it first."""
+    """Return the project of the token, which mem0's client asks for first."""
     project = call.caller.scope or "reverie"
     return {"status": "ok", "org_id": "reverie", "project_id": project, "user_email": None}

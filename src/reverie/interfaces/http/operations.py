@@ -145,9 +145,9 @@ def to_answer(result: Any) -> Answer:
 
 
 Handler = Callable[..., Any]
-"""Function that does an operation: it takes the `Call`, and the body of the request where it has one.
+"""Function of an operation: it takes the `Call`, and the body of the request if the operation has one.
 
-It returns an `Answer` or its body, and a view of the page what is to be shown.
+It returns an `Answer` or the body of one. A view of the page returns a `Screen`, a `Redirect` or a `Download`.
 """
 
 _Run = TypeVar("_Run", bound=Handler)

@@ -179,7 +179,7 @@ class ReasonQuery(ScopeQuery):
 
 
 class Promotion(Form):
-    """Target layer of a promotion.
+    """Target scope of a promotion.
 
     Attributes:
         to: A scope around that of the record; empty for everybody's.
@@ -192,7 +192,7 @@ class SearchInput(RecordFilter):
     """A search; see `Memory.search`.
 
     Attributes:
-        left_out: How many to tell of what was left out, and as many archived ones.
+        left_out: Maximum number of hits to return that were left out, and of archived ones beside them.
     """
 
     query: str | None = None
@@ -559,7 +559,7 @@ class AppliedPlan(Form):
 
 
 class ReceiptLineOutput(Form):
-    """A candidate of a prompt, with what it said then; `content` is None where nobody can tell."""
+    """A candidate of a prompt, with its text at that time; `content` is None if it is no longer known."""
 
     id: str
     type: str
@@ -611,7 +611,7 @@ class ReceiptList(Form):
 class ReceiptQuery(ScopeQuery):
     """Query of a list of receipts."""
 
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    limit: Limit = 50
 
 
 class ActivityQuery(Form):

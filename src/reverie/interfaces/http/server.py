@@ -150,13 +150,13 @@ class HttpServer:
         """Count, trace and answer one request.
 
         Args:
-            operation: What is asked.
+            operation: The operation that is requested.
             request: The request.
-            do: Does what is asked.
-            show: Returns the answer of a request that failed.
+            do: Function that does the operation.
+            show: Function that returns the answer to a failed request.
         """
         started = time.perf_counter()
-        status = 499  # without an answer the client has gone
+        status = 499  # the client has left without an answer
         self.metrics.running += 1
         try:
             with trace_request(
@@ -203,7 +203,7 @@ class HttpServer:
         )
 
     def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
-        """Do what is asked; on a thread."""
+        """Do the operation of a request, on a thread."""
         caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
         limits = self.count_request(caller)
         try:
@@ -220,7 +220,7 @@ class HttpServer:
             headers=request.headers,
         )
         if operation.needs_match and "if-match" not in request.headers:
-            raise Problem(428, "This changes a thing: read it, and send its ETag as If-Match.")
+            raise Problem(428, "This changes a version: read it first, and send its ETag as If-Match.")
         if operation.right is not None:  # health says nothing of files
             self.refresh_files()
 
@@ -255,20 +255,20 @@ class HttpServer:
                     self._refreshes += 1
                     folder.refresh()
 
-    # -- who asks ----------------------------------------------------------------------------------------
+    # -- callers -----------------------------------------------------------------------------------------
 
     def authenticate(
         self, headers: Mapping[str, str], *, right: Right | None, is_whole: bool = False
     ) -> Caller:
-        """Return who asks.
+        """Return the sender of a request.
 
         Args:
             headers: Headers of the request by lower-case name.
-            right: Right that they need; None if no token is needed.
-            is_whole: Whether they ask about all scopes.
+            right: Right that the request needs; None if it needs no token.
+            is_whole: Whether the request is about all scopes.
 
         Raises:
-            Problem: they have no valid token, or may not do this.
+            Problem: the request has no valid token, or one without the right.
         """
         if right is None or not self.tokens.is_required():
             return Caller(label="http")
