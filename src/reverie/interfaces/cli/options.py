@@ -167,8 +167,7 @@ class CommandContext:
         """Load the settings of the file and of the environment."""
         from reverie.settings import Settings
 
-        environ = {name: value for name, value in os.environ.items() if name != STORE}
-        return Settings.load(self.settings, environ=environ)
+        return Settings.load(self.settings, environ=os.environ)
 
     @contextmanager
     def reading(self) -> Iterator[Memory | Snapshot]:
