@@ -1,4 +1,4 @@
-"""Events that could not be stored because the database was locked. Each is a file until a later hook stores it."""
+"""Events that could not be stored because the database was locked: files that a later hook stores."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
         except FileNotFoundError:
             continue  # another hook has stored it meanwhile
         except (ValueError, TypeError, KeyError):
-            raise InvalidInput(f"{str(file)!r} cannot be read: put it right or remove it") from None
+            raise InvalidInput(f"{str(file)!r} cannot be read: correct or remove it") from None
 
 
 def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
