@@ -341,7 +341,7 @@ def test_a_search_tells_what_it_left_out_and_why(client: TestClient, memory: Mem
     found, left = shown.split("Left out (2)")
     assert "black tea" in found
     assert "at work" not in found
-    assert "A filter keeps it out: kind" in " ".join(left.split())
+    assert "A filter excludes it: kind" in " ".join(left.split())
     assert "It is archived." in left
     body = {"query": "what tea does Alice drink", "left_out": 5}
     assert [each["why"] for each in client.post("/v1/search", json=body).json()["left_out"]] == ["archived"]
@@ -354,7 +354,7 @@ def test_an_empty_search_tells_what_came_nearest(client: TestClient, memory: Mem
     question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
     shown = see(client, f"/records?q={question.replace(' ', '+')}").text
     assert "Nothing relevant was found" in shown
-    assert "It has too little of the question." in shown
+    assert "It matches too little of the question." in shown
 
 
 def test_a_tried_prompt_tells_what_is_archived_or_too_far(client: TestClient, memory: Memory) -> None:
@@ -368,7 +368,7 @@ def test_a_tried_prompt_tells_what_is_archived_or_too_far(client: TestClient, me
         memory.save(f"Alice drinks tea number {number} with honey and lemon in the winter garden")
     question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
     page = see(client, f"/inspect?message={question.replace(' ', '+')}").text
-    assert "It has too little of the message" in page
+    assert "It matches too little of the message" in page
 
 
 def test_a_prompt_is_compared_with_the_one_before(client: TestClient, memory: Memory) -> None:
