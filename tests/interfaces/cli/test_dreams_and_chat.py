@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
@@ -330,6 +331,37 @@ def test_a_proposal_is_reviewed(folder: Path) -> None:
         memory.history.undo(rejection.sequence)
     assert "Accepted" in review(record.id, "--accept")
     assert record.content in run(folder, "recall", "company card").stdout.decode()
+
+
+@pytest.mark.slow
+def test_a_locked_database_ends_a_command_not_the_conversation(folder: Path) -> None:
+    propose(folder)
+    with Memory.open(folder) as memory:
+        (proposal,) = memory.dreams.proposals()
+    command = [*PROGRAM, "chat", "--store", str(folder)]
+    with subprocess.Popen(
+        command,
+        text=True,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdin.write("/status\n")
+        running.stdin.flush()
+        assert running.stdout.readline().startswith("Session cli:chat")
+        locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
+        locking.execute("BEGIN IMMEDIATE")
+        running.stdin.write(f"/review {proposal.id} reject\n")
+        running.stdin.flush()
+        assert "locked" in running.stderr.readline()
+        locking.close()
+        out, _ = running.communicate(f"/review {proposal.id} reject\n", timeout=30)
+    assert f"reject: {proposal.id}" in out
+    assert running.returncode == 0
 
 
 def test_a_long_turn_that_shows_a_proposal_is_cut(folder: Path) -> None:

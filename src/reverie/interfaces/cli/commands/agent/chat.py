@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.admin.review import describe_proposal
 from reverie.interfaces.cli.options import CommandContext, ExitCode, command, open_session
@@ -151,7 +151,7 @@ def _converse(talk: _Talk) -> None:
                 _run_command(talk, text)
             else:
                 _send_message(talk, text)
-        except (InvalidInput, NotFound) as error:
+        except ReverieError as error:
             output.print_error(str(error))
         except KeyboardInterrupt:
             talk.agent.stop()
