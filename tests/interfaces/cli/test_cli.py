@@ -623,7 +623,12 @@ def test_check_and_stats_look_at_the_store(call: Call, answer: Answer, folder: P
     assert "by_category.-\t1\n" in call("stats").stdout
 
 
-def test_a_memory_in_memory_is_in_no_folder() -> None:
+def test_a_memory_in_memory_is_in_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (("recover", "backup.zip"), ("rebuild", "--yes"), ("files", "pull", "copy"), ("demo",)):
+        refused = run_cli(*command, "--store", ":memory:")
+        assert (refused.returncode, b"in no folder" in refused.stderr) == (2, True), command
+    assert list(tmp_path.iterdir()) == []
     assert run_cli("check", "--store", ":memory:").stdout == b"Sound: :memory:\n"
     assert b'":memory:"' in run_cli("mcp", "config", "--client", "cursor", "--store", ":memory:").stdout
     refused = run_cli("stats", "--disk", "--store", ":memory:")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.errors import NotFound
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
@@ -187,14 +187,23 @@ class CommandContext:
             with suppress(NotFound):  # a memory without an embedder
                 memory.admin.embed(timeout="3s")
 
+    def resolve_folder(self) -> Path:
+        """Return the folder of the memory; raise `InvalidInput` for a memory that is in none."""
+        from reverie.memory import IN_MEMORY, resolve_folder
+
+        wanted = self.resolve_store_option()
+        if wanted == IN_MEMORY:
+            raise InvalidInput(f"a memory {wanted!r} is in no folder: name one with --store")
+        return resolve_folder(wanted)
+
     def resolve_place(self) -> str:
         """Return the absolute path of the memory's folder, the URL of its database, or `:memory:`."""
-        from reverie.memory import IN_MEMORY, is_database, resolve_folder
+        from reverie.memory import IN_MEMORY, is_database
 
         wanted = self.resolve_store_option()
         if wanted is not None and (wanted == IN_MEMORY or is_database(wanted)):
             return wanted
-        return str(resolve_folder(wanted))
+        return str(self.resolve_folder())
 
     def describe_place(self) -> str:
         """Return the place of the memory to show: a URL without its password."""

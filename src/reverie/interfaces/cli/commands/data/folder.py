@@ -132,7 +132,10 @@ def files(context: CommandContext, /, action: str, folder: str) -> None:
     with _suppress_repetition(), context.memory() as memory:
         store = unwrap(memory._store)
         if not isinstance(store, StoreOnServer):
-            raise InvalidInput(f"this memory has its files in {str(memory.path)!r}: edit them there")
+            where = (
+                "in no folder" if memory.path is None else f"in {str(memory.path)!r}: edit its files there"
+            )
+            raise InvalidInput(f"`reverie files` is for a memory in a database, and this one is {where}")
         exchange = FileExchange(
             resolve_path(folder, name="folder"), memory._parts.writer, identity=store.identity
         )
@@ -176,10 +179,9 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
     or null, "broken": [{"path", "why"}], "notes": [text]}.
     """
     from reverie.files.rebuild import rebuild as rebuild_folder
-    from reverie.memory import resolve_folder
     from reverie.search.analyzer import analyze
 
-    folder = resolve_folder(context.resolve_store_option())
+    folder = context.resolve_folder()
     if not yes:
         context.confirm(f"Rebuild the database from the files in {folder}?", refused="Nothing was changed.")
     with output.show_progress("files", None, quiet=context.quiet or context.as_json) as advance:

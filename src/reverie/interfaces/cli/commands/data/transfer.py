@@ -80,9 +80,8 @@ def recover(context: CommandContext, /, file: Path, replace: bool) -> None:
     [text]}.
     """
     from reverie.admin.transfer.backup import recover as recover_backup
-    from reverie.memory import resolve_folder
 
-    folder = resolve_folder(context.resolve_store_option())
+    folder = context.resolve_folder()
     with output.show_progress("bytes", None, quiet=context.quiet) as progress:
         report = recover_backup(file, folder, replace=replace, progress=progress)
     context.print_result("\n".join(_describe_recovery(report)), report)
