@@ -65,7 +65,6 @@ def demo(context: CommandContext) -> None:
 
     Without --store, a new temporary folder is used; it is not deleted. A folder with another memory is refused.
     """
-
     # The store of the environment is ignored, because it is a real memory.
     folder = (
         tempfile.mkdtemp(prefix="reverie-demo-") if context.store is None else str(context.resolve_folder())
