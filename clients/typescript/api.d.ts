@@ -235,8 +235,8 @@ export interface PassResult {
 /** Decision on groups of steps of a plan; on all open ones if none is named. */
 export interface PlanDecision {
   verdict: "accept" | "reject" | "later";
-  groups?: number[] | null;
   reason?: string;
+  groups?: number[] | null;
 }
 
 /** Passes to plan; see Memory.dreams. */
@@ -679,7 +679,7 @@ export interface Api {
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
   /** List records, by default those created last first. */
-  listRecords(options?: { scope?: string; limit?: number; cursor?: string; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string; created_before?: string; valid_at?: string; archived?: boolean; pinned?: boolean; as_of?: number | string; order?: "created" | "changed" } & Options): Promise<Result<RecordPage>>;
+  listRecords(options?: { scope?: string; as_of?: number | string; cursor?: string; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string; created_before?: string; valid_at?: string; archived?: boolean; pinned?: boolean; order?: "created" | "changed" } & Options): Promise<Result<RecordPage>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Archive, label or vouch for several records in one transaction, which one undo takes back. */
@@ -719,7 +719,7 @@ export interface Api {
   /** Return what answers a query, best first; nothing if nothing is relevant. */
   search(body: SearchInput, options?: { scope?: string; as_of?: number | string } & Options): Promise<Result<Hits>>;
   /** List sessions, the latest active first. */
-  listSessions(options?: { scope?: string; limit?: number; cursor?: string } & Options): Promise<Result<SessionPage>>;
+  listSessions(options?: { scope?: string; cursor?: string; limit?: number } & Options): Promise<Result<SessionPage>>;
   /** Return the state of a session. */
   getSession(id: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<SessionState | null>>;
   getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
@@ -742,7 +742,7 @@ export interface Api {
   /** Add turns at the end of a session, in one transaction. */
   addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<AddedTurns>>;
   /** List the turns of a session by position. */
-  listTurns(id: string, options?: { scope?: string; limit?: number; cursor?: string } & Options): Promise<Result<TurnPage>>;
+  listTurns(id: string, options?: { scope?: string; cursor?: string; limit?: number } & Options): Promise<Result<TurnPage>>;
   /** List the values of working memory. */
   listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<EntryList>>;
   /** Return a value of working memory. */

@@ -29,20 +29,19 @@ JournalReason = Annotated[str, Field(max_length=2_000)]
 
 
 class CursorQuery(ScopeQuery):
-    """Query of a list whose pages have a fixed size."""
-
-    cursor: str | None = None
-
-
-class PageQuery(ScopeQuery):
-    """Query of a list.
+    """Query of a list whose pages have a fixed size.
 
     Attributes:
         cursor: `next` of the previous page.
     """
 
-    limit: Limit = 50
     cursor: str | None = None
+
+
+class PageQuery(CursorQuery):
+    """Query of a list."""
+
+    limit: Limit = 50
 
 
 class AsOfQuery(ScopeQuery):
@@ -143,7 +142,7 @@ class RecordFilter(Form):
     valid_at: AwareDatetime | None = None
 
 
-class RecordListQuery(RecordFilter, PageQuery):
+class RecordListQuery(RecordFilter, PageQuery, AsOfQuery):
     """Query of a list of records.
 
     Attributes:
@@ -153,7 +152,6 @@ class RecordListQuery(RecordFilter, PageQuery):
 
     archived: bool | None = False
     pinned: bool | None = None
-    as_of: Number | AwareDatetime | None = None
     order: Literal["created", "changed"] = "created"
 
 
@@ -486,19 +484,17 @@ class PlanInput(Form):
     origin: Origin = "agent"
 
 
-class PlanDecision(Form):
-    """Decision on groups of steps of a plan; on all open ones if none is named."""
-
-    verdict: Verdict
-    groups: list[Number] | None = None
-    reason: JournalReason = ""
-
-
 class ProposalDecision(Form):
     """Decision on a proposal."""
 
     verdict: Verdict
-    reason: str = ""
+    reason: JournalReason = ""
+
+
+class PlanDecision(ProposalDecision):
+    """Decision on groups of steps of a plan; on all open ones if none is named."""
+
+    groups: list[Number] | None = None
 
 
 class ProposalList(Form):
