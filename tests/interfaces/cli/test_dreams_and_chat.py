@@ -181,6 +181,17 @@ def test_mistakes_are_said_in_a_line(folder: Path, args: list[str], code: int, s
     assert said in done.stderr.decode()
 
 
+@pytest.mark.parametrize("more", [("--dry-run",), ("--pass", "merge"), ("--log",)])
+def test_an_undo_takes_no_other_option(folder: Path, more: tuple[str, ...]) -> None:
+    with Memory.open(folder) as memory:
+        memory.dreams.run()
+        before = memory.history.log(limit=1, newest_first=True)
+    done = run(folder, "dream", "--undo", "0", *more)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    with Memory.open(folder) as memory:
+        assert memory.history.log(limit=1, newest_first=True) == before
+
+
 def test_no_dreams_yet(folder: Path) -> None:
     assert run(folder, "dream", "--log").stderr.decode().strip() == "No dream has changed anything yet."
     assert json.loads(run(folder, "dream", "--log", "--json").stdout) == {"log": []}
