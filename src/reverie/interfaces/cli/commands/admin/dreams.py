@@ -48,7 +48,7 @@ def dream(
     """
     if (shows_log or undone is not None) and (passes or dry_run or (shows_log and undone is not None)):
         raise InvalidInput(
-            "--log and --undo run no pass: use one of them alone, without --pass and --dry-run"
+            "--log and --undo are used alone; `reverie undo --batch NUMBER --dry-run` shows what an undo would change"
         )
     with context.memory(model=model) as memory:
         if shows_log:
