@@ -116,12 +116,15 @@ def _find_sharing(records: list[Record], call: Call) -> list[Record]:
     keys: dict[int, None] = {}
     for record in records:
         keys |= dict.fromkeys(index.alike(analyze(record).cues.split(), allowed, _MOST_SHARING)[0])
-    found = [each for each in read_or_none(call.memory._store.records, list(keys)) if each is not None]
     last = min((record.created_at for record in records), default=None)
     return [
         each
-        for each in found
-        if each.id not in known and last is not None and each.created_at <= last and _may_conflict(each, call)
+        for each in read_or_none(call.memory._store.records, list(keys))
+        if each is not None
+        and each.id not in known
+        and last is not None
+        and each.created_at <= last
+        and _may_conflict(each, call)
     ]
 
 

@@ -303,15 +303,15 @@ def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
     threshold = fields.get("threshold")
     floor = threshold if isinstance(threshold, int | float) and 0.1 < threshold <= 1 else 0.0
     filters = _get_filters(fields)
-    found = []
+    memories = []
     for view in _open_scopes(call, filters):
         for hit in view.search(query, limit=_CANDIDATES, min_score=floor):
             if hit.record is not None and hit.record.scope == view.scope:
                 memory = _to_memory(call, hit.record)
                 if is_match(filters, memory):
                     parts = {name: round(value, 6) for name, value in hit.explanation.parts.items()}
-                    found.append({**memory, "score": round(hit.score, 6), "score_breakdown": parts})
-    return sorted(found, key=lambda each: -each["score"])[:limit]
+                    memories.append({**memory, "score": round(hit.score, 6), "score_breakdown": parts})
+    return sorted(memories, key=lambda each: -each["score"])[:limit]
 
 
 @OPERATIONS.add("POST", "/v3/memories/", "read")

@@ -278,10 +278,10 @@ def list_records(
     With --json: {"records": [{…}]}.
     """
     with context.reading() as memory:
-        found = memory.scoped(scope).list(
+        records = memory.scoped(scope).list(
             archived=archived, pinned=True if pinned else None, limit=limit + 1, **where
         )
-    records = found[:limit]
+    count, records = len(records), records[:limit]
     listing.print_listing(
         context,
         ((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
@@ -289,7 +289,7 @@ def list_records(
         blocks=listing.render_records(records),
         empty="No records.",
     )
-    listing.report_cut(context, len(found), limit)
+    listing.report_cut(context, count, limit)
 
 
 @command(as_of=True, json=True)
