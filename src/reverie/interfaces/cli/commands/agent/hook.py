@@ -51,7 +51,7 @@ _event_options = combine_options(
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(0, min_open=True),
+        type=click.FloatRange(0, runner.LONGEST_TIMEOUT_S, min_open=True),
         default=runner.TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",
