@@ -289,10 +289,12 @@ def _find_places(text: str, piece: str) -> list[int]:
 
 def _parse_range(command: Any, count: int) -> tuple[int, int]:
     """Return the first and the last line to show, from 1."""
-    asked: Sequence[int] | None = getattr(command, "view_range", None)
-    if not asked or len(asked) != 2:
+    lines = getattr(command, "view_range", None) or []
+    if not isinstance(lines, Sequence) or not all(isinstance(line, int) for line in lines):
+        raise ToolError("The parameter `view_range` is not a list of whole numbers")
+    if len(lines) != 2:
         return 1, count
-    first, last = asked
+    first, last = lines
     return max(1, first), count if last == -1 else last
 
 
