@@ -32,16 +32,16 @@ def tiny_lightrag() -> Iterator[tuple[str, list[str]]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            told = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if self.path == "/documents/text":
-                documents.append(told["text"])
-                self.tell({"status": "success", "message": "queued", "track_id": "insert_1"})
+                documents.append(body["text"])
+                self.answer({"status": "success", "message": "queued", "track_id": "insert_1"})
             else:
-                words = {word for word in told["query"].lower().split() if len(word) > 3}
-                found = [text for text in documents if words & set(text.lower().split())]
-                self.tell({"response": "\n".join(found) or "Sorry, nothing is known of that.[no-context]"})
+                words = {word for word in body["query"].lower().split() if len(word) > 3}
+                texts = [text for text in documents if words & set(text.lower().split())]
+                self.answer({"response": "\n".join(texts) or "Sorry, nothing is known of that.[no-context]"})
 
-        def tell(self, answer: dict[str, str]) -> None:
+        def answer(self, answer: dict[str, str]) -> None:
             data = json.dumps(answer).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(data)))

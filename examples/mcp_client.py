@@ -1,4 +1,4 @@
-"""A program that uses a memory over the Model Context Protocol: it starts the server, saves, searches, hears.
+"""Client of a memory over the Model Context Protocol: starts the server, saves, searches and follows changes.
 
 Runs as it stands; the server is a process of this machine. Any client does the same: `reverie mcp config`
 prints what to paste into one.
@@ -28,7 +28,7 @@ def server(folder: str) -> Transport:
 
 
 async def use(folder: str) -> None:
-    """One conversation with the server."""
+    """Call tools and read a prompt in one connection."""
     async with Client(server(folder)) as client:
         tools = (await client.list_tools()).tools
         print(f"{len(tools)} tools, such as {tools[0].name}")
@@ -49,8 +49,8 @@ async def use(folder: str) -> None:
         print(prompt.messages[0].content.text.splitlines()[0])
 
 
-async def hear(folder: str) -> None:
-    """One client is told of what another one does: any number of servers may stand on one folder."""
+async def follow_changes(folder: str) -> None:
+    """Notify one client of a change by another; any number of servers may use one folder."""
     async with (
         Client(server(folder)) as one,
         Client(server(folder)) as other,
@@ -59,14 +59,14 @@ async def hear(folder: str) -> None:
         await other.call_tool("save_memory", {"content": "The office is in Bergen"})
         event = await asyncio.wait_for(anext(events), 30)
         listed = await one.list_resources()
-        print(f"heard {type(event).__name__}; there are {len(listed.resources)} resources, such as {PAGE}")
+        print(f"received {type(event).__name__}; there are {len(listed.resources)} resources, such as {PAGE}")
 
 
 def main() -> None:
-    """Both, over a folder of their own."""
+    """Run both parts over a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(use(folder))
-        asyncio.run(hear(folder))
+        asyncio.run(follow_changes(folder))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What if no model is at hand? A server on loopback that answers by a script, for the examples beside it.
+"""Server on loopback that answers as a model would, by a script, for the examples beside it.
 
-It speaks OpenAI's Chat Completions and Anthropic's Messages, streamed or not, so that every example runs as
-it stands: without a key, without the network, with the same outcome each time. To use a real model, leave
-out `serving`, and the `base_url` and `api_key` where the client is made.
+It has OpenAI's Chat Completions and Anthropic's Messages, streamed or not, so that every example runs without
+changes: without a key, without the network, with the same outcome each time. To use a real model, leave out
+`serving`, and the `base_url` and `api_key` where the client is made.
 
     with serving(["Hello."]) as base_url:
         client = openai.OpenAI(base_url=base_url, api_key="none")
 
-It does not judge what it is asked: any model's name, any key and any tools are taken.
+It accepts any name of a model, any key and any tools.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Call:
     id: str = ""
 
 
-Said = str | Call | Sequence[str | Call]
-Reply = Said | Callable[[Json], Said]
+Content = str | Call | Sequence[str | Call]
+Reply = Content | Callable[[Json], Content]
 """A text, a call, several of them, or a function that is given the request and returns one of these."""
 
 
@@ -47,7 +47,7 @@ class BaseUrl(str):
     """The address to give to a client as `base_url`.
 
     Attributes:
-        asked: The bodies of the requests so far, the first one first; what the model was told.
+        asked: The bodies of the requests so far, in order.
     """
 
     __slots__ = ("asked",)
@@ -104,8 +104,8 @@ class _Request(BaseHTTPRequestHandler):
             self._send(400, {"type": "error", "error": {"type": "invalid_request_error", "message": message}})
             return
         reply = self.server.replies[number]
-        said = reply(body) if callable(reply) else reply
-        parts = [said] if isinstance(said, str | Call) else list(said)
+        content = reply(body) if callable(reply) else reply
+        parts = [content] if isinstance(content, str | Call) else list(content)
         text = "".join(part for part in parts if isinstance(part, str))
         calls = [
             Call(part.name, part.arguments, part.id or f"call_{number + 1}_{place}")
@@ -138,7 +138,7 @@ class _Request(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Be quiet: an example's output is its own."""
+        """Log nothing, so that only the example writes."""
 
 
 # -- OpenAI, Chat Completions ------------------------------------------------------------------------------

@@ -235,8 +235,8 @@ export interface PassResult {
 /** Decision on groups of steps of a plan; on all open ones if none is named. */
 export interface PlanDecision {
   verdict: "accept" | "reject" | "later";
-  groups?: number[] | null;
   reason?: string;
+  groups?: number[] | null;
 }
 
 /** Passes to plan; see Memory.dreams. */
@@ -291,7 +291,7 @@ export interface Problem {
   errors?: { pointer: string; detail: string }[];
 }
 
-/** Target layer of a promotion. */
+/** Target scope of a promotion. */
 export interface Promotion {
   to?: string;
 }
@@ -313,7 +313,7 @@ export interface Ready {
   sequence: number;
 }
 
-/** A candidate of a prompt, with what it said then; content is None where nobody can tell. */
+/** A candidate of a prompt, with its text at that time; content is None if it is no longer known. */
 export interface ReceiptLineOutput {
   id: string;
   type: string;
@@ -625,25 +625,25 @@ export interface UndoOutput {
 
 /** One method for each operation of the HTTP API. */
 export interface Api {
-  /** Say that the process answers. */
+  /** Return that the process answers. */
   getLiveness(options?: Options): Promise<Result<Live>>;
   /** Return counters in the text format of Prometheus. */
   getMetrics(options?: Options): Promise<Result<string>>;
   /** Return this description. */
   describeApi(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Say whether the store can be read and written. */
+  /** Return the number of the newest change, if the store can be read and written. */
   getReadiness(options?: Options): Promise<Result<Ready>>;
-  /** Return what was done on each of the last days. */
+  /** Return the activity of each of the last days. */
   getActivity(options?: { days?: number } & Options): Promise<Result<ActivityOutput>>;
   /** Return the number of live records of each category. */
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
   /** List pairs of records of which only one seems to hold; next leads to those of older records. */
   listConflicts(options?: { scope?: string; cursor?: string } & Options): Promise<Result<ConflictList>>;
-  /** Say which of two records holds; the other one ends, is archived as wrong, or holds too. */
+  /** Decide which of two records holds; the other one ends, is archived as wrong, or holds too. */
   settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<SettledConflict>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */
   diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Erase content for good, as its preview said. */
+  /** Erase content permanently, as its preview said. */
   forget(body: ForgetOrder, options?: Options): Promise<Result<ForgetOutput>>;
   /** Return what an erasure would remove, and what would be left. */
   previewErasure(body: ForgetInput, options?: Options): Promise<Result<ForgetOutput>>;
@@ -662,11 +662,11 @@ export interface Api {
   deletePage(name: string, options: { ifMatch: string } & Options): Promise<Result<Count>>;
   /** Add a line to the end of a page, or a paragraph to the end of a log. */
   appendToPage(name: string, body: LineInput, options?: { idempotencyKey?: string } & Options): Promise<Result<PageText>>;
-  /** Plan what a pass would change now; the plan waits, and nothing is changed before it is decided. */
+  /** Plan the changes of a pass; nothing is changed before the plan is decided. */
   makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
   /** List the plans that wait or were decided, the newest first. */
   listPlans(options?: Options): Promise<Result<PlanList>>;
-  /** Return a plan; what a decided one said is not kept. */
+  /** Return a plan; the texts of a decided one are not kept. */
   getPlan(id: string, options?: Options): Promise<Result<PlanOutput>>;
   /** Make all changes of a plan that are not decided yet, all of them or none. */
   applyPlan(id: string, options?: { idempotencyKey?: string } & Options): Promise<Result<AppliedPlan>>;
@@ -679,7 +679,7 @@ export interface Api {
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
   /** List records, by default those created last first. */
-  listRecords(options?: { scope?: string; limit?: number; cursor?: string; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string; created_before?: string; valid_at?: string; archived?: boolean; pinned?: boolean; as_of?: number | string; order?: "created" | "changed" } & Options): Promise<Result<RecordPage>>;
+  listRecords(options?: { scope?: string; as_of?: number | string; cursor?: string; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string; created_before?: string; valid_at?: string; archived?: boolean; pinned?: boolean; order?: "created" | "changed" } & Options): Promise<Result<RecordPage>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Archive, label or vouch for several records in one transaction, which one undo takes back. */
@@ -719,7 +719,7 @@ export interface Api {
   /** Return what answers a query, best first; nothing if nothing is relevant. */
   search(body: SearchInput, options?: { scope?: string; as_of?: number | string } & Options): Promise<Result<Hits>>;
   /** List sessions, the latest active first. */
-  listSessions(options?: { scope?: string; limit?: number; cursor?: string } & Options): Promise<Result<SessionPage>>;
+  listSessions(options?: { scope?: string; cursor?: string; limit?: number } & Options): Promise<Result<SessionPage>>;
   /** Return the state of a session. */
   getSession(id: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<SessionState | null>>;
   getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
@@ -729,20 +729,20 @@ export interface Api {
   deleteSession(id: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
   /** Shorten the window of a session; its turns stay stored. */
   shortenWindow(id: string, body: SessionWindowInput, options?: { scope?: string } & Options): Promise<Result<PassResult>>;
-  /** Save what a session concluded, by rule and without a model. */
+  /** Save the conclusions of a session by rule, without a model. */
   concludeSession(id: string, options?: { scope?: string } & Options): Promise<Result<SavedRecords>>;
-  /** Return what goes into the prompt of a session now. */
+  /** Build the context of a session for a prompt. */
   buildContext(id: string, body: ContextInput, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Note what the user thinks of an answer. */
+  /** Store the user's rating of an answer. */
   rateAnswer(id: string, body: FeedbackInput, options?: { scope?: string } & Options): Promise<Result<Turn>>;
   /** List receipts of the prompts of a session, the newest first. */
   listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<ReceiptList>>;
-  /** Return what the prompt for one turn was made of: each line, its source, score and verdict. */
+  /** Return the candidates for the prompt of one turn: each line with its source, score and verdict. */
   getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedReceipt>>;
   /** Add turns at the end of a session, in one transaction. */
   addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<AddedTurns>>;
   /** List the turns of a session by position. */
-  listTurns(id: string, options?: { scope?: string; limit?: number; cursor?: string } & Options): Promise<Result<TurnPage>>;
+  listTurns(id: string, options?: { scope?: string; cursor?: string; limit?: number } & Options): Promise<Result<TurnPage>>;
   /** List the values of working memory. */
   listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<EntryList>>;
   /** Return a value of working memory. */
@@ -752,9 +752,9 @@ export interface Api {
   setEntryOfSession(id: string, key: string, body: EntryInput, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
   /** Remove a value of working memory. */
   deleteEntryOfSession(id: string, key: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
-  /** Return how much can be seen from a scope. */
+  /** Return the statistics of what can be seen from a scope. */
   getStats(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
-  /** Return how much the memory holds, in all scopes. */
+  /** Return the statistics of the whole memory, in all scopes. */
   getAllStats(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the number of live records that have each tag. */
   listTags(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
@@ -764,6 +764,6 @@ export interface Api {
   createToken(body: TokenInput, options?: Options): Promise<Result<NewToken>>;
   /** Revoke a token. */
   revokeToken(id: string, options?: Options): Promise<Result<TokenOutput>>;
-  /** Take changes back, all of them in one transaction. */
+  /** Undo changes in one transaction. */
   undo(body: UndoInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<UndoOutput>>;
 }

@@ -147,6 +147,9 @@ def test_a_wrong_argument_is_a_sentence(tool: ReverieMemoryTool) -> None:
     )
     assert "200,000" in refused(tool, "create", path="/memories/a.md", file_text="x" * 200_001)
     assert "NUL" in refused(tool, "create", path="/memories/a.md", file_text="a\0b")
+    done(tool, "create", path="/memories/a.md", file_text="one\ntwo\n")
+    for lines in (["a", "b"], [1.5, 2], [None, None], 5):
+        assert "`view_range` is not" in refused(tool, "view", path="/memories/a.md", view_range=lines)
 
 
 # -- beside Anthropic's own tool -------------------------------------------------------------------------

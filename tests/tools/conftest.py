@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy  # noqa: F401 - otherwise a thread imports it while Hypothesis looks at it
 import pytest
 
 from reverie import Memory

@@ -186,24 +186,26 @@ class Administration:
 
     # -- removing ----------------------------------------------------------------------------------------
 
-    def purge(self, *, older_than: Duration | None = None) -> int:
+    def purge(self, *, older_than: Duration | None = None, dry_run: bool = False) -> int:
         """Archive expired records, and remove records for good that were archived long ago.
 
         Args:
             older_than: Time since they were archived; None takes the setting `retention_days` (0 days there
                 keeps everything), 0 purges all archived records. Pinned records stay.
+            dry_run: Whether to only count the archived records that would be removed now.
 
         Returns:
             The number of records removed.
         """
-        self._records.expire()
+        if not dry_run:
+            self._records.expire()
         if older_than is None and self._settings.retention_days == 0:
             return 0
         if older_than is None:
             older_than = timedelta(days=self._settings.retention_days)
         at_once = older_than in (0, timedelta(0))
         age = timedelta(0) if at_once else parse_duration(older_than, name="older_than")
-        return self._records.purge(older_than=age)
+        return self._records.purge(older_than=age, dry_run=dry_run)
 
     def forget(
         self,

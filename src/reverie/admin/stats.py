@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY
 from reverie.repositories.pages import NOTES_FAILED
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.status import IndexStatus
@@ -35,8 +34,7 @@ class Stats:
         turns: Turns of all sessions.
         sessions: Sessions.
         pages: Pages, such as `MEMORY.md`.
-        paragraphs: Paragraphs of `HISTORY.md`.
-        notes: Lines of all daily notes.
+        paragraphs: Paragraphs of all logs, which are `HISTORY.md` and the daily notes.
         journal: Changes ever made.
         by_kind: Live records of each kind.
         by_category: Live records of each category; those without one under the empty text.
@@ -55,7 +53,6 @@ class Stats:
     sessions: int
     pages: int
     paragraphs: int
-    notes: int
     journal: int
     by_kind: Mapping[str, int]
     by_category: Mapping[str, int]
@@ -112,7 +109,6 @@ def compute_stats(store: Store, index: CandidateIndex, *, now: datetime, path: P
     live = Filter(alive_at=now)
     by_kind = store.tally("kind", live)
     sessions = store.sessions()
-    logs = store.logs()
     inner = unwrap(store)
     return Stats(
         records=sum(by_kind.values()),
@@ -120,8 +116,7 @@ def compute_stats(store: Store, index: CandidateIndex, *, now: datetime, path: P
         turns=sum(each.turns for each in sessions),
         sessions=len(sessions),
         pages=len(store.pages()),
-        paragraphs=logs.pop(HISTORY, 0),
-        notes=sum(logs.values()),
+        paragraphs=sum(store.logs().values()),
         journal=store.sequence(),
         by_kind=by_kind,
         by_category=store.tally("category", live),

@@ -16,6 +16,7 @@ from reverie.domain.text.escaping import NOT_CONFIRMED
 from reverie.repositories.documents import Documents, Parts, parse_path
 from reverie.repositories.documents.paths import normalize_line_ends
 from reverie.scoped import ScopedMemory
+from reverie.tools.rendering import format_count
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -187,10 +188,10 @@ class _Commands:
         whole = sum(each.size or 0 for each in found if len(each.path) == 1)
         counts = [each.count or 0 for each in found if len(each.path) == 1 and each.count is not None]
         lines = [
-            f"{_format_size(whole) if not counts or whole else _format_record_count(sum(counts))}\t{path}"
+            f"{_format_size(whole) if not counts or whole else format_count(sum(counts), 'record')}\t{path}"
         ]
         for each in found:
-            size = _format_record_count(each.count or 0) if each.size is None else _format_size(each.size)
+            size = format_count(each.count or 0, "record") if each.size is None else _format_size(each.size)
             lines.append(f"{size}\t{path}/{'/'.join(each.path)}{'/' if each.folder else ''}")
         header = (
             f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
@@ -238,7 +239,7 @@ def _on_thread(command: Callable[..., str]) -> Callable[..., Coroutine[Any, Any,
 
 
 class AsyncReverieMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for `AsyncAnthropic`. Every command runs on a worker thread."""
+    """Claude's memory tool for `AsyncAnthropic`. Every command runs on a worker thread."""
 
     def __init__(
         self,
@@ -288,10 +289,12 @@ def _find_places(text: str, piece: str) -> list[int]:
 
 def _parse_range(command: Any, count: int) -> tuple[int, int]:
     """Return the first and the last line to show, from 1."""
-    asked: Sequence[int] | None = getattr(command, "view_range", None)
-    if not asked or len(asked) != 2:
+    lines = getattr(command, "view_range", None) or []
+    if not isinstance(lines, Sequence) or not all(isinstance(line, int) for line in lines):
+        raise ToolError("The parameter `view_range` is not a list of whole numbers")
+    if len(lines) != 2:
         return 1, count
-    first, last = asked
+    first, last = lines
     return max(1, first), count if last == -1 else last
 
 
@@ -307,7 +310,3 @@ def _format_size(count: int) -> str:
     unit = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS) - 1)
     many = count / 1024**unit
     return f"{many:.0f}{_UNITS[unit]}" if many == int(many) else f"{many:.1f}{_UNITS[unit]}"
-
-
-def _format_record_count(count: int) -> str:
-    return f"{count:,} record{'' if count == 1 else 's'}"

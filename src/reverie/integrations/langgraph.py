@@ -57,9 +57,9 @@ _SWEEP_MINUTES = 5.0
 class ReverieStore(BaseStore):
     """LangGraph's store over a memory: `builder.compile(store=ReverieStore(memory))`. Safe for threads.
 
-    It behaves as LangGraph's own stores do, but that an item keeps its `created_at` when it is put again,
-    that one whose time is over is not read any more though it has not been swept, and that a search with a
-    `query` finds only what is relevant to it, best first, with scores from 0 to 1.
+    It behaves as LangGraph's own stores do, with three differences. An item keeps its `created_at` when it is put
+    again. An expired item is not read, even before it has been swept. A search with a `query` returns only what is
+    relevant to it, best first, with scores from 0 to 1.
     """
 
     supports_ttl = True
@@ -76,14 +76,13 @@ class ReverieStore(BaseStore):
         """Create a store over a memory.
 
         Args:
-            memory: A `Memory`, or what `Memory.scoped` gives: then nothing of another scope is seen; or their
-                asynchronous forms.
+            memory: A memory, or a scope of one, outside of which nothing is seen; or their asynchronous forms.
             name: The first segment of the items' categories; stores of other names have other items.
-            fields: What a search with a query looks at where `put` does not say (`index`): paths such as
-                `metadata.title`, `chapters[*].content`; `$` for the whole value.
+            fields: What a search with a query reads of items that are put without `index`: paths such as
+                `metadata.title` or `chapters[*].content`; `$` for the whole value.
             ttl: `default_ttl` and `sweep_interval_minutes`, in minutes, and `refresh_on_read`.
-            origin: Whose word the items are: those of a `tool` or the `web` are found by search, never put
-                into a prompt unasked.
+            origin: Origin of the items. Those of a `tool` or the `web` are found by search, and never put into a
+                prompt unasked.
 
         Raises:
             InvalidInput: an argument is not of its form.
@@ -93,7 +92,7 @@ class ReverieStore(BaseStore):
         self.ttl_config = ttl
         self._fields = list(fields)
         plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
-        self._shelf = plain.key_value(name, origin=origin)
+        self._key_value = plain.key_value(name, origin=origin)
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _BatchQueue] = (
             weakref.WeakKeyDictionary()
         )
@@ -124,16 +123,16 @@ class ReverieStore(BaseStore):
         if len(puts) < len(ops):
             self._read(ops, results, read)
         if read:
-            self._shelf.touch(read)
+            self._key_value.touch(read)
         if puts:
-            self._shelf.put_many(puts)
+            self._key_value.put_many(puts)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run `batch` on a worker thread, together with what other tasks of the event loop ask meanwhile.
+        """Run `batch` on a worker thread, together with the operations of other tasks of the event loop.
 
-        Operations that wait at the same time are run as one batch. If that fails, each caller's are run by
-        themselves, so that a caller sees its own errors only.
+        Operations that wait at the same time run as one batch. If that fails, those of each caller run separately,
+        so that a caller sees only its own errors.
         """
         loop = asyncio.get_running_loop()
         queue = self._queues.get(loop)
@@ -143,9 +142,9 @@ class ReverieStore(BaseStore):
 
     def _read(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
         """Fill in the results of gets, searches and lists, all of one state of the memory."""
-        listings = _Listings(self._shelf)
+        listings = _Listings(self._key_value)
         searched: dict[str, Sequence[StoredItem]] = {}
-        with self._shelf.reading():
+        with self._key_value.reading():
             self._get(ops, results, read)
             for index, op in enumerate(ops):
                 if isinstance(op, SearchOp):
@@ -154,13 +153,13 @@ class ReverieStore(BaseStore):
                         searched[asked] = self._search(op, listings, read)
                     results[index] = [_build_search_item(found) for found in searched[asked]]
                 elif isinstance(op, ListNamespacesOp):
-                    results[index] = _list_namespaces(self._shelf.namespaces(), op)
+                    results[index] = _list_namespaces(self._key_value.namespaces(), op)
             listings.close()
 
     def _get(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
         wanted = [(index, op) for index, op in enumerate(ops) if isinstance(op, GetOp)]
         places = [(tuple(op.namespace), op.key) for _, op in wanted]
-        for (index, op), found in zip(wanted, self._shelf.get_many(places), strict=True):
+        for (index, op), found in zip(wanted, self._key_value.get_many(places), strict=True):
             if found is None:
                 continue
             results[index] = Item(
@@ -177,7 +176,7 @@ class ReverieStore(BaseStore):
         accept = None if not op.filter else _build_matcher(op.filter)
         namespace = tuple(op.namespace_prefix)
         if op.query:
-            hits = self._shelf.search(
+            hits = self._key_value.search(
                 query_from_message(op.query),
                 namespace=namespace,
                 limit=op.limit,
@@ -212,7 +211,7 @@ class ReverieStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Archive expired items, which are not read any more in any case, and return how many."""
-        return self._shelf.sweep()
+        return self._key_value.sweep()
 
     def start_ttl_sweeper(
         self, sweep_interval_minutes: float | None = None
@@ -264,8 +263,8 @@ class ReverieStore(BaseStore):
 class _Listings:
     """Items of namespaces, the latest changed first, read once for all searches of a batch without a query."""
 
-    def __init__(self, shelf: KeyValueStore) -> None:
-        self._shelf = shelf
+    def __init__(self, key_value: KeyValueStore) -> None:
+        self._key_value = key_value
         self._items: dict[Namespace, Iterator[StoredItem]] = {}
 
     def select(
@@ -280,7 +279,7 @@ class _Listings:
         validate_count(limit, name="limit", least=0)
         validate_count(offset, name="offset", least=0)
         if namespace not in self._items:
-            self._items[namespace] = self._shelf.items(namespace)
+            self._items[namespace] = self._key_value.items(namespace)
         self._items[namespace], items = tee(self._items[namespace])
         wanted = (item for item in items if accept is None or accept(item.value))
         return list(islice(wanted, offset, offset + limit))

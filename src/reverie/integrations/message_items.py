@@ -1,8 +1,8 @@
-"""Messages in a framework's own form, kept without loss beside the turns of a session.
+"""Messages in a framework's own form, stored without loss beside the turns of a session.
 
-An item is any JSON value. What it says becomes a turn, which is searched and learned from. The item itself
-stands in the turn's metadata, and comes back equal. Items that say nothing, such as a model's reasoning,
-stand with the next one that does.
+An item is any JSON value. Its text becomes a turn, which is searched and learned from. The item itself is stored
+in the turn's metadata, and is returned unchanged. Items without text, such as a model's reasoning, are stored with
+the next item that has one.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ class MessageItems:
         self,
         session: Session,
         *,
-        said: Callable[[Any], ItemText | None],
+        extract: Callable[[Any], ItemText | None],
         items_of: Callable[[Turn], Sequence[Any]],
     ) -> None:
         """Open the items of a session.
 
         Args:
-            said: Returns what an item says; None for nothing.
+            extract: Returns the text of an item; None if it has none.
             items_of: Returns the items, at least one, of a turn that came without any.
         """
         self._session = session
-        self._said = said
+        self._extract = extract
         self._items_of = items_of
 
     def get(self, limit: int | None = None) -> list[Any]:
@@ -87,7 +87,7 @@ class MessageItems:
         if limit is not None and limit <= 0:
             return []
         with self._session._lock:
-            start = _start(self._session._read_state())
+            start = _get_start(self._session._read_state())
         first = start if limit is None else -limit
         turns = self._session._store.turns(session=self._session.id, start=first)
         found = [item for turn in turns if turn.position >= start for item in self._expand_turn(turn)]
@@ -129,7 +129,7 @@ class MessageItems:
         session = self._session
 
         def attempt() -> Any | None:
-            start = _start(session._read_state())
+            start = _get_start(session._read_state())
             last = session._store.turns(session=session.id, start=-1)
             if not last or last[0].position < start:
                 return None
@@ -181,8 +181,8 @@ class MessageItems:
         """Yield the turns that items become, as `Session.add_many` takes them."""
         silent: list[Any] = []
         for item in items:
-            item_text = self._said(item)
-            if item_text is None or not _is_something(item_text):
+            item_text = self._extract(item)
+            if item_text is None or not _has_content(item_text):
                 silent.append(item)
                 continue
             yield _draft_turn(item_text, [*map(_wrap_item, silent), _shorten_item(item, item_text)])
@@ -199,20 +199,20 @@ class MessageItems:
         )
 
 
-def _start(state: SessionState) -> int:
+def _get_start(state: SessionState) -> int:
     """Return the position of the first turn that has items."""
     first = state.metadata.get(ITEMS_FROM, "")
     return int(first) if first.isdecimal() else state.window_start
 
 
-def _is_something(item_text: ItemText) -> bool:
+def _has_content(item_text: ItemText) -> bool:
     if item_text.call is not None or item_text.role == "tool":
         return True
     try:
         validation.validate_raw_text(
             validation.clean_text(item_text.content), name="content", longest=len(item_text.content)
         )
-    except InvalidInput:  # nothing, or nothing that anybody sees
+    except InvalidInput:  # empty, or invisible characters only
         return False
     return True
 

@@ -1,8 +1,8 @@
 """Session, memory and tools for the OpenAI Agents SDK.
 
-`ReverieSession` keeps the SDK's items without loss, and what they say as turns. Its `remember` puts the pack
-into the instructions of each call; the pack is no item, so it is neither stored nor learned from. `tools_for`
-converts a `Toolset`. Everything runs on worker threads.
+`ReverieSession` stores the SDK's items without loss, and their texts as turns. Its `remember` puts the pack into
+the instructions of each call; the pack is no item, so it is neither stored nor learned from. `tools_for` converts a
+`Toolset`. Everything runs on worker threads.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ReverieSession:
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
         plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
         self.session: Session = plain.session(session_id)
-        self._items = MessageItems(self.session, said=extract_content, items_of=build_items)
+        self._items = MessageItems(self.session, extract=extract_content, items_of=build_items)
         self._soft_tokens = soft_tokens
         self._hard_tokens = hard_tokens
 
@@ -153,8 +153,8 @@ class ReverieSession:
 def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
     """Convert tools for the Agents SDK: `Agent(tools=tools_for(memory.tools()))`.
 
-    What is wrong in a call comes back to the model as a sentence; so does a store that cannot be reached,
-    with a warning in the log, and the reply goes on without.
+    A wrong call is answered to the model with a sentence. So is a call while the store cannot be reached, with a
+    warning in the log.
 
     Args:
         tools: The tools, such as `memory.tools(session="telegram:1")`.
@@ -187,7 +187,7 @@ def _make_invoker(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str]
 
 
 def extract_content(item: Any) -> ItemText | None:
-    """Return what an item of the Responses API says; None for one that says nothing, such as reasoning.
+    """Return the text of an item of the Responses API; None for an item without text, such as reasoning.
 
     An item of an unknown type is a call if its type ends in `_call`, and a result if it ends in `_output`.
     """

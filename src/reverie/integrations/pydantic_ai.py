@@ -70,9 +70,9 @@ _T = TypeVar("_T")
 class MemoryToolset(AbstractToolset[Any]):
     """Toolset for Pydantic AI: `Agent(toolsets=[MemoryToolset(memory.tools())])`.
 
-    Each keeps its own schema. What is wrong in a call comes back to the model as a retry prompt, so that it
-    can correct itself, and the last time as the tool's answer, so that no run fails for it. A tool's
-    definition says in its metadata whether it `reads_only`, is `destructive` or `idempotent`.
+    Each tool keeps its own schema. A wrong call is answered with a retry prompt, so that the model can correct
+    itself, and the last time with the tool's answer, so that the run does not fail. The metadata of a tool's
+    definition say whether it `reads_only`, is `destructive` or `idempotent`.
     """
 
     def __init__(
@@ -155,10 +155,10 @@ def _build_tool_definition(tool: Tool) -> ToolDefinition:
 class MemoryCapability(AbstractCapability[Any]):
     """Memory of an agent: `Agent(capabilities=[MemoryCapability(memory, session="telegram:1")])`.
 
-    In each run the model has the tools of the memory, and what is remembered for the user's prompt is in its
-    instructions. When the run ends that is taken out of its messages again, so it is neither stored nor taken
-    for something that was said. The exchange (the prompt, calls with their results, the reply) is recorded in
-    the session. Where memory fails or is slow, that is a warning, and the reply goes on without.
+    In each run the model has the tools of the memory, and the pack for the user's prompt in its instructions. When
+    the run ends, the pack is removed from the messages, so that it is neither stored nor taken for a message. The
+    exchange (the prompt, calls with their results, the reply) is recorded in the session. If the memory fails or is
+    slow, a warning is logged, and the run continues without it.
     """
 
     def __init__(
@@ -308,13 +308,13 @@ def load_history(
 ) -> list[ModelMessage]:
     """Return the messages of a session without loss, for `message_history`.
 
-    What came another way (another framework, the command line) is among them, as plain messages. They begin
-    with a user's, and no call is without its results.
+    Turns of another origin (another framework, the command line) are among them, as plain messages. They begin with
+    a message of the user, and every call has its results.
 
     Args:
         session: The session.
-        limit: How many turns of the window at most; None takes the setting, 20.
-        everything: Whether to give all since the conversation was begun anew instead, without a limit.
+        limit: Most turns of the window; None takes the setting, 20.
+        everything: Whether to return all messages since the conversation was reset instead, without a limit.
     """
     plain = session.sync if isinstance(session, AsyncSession) else session
     items = _open_items(plain)
@@ -326,7 +326,7 @@ def load_history(
 def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessage]) -> list[Turn]:
     """Record messages, such as `result.new_messages()`, in a session, as `MemoryCapability` does after each run.
 
-    Instructions are not recorded: an agent gives them anew.
+    Instructions are not recorded, because an agent sends them again in each run.
 
     Args:
         session: The session.
@@ -340,7 +340,7 @@ def add_messages(session: Session | AsyncSession, messages: Sequence[ModelMessag
 
 
 def _open_items(session: Session) -> MessageItems:
-    return MessageItems(session, said=_extract_content, items_of=_build_turn_items)
+    return MessageItems(session, extract=_extract_content, items_of=_build_turn_items)
 
 
 def _build_run_items(
@@ -363,7 +363,7 @@ def _build_run_items(
                 item["output"] = True
             items.append(item)
     silent: list[dict[str, Any]] = []
-    while items and _extract_content(items[-1]) is None:  # they stand with what was said before them
+    while items and _extract_content(items[-1]) is None:  # stored with the item before them
         silent.insert(0, items.pop())
     if items and silent:
         items[-1]["after"] = silent
@@ -371,7 +371,7 @@ def _build_run_items(
 
 
 def _extract_content(item: Any) -> ItemText | None:
-    """Return what an item says; None for one that says nothing, such as a model's thinking."""
+    """Return the text of an item; None for an item without text, such as a model's thinking."""
     part, is_output = item["part"], item.get("output", False)
     match part.get("part_kind"):
         case "user-prompt":
@@ -415,7 +415,7 @@ def _build_messages(items: Iterable[Any]) -> list[ModelMessage]:
 
 
 def _unfold_items(items: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Yield the items, each before those that say nothing and stand with it."""
+    """Yield the items, each before the items without text that are stored with it."""
     for item in items:
         if isinstance(item, dict) and "part" in item:
             yield item
@@ -439,8 +439,8 @@ def _build_turn_items(turn: Turn) -> list[dict[str, Any]]:
         )
         message = ModelRequest(parts=[answer])
     else:
-        said_so = turn.content if turn.role == "user" else f"[{turn.role}] {turn.content}"
-        message = ModelRequest(parts=[UserPromptPart(content=said_so, timestamp=turn.at)])
+        content = turn.content if turn.role == "user" else f"[{turn.role}] {turn.content}"
+        message = ModelRequest(parts=[UserPromptPart(content=content, timestamp=turn.at)])
     return _build_run_items([message], lambda name: False)
 
 

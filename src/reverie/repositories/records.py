@@ -430,7 +430,7 @@ class RecordRepository(WritingRepository):
 
         return self._commit_in_chunks(find_changes, reason="expired")
 
-    def purge(self, *, older_than: timedelta) -> int:
+    def purge(self, *, older_than: timedelta, dry_run: bool = False) -> int:
         """Remove records for good that were archived longer ago than `older_than` (see `Administration.purge`)."""
         limit = self._clock() - older_than
 
@@ -444,6 +444,8 @@ class RecordRepository(WritingRepository):
                 ):
                     yield Change(before=record, after=None)
 
+        if dry_run:
+            return sum(1 for _ in find_changes())
         return self._commit_in_chunks(find_changes, reason="purge")
 
     def delete_session(

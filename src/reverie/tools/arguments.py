@@ -1,7 +1,7 @@
-"""Check the arguments of a call against its schema, and correct them where the meaning is clear.
+"""Arguments of a call, checked against its schema and converted where the meaning is clear.
 
-A model that passes `"5"` for 5, `"a, b"` for a list of labels, null for nothing or `Add` for `add` is
-understood. Otherwise a sentence says which argument is wrong, and what it should be.
+`"5"` for 5, `"a, b"` for a list of labels, null for nothing and `Add` for `add` are accepted. For anything else, a
+sentence says which argument is wrong, and what it should be.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUMBER = defer_regex(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 _LABEL = 200  # characters: longer items are sentences, in which a comma separates nothing
 _SHOWN = 60
 _MOST_SENTENCES = 5
-_LARGEST = sys.float_info.max  # nothing that is no number is at most this
+_LARGEST = sys.float_info.max  # infinity and NaN are not at most this
 
 
 class WrongArguments(Exception):
@@ -75,7 +75,7 @@ def _convert_value(rule: Mapping[str, Any], value: Any) -> Any:
     if kind == "boolean":
         return _convert_boolean(value)
     if kind == "array":
-        return _list(rule, value)
+        return _convert_list(rule, value)
     if kind == "object" and not isinstance(value, Mapping):
         raise WrongArguments(f"is {_format_value(value)}: pass a JSON object")
     return value
@@ -133,10 +133,10 @@ def _convert_boolean(value: Any) -> bool:
     return value
 
 
-def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
+def _convert_list(rule: Mapping[str, Any], value: Any) -> list[Any]:
     item: Mapping[str, Any] = rule.get("items", {})
     if isinstance(value, str):
-        value = _from_text(value, item)
+        value = _parse_list(value, item)
     if not isinstance(value, Sequence):
         raise WrongArguments(f"is {_format_value(value)}: pass a list of {item.get('type', 'value')}s")
     value = [each for each in value if each is not None and (each != "" or item.get("minLength") == 0)]
@@ -152,7 +152,7 @@ def _list(rule: Mapping[str, Any], value: Any) -> list[Any]:
     return items
 
 
-def _from_text(text: str, item: Mapping[str, Any]) -> Any:
+def _parse_list(text: str, item: Mapping[str, Any]) -> Any:
     """Return the list that a string stands for: JSON, labels between commas, or one sentence."""
     if text.lstrip().startswith("["):
         try:
@@ -164,7 +164,7 @@ def _from_text(text: str, item: Mapping[str, Any]) -> Any:
     return [part.strip() for part in text.split(",")]
 
 
-# -- words -------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------
 
 
 def _describe_unknown(tool: str, unknown: Sequence[Any], wanted: Sequence[str]) -> str:

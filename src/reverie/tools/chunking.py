@@ -16,8 +16,8 @@ from reverie.domain.lazy_regex import defer_regex
 _HEADING = defer_regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
 _FENCE = defer_regex(r" {0,3}(`{3,}|~{3,})")
 _JOINERS = {"\u200d", "\ufe0e", "\ufe0f"}
-_LEAST_FULL = 2  # a piece is at least half full, unless that would tear a block of code
-_CAREFUL = 64  # characters looked back through for a place that tears no letter apart
+_LEAST_FULL = 2  # a piece is at least half full, unless that would split a block of code
+_LOOKBACK = 64  # characters that are searched backwards for a boundary between letters
 
 
 @dataclass(slots=True)
@@ -83,8 +83,8 @@ def _is_whole_afterwards(fences: Sequence[tuple[int, int]], at: int, longest: in
 
 
 def _find_letter_boundary(text: str, start: int, furthest: int) -> int:
-    """Return the last place that separates no letter from its accents, and no line end."""
-    for at in range(furthest, max(start, furthest - _CAREFUL), -1):
+    """Return the last place that splits neither a letter from its accents nor a line end."""
+    for at in range(furthest, max(start, furthest - _LOOKBACK), -1):
         following, before = text[at], text[at - 1]
         if unicodedata.combining(following) or following in _JOINERS or before == "\u200d":
             continue

@@ -36,7 +36,7 @@ TTL = "30m"
 """Time for which pieces are kept."""
 
 NEEDED = ("get_from_working_memory", "search_working_memory", "delete_from_working_memory")
-"""Tools with which a model reads, finds and drops pieces."""
+"""Tools with which a model reads, finds and deletes pieces."""
 
 PIECE = "chunk"
 """Tag of a piece. Reading an entry with it returns all of its text."""
@@ -53,6 +53,8 @@ _Wrapped = TypeVar("_Wrapped", bound=Toolset | Tool | Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
+    """Piece of a text, with its key in working memory."""
+
     key: str
     text: str
 
@@ -72,7 +74,7 @@ class LargeResultStore:
 
         Args:
             most_tokens: Estimated tokens up to which a text is left as it is, and of a piece; 50 or more.
-            ttl: How long pieces are kept; None until they are dropped.
+            ttl: How long pieces are kept; None until they are deleted.
             prefix: Prefix of the names of the tools of working memory.
 
         Raises:
@@ -190,7 +192,7 @@ class LargeResultStore:
 
 
 def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, str]:
-    """Return the tools with those that read, find and drop pieces, and the prefix of their names."""
+    """Return the tools with those that read, find and delete pieces, and the prefix of their names."""
     reader = NEEDED[0]
     there = next((name for name in tools.names if name.endswith(reader)), None)
     if there is not None or not tools:
@@ -245,30 +247,30 @@ def _wrap_function(wrapped: Callable[..., Any], results: LargeResultStore) -> Ca
         raise InvalidInput(f"{wrapped!r} cannot be called: pass tools, a tool or a function")
     name = getattr(wrapped, "__name__", "tool")
 
-    def shortened(answer: Any) -> Any:
+    def shorten(answer: Any) -> Any:
         if not isinstance(answer, str):
             return answer
         return results.shorten_result(ToolResult(answer), name=name).text
 
-    async def later(answer: Any) -> Any:
+    async def shorten_awaited(answer: Any) -> Any:
         import asyncio  # here: few are awaited
 
-        return await asyncio.to_thread(shortened, await answer)
+        return await asyncio.to_thread(shorten, await answer)
 
     if inspect.iscoroutinefunction(wrapped):
 
         @functools.wraps(wrapped)
-        async def awaited(*args: Any, **given: Any) -> Any:
-            return await later(wrapped(*args, **given))
+        async def run_async(*args: Any, **given: Any) -> Any:
+            return await shorten_awaited(wrapped(*args, **given))
 
-        return awaited
+        return run_async
 
     @functools.wraps(wrapped)
-    def called(*args: Any, **given: Any) -> Any:
+    def run(*args: Any, **given: Any) -> Any:
         answer = wrapped(*args, **given)
-        return later(answer) if inspect.isawaitable(answer) else shortened(answer)
+        return shorten_awaited(answer) if inspect.isawaitable(answer) else shorten(answer)
 
-    return called
+    return run
 
 
 def extract_beginning(text: str) -> str:

@@ -1,8 +1,7 @@
-"""A memory for tools that keeps a model from passing on a tool's word as its own.
+"""Memory for tools, through which a model cannot save the text of a tool as its own.
 
-What is saved or changed through it gets the least trusted origin that stood before the model. A trusted
-record is not rewritten with such words, and they do not get into the pages of every prompt. Reading is
-unchanged.
+What is saved or changed through it gets the least trusted origin among the texts that the model has before it. Such
+a text neither replaces that of a trusted record nor gets into the pages of every prompt. Reading is unchanged.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ def guard_trust(memory: MemoryLike, session: SessionLike) -> MemoryLike:
 
 
 class _GuardedMemory:
+    """Memory whose changes have the origin of their text."""
+
     def __init__(self, memory: MemoryLike, session: SessionLike) -> None:
         self._memory = memory
         self._session = session
@@ -46,15 +47,17 @@ class _GuardedMemory:
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Any) -> Record:
         content = changes.get("content")
-        found = self._memory.get(id)
-        if found is not None and content not in (None, found.content):
+        record = self._memory.get(id)
+        if record is not None and content not in (None, record.content):
             origin = self._session.determine_origin(content)
-            if origin in UNTRUSTED and found.origin not in UNTRUSTED:
+            if origin in UNTRUSTED and record.origin not in UNTRUSTED:
                 raise InvalidInput(
                     f"{id} stays as it is, because the new text rests on what a tool said, and that is not "
                     "confirmed: save it as a memory of its own, or ask the owner"
                 )
-            changes["origin"] = provenance.least_trusted(found.origin, origin, changes.get("origin", "owner"))
+            changes["origin"] = provenance.least_trusted(
+                record.origin, origin, changes.get("origin", "owner")
+            )
         return self._memory.update(id, expected=expected, **changes)
 
     def _lower_origin(self, content: str, origin: Origin) -> Origin:
@@ -62,6 +65,8 @@ class _GuardedMemory:
 
 
 class _GuardedPages:
+    """Pages that refuse untrusted text where it would get into every prompt."""
+
     def __init__(self, pages: Pages, session: SessionLike) -> None:
         self._pages = pages
         self._session = session

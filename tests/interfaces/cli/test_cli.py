@@ -445,7 +445,11 @@ def test_purge_asks_and_removes_for_good(call: Call, answer: Answer, port: str) 
     call("archive", port)
     refused = call("purge", "--older-than", "1ms")
     assert refused.exit_code == 2
+    assert "Delete 1 record that was archived more than 1ms ago" in refused.stderr
     assert "--yes" in refused.stderr
+    assert call("purge", "--older-than", "1d").stdout == "Deleted 0 records permanently.\n", (
+        "nothing is asked"
+    )
     assert answer("purge", "--yes") == {"purged": 0}, "archived a moment ago, and kept for 90 days"
     assert call("purge", "--older-than", "1ms", "--yes").stdout == "Deleted 1 record permanently.\n"
     assert call("show", port).exit_code == 3
@@ -617,6 +621,18 @@ def test_check_and_stats_look_at_the_store(call: Call, answer: Answer, folder: P
     assert lines["index.problem"] == "-"
     call("remember", "Prefers short answers")
     assert "by_category.-\t1\n" in call("stats").stdout
+
+
+def test_a_memory_in_memory_is_in_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (("recover", "backup.zip"), ("rebuild", "--yes"), ("files", "pull", "copy"), ("demo",)):
+        refused = run_cli(*command, "--store", ":memory:")
+        assert (refused.returncode, b"in no folder" in refused.stderr) == (2, True), command
+    assert list(tmp_path.iterdir()) == []
+    assert run_cli("check", "--store", ":memory:").stdout == b"Sound: :memory:\n"
+    assert b'":memory:"' in run_cli("mcp", "config", "--client", "cursor", "--store", ":memory:").stdout
+    refused = run_cli("stats", "--disk", "--store", ":memory:")
+    assert (refused.returncode, b"in no folder" in refused.stderr) == (2, True)
 
 
 def test_stats_say_what_takes_the_room(call: Call, answer: Answer, folder: Path, port: str) -> None:

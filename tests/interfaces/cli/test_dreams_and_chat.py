@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable
@@ -180,6 +181,17 @@ def test_mistakes_are_said_in_a_line(folder: Path, args: list[str], code: int, s
     assert said in done.stderr.decode()
 
 
+@pytest.mark.parametrize("more", [("--dry-run",), ("--pass", "merge"), ("--log",)])
+def test_an_undo_takes_no_other_option(folder: Path, more: tuple[str, ...]) -> None:
+    with Memory.open(folder) as memory:
+        memory.dreams.run()
+        before = memory.history.log(limit=1, newest_first=True)
+    done = run(folder, "dream", "--undo", "0", *more)
+    assert (done.returncode, done.stderr.count(b"\n")) == (2, 1)
+    with Memory.open(folder) as memory:
+        assert memory.history.log(limit=1, newest_first=True) == before
+
+
 def test_no_dreams_yet(folder: Path) -> None:
     assert run(folder, "dream", "--log").stderr.decode().strip() == "No dream has changed anything yet."
     assert json.loads(run(folder, "dream", "--log", "--json").stdout) == {"log": []}
@@ -200,6 +212,35 @@ def test_one_message_is_answered_and_remembered(folder: Path) -> None:
         assert (told["role"], "Rockbot runs on Kubernetes" in told["content"]) == ("tool", True)
     with Memory.open(folder) as memory:
         assert [turn.role for turn in memory.turns("cli:chat")] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_a_session_of_a_scope_is_talked_with_in_that_scope(folder: Path) -> None:
+    save = says("", calls=(("c1", "save_memory", '{"content": "Alice sails on Sundays"}'),))
+    lines = b"We decided that the boat is sold in May.\n/status\n/new\n"
+    answer = "Until then the boat lies in the harbour, where it is painted in April, and nobody sails it but Alice."
+    with serving(save, says(answer)) as script:
+        done = run(
+            folder, "chat", "user:alice//cli:1", "--model", "openai:m", input=lines, env=by_script(script)
+        )
+    text = done.stdout.decode()
+    assert "Session user:alice//cli:1: 4 turns, 4 in the window, active" in text
+    assert "Saved 1 insight from the last one." in text
+    with Memory.open(folder) as memory:
+        assert [hit.record.scope for hit in memory.scoped("*").search("sails", limit=1) if hit.record] == [
+            "user:alice"
+        ]
+        assert memory.search("sails") == []
+
+
+def test_without_standard_input_a_chat_ends_and_a_server_refuses_to_start(folder: Path) -> None:
+    def run_closed(*args: str) -> subprocess.CompletedProcess[str]:
+        command = ["sh", "-c", 'exec "$@" <&-', "sh", *PROGRAM, *args, "--store", str(folder)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment())
+
+    assert (run_closed("chat").returncode, run_closed("chat").stderr) == (0, "")
+    refused = run_closed("mcp")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert "standard input is closed" in refused.stderr
 
 
 def test_every_line_of_a_pipe_is_a_message_and_commands_work(folder: Path) -> None:
@@ -301,6 +342,37 @@ def test_a_proposal_is_reviewed(folder: Path) -> None:
         memory.history.undo(rejection.sequence)
     assert "Accepted" in review(record.id, "--accept")
     assert record.content in run(folder, "recall", "company card").stdout.decode()
+
+
+@pytest.mark.slow
+def test_a_locked_database_ends_a_command_not_the_conversation(folder: Path) -> None:
+    propose(folder)
+    with Memory.open(folder) as memory:
+        (proposal,) = memory.dreams.proposals()
+    command = [*PROGRAM, "chat", "--store", str(folder)]
+    with subprocess.Popen(
+        command,
+        text=True,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdin.write("/status\n")
+        running.stdin.flush()
+        assert running.stdout.readline().startswith("Session cli:chat")
+        locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
+        locking.execute("BEGIN IMMEDIATE")
+        running.stdin.write(f"/review {proposal.id} reject\n")
+        running.stdin.flush()
+        assert "locked" in running.stderr.readline()
+        locking.close()
+        out, _ = running.communicate(f"/review {proposal.id} reject\n", timeout=30)
+    assert f"reject: {proposal.id}" in out
+    assert running.returncode == 0
 
 
 def test_a_long_turn_that_shows_a_proposal_is_cut(folder: Path) -> None:

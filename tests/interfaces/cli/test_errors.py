@@ -109,7 +109,9 @@ WRONG: dict[str, tuple[list[str], str]] = {
     ),
     "a folder without its option": (["init", "agent"], "`reverie init` takes no arguments; see"),
     "a file that is not there": (["import", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl"),
-    "nobody to ask": (["purge"], "--yes"),
+    "nobody to ask": (["rebuild"], "--yes"),
+    "a number of thousands of digits": (["history", "--since", "9" * 5_000], "--since is '999"),
+    "a timeout without end": (["hook", "config", "--client", "claude-code", "--timeout", "inf"], "--timeout"),
 }
 
 

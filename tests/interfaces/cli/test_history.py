@@ -90,7 +90,7 @@ def test_thinning_asks_first_and_says_what_it_did(call: Call, answer: Answer, po
     assert "add --yes" in call("thin", "--before", number).stderr
     assert answer("history")["history"] == whole
     done = call("thin", "--before", number, "--yes")
-    assert done.stderr.startswith("Gave up what was before ")
+    assert done.stderr.startswith("Gave up the versions before ")
     assert len(answer("history")["history"]) == len(whole)
     refused = call("undo", "1")
     assert refused.exit_code == 2

@@ -20,8 +20,11 @@ from click.testing import Result
 
 from reverie import Memory
 from reverie.domain.conversation import Turn
+from reverie.domain.secrets.redactor import Redactor
+from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.hooks import runner
-from reverie.interfaces.hooks.events import EVENTS, LONGEST_MESSAGE, read_event, truncate_text
+from reverie.interfaces.hooks.events import EVENTS, LONGEST_MESSAGE, HookEvent, read_event, truncate_text
+from reverie.interfaces.hooks.kept import Occurrence, iterate_kept, keep
 from reverie.interfaces.hooks.projects import derive_project_scope
 from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.hooks.transcript import read_last_exchange
@@ -274,8 +277,23 @@ def test_a_kept_event_that_cannot_be_read_is_named_and_stops_nothing(
     (folder / "hooks").mkdir()
     (folder / "hooks" / "01.json").write_text("{")
     _, error = hook("stop", *place, event={"session_id": ID, "last_assistant_message": "Hello"})
-    assert "01.json' cannot be read: put it right or remove it" in error
+    assert "01.json' cannot be read: correct or remove it" in error
     assert written(folder) == [("user", "Hello there"), ("assistant", "Hello")]
+    (folder / "hooks" / "01.json").unlink()
+    (folder / "hooks" / "01.json").mkdir()
+    _, error = hook("user-prompt", *place, event={"session_id": ID, "prompt": "Bye"})
+    assert "01.json'" in error
+    assert written(folder)[-1] == ("user", "Bye")
+
+
+def test_a_kept_event_that_another_hook_has_stored_meanwhile_is_passed_over(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        event = HookEvent(session=name, prompt="Hello")
+        keep(Occurrence("user-prompt", "", name, utc_now(), event), tmp_path, Redactor())
+    kept = iterate_kept(tmp_path)
+    next(kept)
+    sorted((tmp_path / "hooks").iterdir())[1].unlink()
+    assert [occurrence.session for _, occurrence in kept] == ["three"]
 
 
 @pytest.mark.parametrize(

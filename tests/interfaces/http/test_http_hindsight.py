@@ -112,6 +112,16 @@ def test_the_profile_of_a_bank_is_stored_and_no_memory(client: TestClient) -> No
 
 
 @pytest.mark.parametrize(
+    "body",
+    [{"name": {"a": 1}}, {"mission": "x" * 20_001}, {"disposition_empathy": "high"}, {"background": 5}],
+)
+def test_a_wrong_profile_of_a_bank_is_refused(client: TestClient, body: dict[str, Any]) -> None:
+    before = client.get(f"{ALICE}/profile").json()
+    assert client.put(ALICE, json=body).status_code == 422
+    assert client.get(f"{ALICE}/profile").json() == before
+
+
+@pytest.mark.parametrize(
     ("path", "body", "status"),
     [
         ("memories", {"items": []}, 422),

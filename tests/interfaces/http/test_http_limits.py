@@ -172,6 +172,11 @@ def test_an_address_that_is_no_utf_8_is_no_error_of_the_server(client: TestClien
     assert client.get(path).status_code < 500
 
 
+def test_a_number_of_thousands_of_digits_in_an_address_is_no_error_of_the_server(client: TestClient) -> None:
+    for path in ("/v1/sessions/x/packs/", "/prompts/x/"):
+        assert client.get(path + "9" * 5_000).status_code == 404
+
+
 def test_a_body_that_does_not_arrive_is_refused(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "BODY_S", 0.05)
     app = build_application(server, host="127.0.0.1")

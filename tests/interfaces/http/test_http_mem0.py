@@ -152,11 +152,21 @@ def test_what_reverie_does_not_have_is_named(client: TestClient) -> None:
         {"messages": "x", "user_id": "a", "expiration_date": "2001-01-01"},
         {"messages": "x", "user_id": "a", "timestamp": "never"},
         {"messages": "x", "user_id": "a" * 300},
+        {"messages": "x", "user_id": "a", "timestamp": 2**39},
+        {"messages": "x", "user_id": "a", "timestamp": 1e300},
+        {"messages": "x", "user_id": "a", "expiration_date": -(2**39)},
+        {"messages": "x" * 100_001, "user_id": "a"},
     ],
 )
 def test_a_wrong_request_is_refused(client: TestClient, memory: Memory, body: object) -> None:
     assert client.post("/v3/memories/add/", json=body).status_code in (400, 422)
     assert memory.history.log() == []
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "9" * 30, "9" * 5_000])
+def test_a_wrong_number_is_refused(client: TestClient, number: str) -> None:
+    answer = client.post(f"/v3/memories/?page={number}", json={"filters": {"user_id": "alice"}})
+    assert (answer.status_code, "page is" in answer.json()["detail"]) == (422, True)
 
 
 def test_nothing_of_another_scope_is_seen_or_changed(client: TestClient, server: HttpServer) -> None:

@@ -180,9 +180,9 @@ def test_forgetting_shows_what_goes_first(page: Any, memory: Memory) -> None:
     memory.save("Alice lives at 5 Harbour Street")
     page.goto("/forget")
     page.get_by_label("Which").fill("Harbour Street")
-    page.get_by_role("button", name="Show what would go").click()
+    page.get_by_role("button", name="Show what would be erased").click()
     assert "5 Harbour Street" in page.get_by_role("region").inner_text()
-    page.get_by_label("Number of things").fill("1")
+    page.get_by_label("Number of items").fill("1")
     page.get_by_role("button", name="Erase for good").click()
     page.get_by_role("status").wait_for()
     assert memory.list() == []

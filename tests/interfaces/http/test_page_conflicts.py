@@ -117,7 +117,12 @@ def test_a_version_that_has_changed_since_is_not_settled(client: TestClient, mem
 
 @pytest.mark.parametrize(
     ("change", "status"),
-    [({"other": "0" * 12}, 404), ({"other": None}, 422), ({"verdict": "both", "content": "x"}, 422)],
+    [
+        ({"other": "0" * 12}, 404),
+        ({"other": None}, 422),
+        ({"verdict": "both", "content": "x"}, 422),
+        ({"reason": "x" * 2_001}, 422),
+    ],
 )
 def test_what_cannot_be_settled_is_refused(
     client: TestClient, memory: Memory, change: dict[str, str | None], status: int

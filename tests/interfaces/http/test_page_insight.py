@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
+from reverie.admin.history import History
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.domain.change import Change
 from reverie.domain.record import PROPOSAL, Record
@@ -204,6 +205,36 @@ def test_the_dream_of_last_night_is_taken_back_with_two_clicks(client: TestClien
     assert take_back[0] not in [each["href"] for each in page.find("a")]
 
 
+def test_too_many_changes_are_not_taken_back_in_part(client: TestClient, memory: Memory) -> None:
+    for name in ("hosts", "rooms"):
+        memory.save_many({"content": f"{name} {number} has port {number * 7}"} for number in range(501))
+    batches = sorted({row.batch for row in memory.history.log(limit=2_000)})
+    path = "/undo?" + "&".join(f"batch={batch}" for batch in batches)
+    assert client.get(path).status_code == 422
+    assert client.post(path, data={"x": ""}, headers=OWN).status_code == 422
+    assert memory.stats().records == 1_002
+
+
+def test_the_overview_checks_a_dream_again_only_after_a_change(
+    client: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    memory.dreams.run()
+    undo, asked = History.undo, list[int]()
+
+    def count_undo(self: History, *args: Any, **given: Any) -> Any:
+        asked.append(given["batch"])
+        return undo(self, *args, **given)
+
+    monkeypatch.setattr(History, "undo", count_undo)
+    for _ in range(3):
+        assert "Take this dream back" in see(client, "/").text
+    assert len(asked) == 1
+    memory.save("Ada likes tea")
+    assert "Take this dream back" in see(client, "/").text
+    assert len(asked) == 2
+
+
 def test_the_overview_says_what_waits(client: TestClient, memory: Memory) -> None:
     assert "waiting for your decision" not in see(client, "/").text
     keep_plan(memory)
@@ -310,7 +341,7 @@ def test_a_search_tells_what_it_left_out_and_why(client: TestClient, memory: Mem
     found, left = shown.split("Left out (2)")
     assert "black tea" in found
     assert "at work" not in found
-    assert "A filter keeps it out: kind" in " ".join(left.split())
+    assert "A filter excludes it: kind" in " ".join(left.split())
     assert "It is archived." in left
     body = {"query": "what tea does Alice drink", "left_out": 5}
     assert [each["why"] for each in client.post("/v1/search", json=body).json()["left_out"]] == ["archived"]
@@ -323,7 +354,7 @@ def test_an_empty_search_tells_what_came_nearest(client: TestClient, memory: Mem
     question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
     shown = see(client, f"/records?q={question.replace(' ', '+')}").text
     assert "Nothing relevant was found" in shown
-    assert "It has too little of the question." in shown
+    assert "It matches too little of the question." in shown
 
 
 def test_a_tried_prompt_tells_what_is_archived_or_too_far(client: TestClient, memory: Memory) -> None:
@@ -337,7 +368,7 @@ def test_a_tried_prompt_tells_what_is_archived_or_too_far(client: TestClient, me
         memory.save(f"Alice drinks tea number {number} with honey and lemon in the winter garden")
     question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
     page = see(client, f"/inspect?message={question.replace(' ', '+')}").text
-    assert "It has too little of the message" in page
+    assert "It matches too little of the message" in page
 
 
 def test_a_prompt_is_compared_with_the_one_before(client: TestClient, memory: Memory) -> None:

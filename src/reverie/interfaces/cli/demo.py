@@ -65,10 +65,10 @@ def demo(context: CommandContext) -> None:
 
     Without --store, a new temporary folder is used; it is not deleted. A folder with another memory is refused.
     """
-    from reverie.memory import resolve_folder
-
     # The store of the environment is ignored, because it is a real memory.
-    folder = str(resolve_folder(context.store or tempfile.mkdtemp(prefix="reverie-demo-")))
+    folder = (
+        tempfile.mkdtemp(prefix="reverie-demo-") if context.store is None else str(context.resolve_folder())
+    )
     at = _Clock()
     with context.memory(create=True, store=folder, clock=at) as memory:
         if not _is_ours(memory):

@@ -103,7 +103,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "eval": ("reverie.evals.command:eval_command", "Measure how well it recalls."),
     },
 }
-"""Every command: its module, from `_PACKAGE` on, and its function, and its line in `reverie --help`."""
+"""Commands by section and name, each with its place and its line in `reverie --help`.
+
+A place is a module, relative to `_PACKAGE`, and the name of a function there.
+"""
 
 _OTHER_NAMES = {"save": "remember", "add": "remember", "search": "recall", "find": "recall", "get": "show"}
 _OTHER_NAMES |= dict.fromkeys(("delete", "remove", "rm"), "archive") | dict.fromkeys(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.errors import NotFound
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
@@ -22,7 +22,6 @@ from reverie.interfaces.cli.prompts import ChangeParam, confirm
 if TYPE_CHECKING:
     from reverie.memory import Memory
     from reverie.scoped import ScopedMemory
-    from reverie.search.vectors.vector_index import VectorStatus
     from reverie.session import Session
     from reverie.settings import Settings
     from reverie.snapshot import Snapshot
@@ -132,8 +131,8 @@ class CommandContext:
             clock: Source of the current time.
             model: Model, as `provider:model`; None for that of the settings.
             actor: Author of changes in the journal.
-            rehearse: Called with an empty memory before a new one is created, which it is only if nothing is
-                raised: no folder is left of a command that is refused.
+            rehearse: Function that is tried on an empty memory before a new one is created. If it raises, none is
+                created, so that a refused command leaves no folder.
         """
         from reverie.memory import CREATE_IT, IN_MEMORY, Memory, is_database, resolve_folder
         from reverie.stores.sqlite import DATABASE
@@ -168,8 +167,7 @@ class CommandContext:
         """Load the settings of the file and of the environment."""
         from reverie.settings import Settings
 
-        environ = {name: value for name, value in os.environ.items() if name != STORE}
-        return Settings.load(self.settings, environ=environ)
+        return Settings.load(self.settings, environ=os.environ)
 
     @contextmanager
     def reading(self) -> Iterator[Memory | Snapshot]:
@@ -181,27 +179,31 @@ class CommandContext:
                 with memory.as_of(self.as_of) as snapshot:
                     yield snapshot
 
-    def embed_waiting(self, memory: Memory | Snapshot) -> VectorStatus | None:
-        """Embed what has no vector yet, as far as the time allows.
-
-        A command ends before the background would begin with it.
-
-        Returns:
-            How far the vectors are then; None for a memory without an embedder and for an earlier time.
-        """
+    def embed_waiting(self, memory: Memory | Snapshot) -> None:
+        """Embed what has no vector yet, for at most three seconds: a command ends before background work begins."""
         from reverie.memory import Memory
 
-        try:
-            return memory.admin.embed(timeout="3s") if isinstance(memory, Memory) else None
-        except NotFound:
-            return None
+        if isinstance(memory, Memory):
+            with suppress(NotFound):  # a memory without an embedder
+                memory.admin.embed(timeout="3s")
 
-    def resolve_place(self) -> str:
-        """Return the absolute path of the memory's folder, or the URL of its database."""
-        from reverie.memory import is_database, resolve_folder
+    def resolve_folder(self) -> Path:
+        """Return the folder of the memory; raise `InvalidInput` for a memory that is in none."""
+        from reverie.memory import IN_MEMORY, resolve_folder
 
         wanted = self.resolve_store_option()
-        return wanted if is_database(wanted) else str(resolve_folder(wanted))
+        if wanted == IN_MEMORY:
+            raise InvalidInput(f"a memory {wanted!r} is in no folder: name one with --store")
+        return resolve_folder(wanted)
+
+    def resolve_place(self) -> str:
+        """Return the absolute path of the memory's folder, the URL of its database, or `:memory:`."""
+        from reverie.memory import IN_MEMORY, is_database
+
+        wanted = self.resolve_store_option()
+        if wanted is not None and (wanted == IN_MEMORY or is_database(wanted)):
+            return wanted
+        return str(self.resolve_folder())
 
     def describe_place(self) -> str:
         """Return the place of the memory to show: a URL without its password."""

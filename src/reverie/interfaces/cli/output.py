@@ -36,39 +36,26 @@ if TYPE_CHECKING:
     from reverie.domain.conversation import Turn
     from reverie.search.hits import Hit
 
-
-__all__ = [
-    "count",
-    "escape_text",
-    "extract_excerpt",
-    "format_age",
-    "format_size",
-    "one_line",
-]  # also from here
+__all__ = ["count", "escape_text", "extract_excerpt", "format_age", "format_size", "one_line"]
+"""Functions of `formatting` that commands call as functions of this module."""
 
 WIDEST = 120
 """Maximum columns on a terminal: longer lines are hard to read."""
 
 _MOST_ITEMS = 20
-_LONGEST_WORD = 40  # of Chinese or Japanese, a whole sentence is one
+_LONGEST_WORD = 40  # a longer one is a whole sentence of Chinese or Japanese
 
 
 def print_json(value: Any) -> None:
     r"""Print one JSON document, with unsafe characters as `\u001b`."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
-    click.echo(
-        escape_json(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=to_json_value))
-    )
-
-
-def escape_json(text: str) -> str:
-    r"""Escape the unsafe characters of a JSON text as `\u001b`; its value stays the same."""
+    text = json.dumps(value, ensure_ascii=encoding != "utf8", indent=2, default=to_json_value)
     # Outside strings JSON has only line breaks and spaces, so unsafe characters are inside strings.
-    return UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text)
+    click.echo(UNSAFE.sub(lambda match: json.dumps(match.group())[1:-1], text))
 
 
 def print_rows(lines: Iterable[Iterable[object]]) -> None:
-    """Print lines of as many cells each: with tabs, for `cut`, `sort` and `awk`, or in columns on a terminal."""
+    """Print rows of equal length: with tabs for `cut`, `sort` and `awk`, or in columns on a terminal."""
     rows = [[_format_cell(cell) for cell in line] for line in lines]
     if not is_terminal():
         for row in rows:
@@ -148,7 +135,7 @@ def print_message(text: str, *, quiet: bool = False) -> None:
 
 
 def print_error(text: str) -> None:
-    """Print an error as one line on standard error. Where that cannot be written either, the exit code tells."""
+    """Print an error as one line on standard error. If that cannot be written, the exit code has to do."""
     with suppress(OSError):
         click.echo(f"reverie: {one_line(text)}", err=True)
 

@@ -74,7 +74,8 @@ class ChangeParam(TimeParam):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the number or the time."""
-        if isinstance(value, int) or (isinstance(value, str) and value.isdecimal() and len(value) != 8):
+        is_number = isinstance(value, str) and value.isdecimal() and len(value) < 19 and len(value) != 8
+        if is_number or isinstance(value, int):
             return int(value)
         return super().convert(value, param, ctx)
 

@@ -78,7 +78,7 @@ class HookEvent(NamedTuple):
     interrupted: bool = False
 
     def has_content(self, name: str) -> bool:
-        """Return whether the event tells anything that a hook stores, answers or refuses.
+        """Return whether the event has anything that a hook stores, answers or refuses.
 
         Args:
             name: One of `EVENTS`.
@@ -96,7 +96,7 @@ def read_event(data: bytes) -> HookEvent:
     """Parse the JSON object that an agent wrote to standard input; ignore unknown fields.
 
     Raises:
-        InvalidInput: `data` is not a JSON object, or what is said or done in it is not text.
+        InvalidInput: `data` is not a JSON object, or its session, prompt or answer is not text.
     """
     if len(data) > LARGEST:
         raise InvalidInput(f"the event is larger than {LARGEST:,} bytes and was not read")
@@ -135,7 +135,7 @@ def truncate_text(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
 
 
 def _find_other_value(values: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """Return the name of a value that is there and no text."""
+    """Return the name of a value that exists and is no text."""
     return next((name for name in names if not isinstance(values.get(name), str | None)), None)
 
 

@@ -1,4 +1,4 @@
-"""Events that could not be stored because the database was locked. Each is a file until a later hook stores it."""
+"""Events that could not be stored because the database was locked: files that a later hook stores."""
 
 from __future__ import annotations
 
@@ -62,12 +62,15 @@ def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
 
     Raises:
         InvalidInput: a file is none of them.
+        OSError: a file cannot be read.
     """
     for file in sorted((folder / HOOKS).glob("[0-9]*.json")):
         try:
             yield file, _from_json(json.loads(file.read_text("utf-8")))
+        except FileNotFoundError:
+            continue  # another hook has stored it meanwhile
         except (ValueError, TypeError, KeyError):
-            raise InvalidInput(f"{str(file)!r} cannot be read: put it right or remove it") from None
+            raise InvalidInput(f"{str(file)!r} cannot be read: correct or remove it") from None
 
 
 def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:

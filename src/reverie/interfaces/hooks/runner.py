@@ -31,11 +31,12 @@ MOST_CHARS = 10_000
 """Characters that Claude Code takes from a hook directly; longer output becomes a file."""
 
 TIMEOUT_S = 10.0
+LONGEST_TIMEOUT_S = 86_400.0
 
 PATIENCE_S = 1.0
 """Seconds that a hook waits for a database that another process has locked, before it keeps the event in a file."""
 
-_FORMATS = ("json", "text")
+FORMATS = ("json", "text")
 
 
 class HookOptions(NamedTuple):
@@ -183,7 +184,8 @@ def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
         except ValueError:
             return None
     options = HookOptions(**values)  # type: ignore[arg-type]
-    return options if options.format in _FORMATS and options.max_chars >= 0 and options.timeout > 0 else None
+    is_valid = options.format in FORMATS and options.max_chars >= 0
+    return options if is_valid and 0 < options.timeout <= LONGEST_TIMEOUT_S else None
 
 
 def try_run(name: str, options: HookOptions, stdin: TextIO | None) -> bytes:

@@ -20,8 +20,8 @@ MOST_BYTES = 16 * 1024 * 1024
 
 _BLOCK = 256 * 1024
 _LONGEST_LINE = 4 * 1024 * 1024
-_NOT_SAID = ("isSidechain", "isMeta", "isApiErrorMessage")
-"""Marks of lines that neither the person nor the model said: the last one is of a failed call of the model."""
+_NOT_MESSAGES = ("isSidechain", "isMeta", "isApiErrorMessage")
+"""Marks of lines that are no messages of the user or the model; the last one marks a failed call of the model."""
 
 _EVERY_S = 0.05
 
@@ -30,7 +30,7 @@ class TranscriptExchange(NamedTuple):
     """The last exchange of a transcript.
 
     Attributes:
-        prompt: What the user said; empty where that was not found.
+        prompt: The user's message; empty if it was not found.
         answer: The assistant's final text; empty if it has not answered yet.
         tools: Names of the tools called for the answer; None if unknown.
     """
@@ -91,7 +91,7 @@ def _parse_record(line: bytes) -> tuple[str, Any] | None:
         record = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(record, dict) or any(record.get(name) for name in _NOT_SAID):
+    if not isinstance(record, dict) or any(record.get(name) for name in _NOT_MESSAGES):
         return None
     kind, message = record.get("type"), record.get("message")
     if kind not in ("user", "assistant") or not isinstance(message, Mapping):
@@ -133,7 +133,7 @@ def _join_texts(texts: list[str]) -> str:
 
 
 def _read_lines_backwards(path: str) -> Iterator[bytes]:
-    """Iterate over the lines of a file from the end; skip long lines and what is far back."""
+    """Iterate over the lines of a file from the end, up to `MOST_BYTES` back; skip long lines."""
     with open(path, "rb") as file:
         at = file.seek(0, os.SEEK_END)
         stop = max(0, at - MOST_BYTES)

@@ -79,8 +79,8 @@ class HookTarget(NamedTuple):
 def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
     """Handle an event; return the text for the agent, empty for none.
 
-    What cannot be stored because the database is locked is kept in a file, and stored by the next hook. Where that
-    cannot be written either, it is lost, and the agent gets its context all the same.
+    An event that cannot be stored because the database is locked is kept in a file, and stored by the next hook. If
+    the file cannot be written either, the event is lost; the agent still gets its context.
 
     Args:
         name: One of `EVENTS`.
@@ -130,7 +130,7 @@ def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
 
 
 def _store(occurrence: Occurrence, target: HookTarget) -> bool:
-    """Store an event after those that were kept; keep it too where the database is locked, and return False."""
+    """Store an event after the kept ones; if the database is locked, keep it too and return False."""
     sessions = [target.session]
     try:
         with _acquire_lock(target.folder):
@@ -160,7 +160,7 @@ def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
             file.unlink(missing_ok=True)
     except StoreUnavailable:
         raise
-    except ReverieError as error:
+    except (ReverieError, OSError) as error:
         target.report(str(error))
 
 
@@ -248,7 +248,7 @@ def _hash_sections(pack: Pack) -> dict[str, str]:
     }
 
 
-# -- storage ----------------------------------------------------------------------------------------
+# -- turns of the session --------------------------------------------------------------------------
 
 
 def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
@@ -261,7 +261,7 @@ def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 
 def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool:
-    """Whether a transcript's last prompt was typed by the user and came with no event."""
+    """Whether a transcript's last prompt was typed by the user, and no event has reported it."""
     if not prompt or prompt.startswith("<") or has_context(prompt):
         return False
     last = next((turn for turn in reversed(turns) if turn.role == "user"), None)

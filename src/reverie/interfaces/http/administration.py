@@ -38,7 +38,7 @@ def preview_erasure(call: Call, asked: schemas.ForgetInput) -> Any:
 
 @OPERATIONS.add("POST", "/v1/forget", "forget", answer=schemas.ForgetOutput, is_whole=True)
 def forget(call: Call, asked: schemas.ForgetOrder) -> Any:
-    """Erase content for good, as its preview said."""
+    """Erase content permanently, as its preview said."""
     digest = _compute_digest(_forget(call, asked, dry_run=True))
     if digest != asked.digest:
         raise Problem(
@@ -54,13 +54,13 @@ def forget(call: Call, asked: schemas.ForgetOrder) -> Any:
 
 @OPERATIONS.add("GET", "/v1/stats", "read", answer=dict[str, Any])
 def get_stats(call: Call) -> Any:
-    """Return how much can be seen from a scope."""
+    """Return the statistics of what can be seen from a scope."""
     return call.server.stats.read(call.reader)
 
 
 @OPERATIONS.add("GET", "/v1/stats/all", "admin", answer=dict[str, Any], is_whole=True)
 def get_all_stats(call: Call) -> Any:
-    """Return how much the memory holds, in all scopes."""
+    """Return the statistics of the whole memory, in all scopes."""
     return call.memory.admin.stats()
 
 
@@ -75,7 +75,7 @@ def list_scopes(call: Call) -> Any:
     "GET", "/v1/activity", "admin", query=schemas.ActivityQuery, answer=schemas.ActivityOutput, is_whole=True
 )
 def get_activity(call: Call) -> Any:
-    """Return what was done on each of the last days."""
+    """Return the activity of each of the last days."""
     return {"items": call.memory.admin.activity(days=call.query.days)}
 
 

@@ -41,13 +41,11 @@ _LONGEST_SCAN = 3_000
 
 
 def is_row_visible(call: Call, row: JournalEntry) -> bool:
-    """Whether a change is of something that can be seen from the scope of the request; everything without one."""
+    """Whether a change is of something that can be seen from the scope of the request; without one, all are."""
     if not _is_scoped(call):
         return True
-    if row.edit is None:
-        return False
-    scope = getattr(row.edit.value, "scope", "")  # pages and paragraphs are everybody's
-    return scope in call.view._scopes if call.view._scopes is not None else True
+    # Pages and paragraphs have no scope: they are everybody's.
+    return row.edit is not None and call.view._is_visible(getattr(row.edit.value, "scope", ""))
 
 
 def _find_first(store: Store, moment: datetime) -> int:
@@ -143,7 +141,7 @@ async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
             if len(rows) < _BATCH:
                 await anyio.sleep(POLL_S)
     except (Problem, ReverieError):
-        return  # the token was revoked, or the memory closed: the client connects again and is told
+        return  # the token was revoked, or the memory closed: the client connects again, and gets the error
     finally:
         server.streams -= 1
 
@@ -170,7 +168,7 @@ def _format_event(row: JournalEntry) -> bytes:
 
 @OPERATIONS.add("POST", "/v1/undo", "review", answer=schemas.UndoOutput, replay=answer_reference)
 def undo(call: Call, asked: schemas.UndoInput) -> Answer:
-    """Take changes back, all of them in one transaction."""
+    """Undo changes in one transaction."""
     _require_own_changes(call, asked)
     history = History(call.whole._parts.writer)
     body = history.undo(asked.changes, **asked.model_dump(exclude={"changes"})).to_dict()
@@ -184,7 +182,9 @@ def _require_own_changes(call: Call, asked: schemas.UndoInput) -> None:
     if not call.caller.scope:
         return
     if asked.since is not None:
-        raise Problem(403, "Everything since a moment is about all scopes. Name changes, or a batch.")
+        raise Problem(
+            403, "An undo of everything since a time is about all scopes. Name changes, or a batch."
+        )
     store = call.server.store
     rows = [get_row(store, number) for number in asked.changes or ()]
     if asked.batch is not None:

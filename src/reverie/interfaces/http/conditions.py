@@ -22,7 +22,7 @@ def compute_etag(value: Any) -> str:
 
 
 def answer_value(call: Call, value: Any) -> Answer:
-    """Return a thing with its ETag; 304 if the caller has it already."""
+    """Return a value with its ETag; 304 if the caller has it already."""
     etag = compute_etag(value)
     if call.method == "GET" and _is_listed(call.headers.get("if-none-match", ""), etag):
         return Answer(None, 304, {"ETag": etag})
@@ -30,10 +30,10 @@ def answer_value(call: Call, value: Any) -> Answer:
 
 
 def check_match(call: Call, value: Any) -> bool:
-    """Raise `Problem` if the caller names another version of a thing than the present one.
+    """Raise `Problem` if the caller names another version of a value than the current one.
 
     Returns:
-        Whether only this version may be changed; False where the caller takes any.
+        Whether only this version may be changed; False if the caller accepts any.
     """
     wanted = call.headers.get("if-match")
     if wanted is not None and not _is_listed(wanted, compute_etag(value)):
@@ -47,7 +47,7 @@ def check_match(call: Call, value: Any) -> bool:
 
 @contextmanager
 def refusing_changed() -> Iterator[None]:
-    """Answer a thing that changes between the check and its transaction as one that changed before."""
+    """Answer a change between the check and the transaction as one before the check."""
     try:
         yield
     except Conflict as error:
@@ -64,7 +64,7 @@ def encode_cursor(values: list[Any], *, of: object) -> str:
 
     Args:
         values: Where the next page begins.
-        of: Parameters of the list, for which alone it is valid.
+        of: Parameters of the list; the cursor is valid for these only.
     """
     text = json.dumps([_fingerprint(of), *values], ensure_ascii=False, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()

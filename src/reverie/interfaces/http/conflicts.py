@@ -21,7 +21,7 @@ from reverie.interfaces.http.conditions import compute_etag
 from reverie.interfaces.http.operations import Call, Form, OperationList
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.records import get_changeable, read_page
-from reverie.interfaces.http.schemas import CursorQuery
+from reverie.interfaces.http.schemas import CursorQuery, JournalReason
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import read_or_none
 
@@ -83,7 +83,7 @@ class Settlement(Form):
     verdict: Literal["ended", "wrong", "both"]
     content: str | None = None
     versions: tuple[str, str] | None = None
-    reason: str = ""
+    reason: JournalReason = ""
 
 
 class SettledConflict(Form):
@@ -116,12 +116,15 @@ def _find_sharing(records: list[Record], call: Call) -> list[Record]:
     keys: dict[int, None] = {}
     for record in records:
         keys |= dict.fromkeys(index.alike(analyze(record).cues.split(), allowed, _MOST_SHARING)[0])
-    found = [each for each in read_or_none(call.memory._store.records, list(keys)) if each is not None]
     last = min((record.created_at for record in records), default=None)
     return [
         each
-        for each in found
-        if each.id not in known and last is not None and each.created_at <= last and _may_conflict(each, call)
+        for each in read_or_none(call.memory._store.records, list(keys))
+        if each is not None
+        and each.id not in known
+        and last is not None
+        and each.created_at <= last
+        and _may_conflict(each, call)
     ]
 
 
@@ -160,7 +163,7 @@ def _is_settled(one: Record, other: Record) -> bool:
 
 @OPERATIONS.add("POST", "/v1/conflicts/settle", "write", answer=SettledConflict)
 def settle_conflict(call: Call, given: Settlement) -> Any:
-    """Say which of two records holds; the other one ends, is archived as wrong, or holds too."""
+    """Decide which of two records holds; the other one ends, is archived as wrong, or holds too."""
     if given.holds == given.other:
         raise InvalidInput("holds and other are the same record: name two")
     if given.verdict == "both" and given.content is not None:

@@ -108,7 +108,7 @@ def list_turns(call: Call) -> Any:
 
 @OPERATIONS.add("POST", f"{_SESSION}/context", "read", answer=dict[str, Any])
 def build_context(call: Call, asked: schemas.ContextInput) -> Any:
-    """Return what goes into the prompt of a session now."""
+    """Build the context of a session for a prompt."""
     may_record = "write" in call.caller.rights
     given = asked.model_dump() | {"record_shown": asked.record_shown and may_record}
     pack = call.view.session(call.path["id"]).context(**given)
@@ -134,9 +134,9 @@ def list_packs_of_session(call: Call) -> Any:
     return {"items": _read_receipts(call).list(name, limit=call.query.limit)}
 
 
-@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:int}}", "read", answer=schemas.ExplainedReceipt)
+@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:number}}", "read", answer=schemas.ExplainedReceipt)
 def get_pack(call: Call) -> Any:
-    """Return what the prompt for one turn was made of: each line, its source, score and verdict."""
+    """Return the candidates for the prompt of one turn: each line with its source, score and verdict."""
     name = call.reader._resolve_session(call.path["id"])
     return _read_receipts(call).get(name, int(call.path["position"]))
 
@@ -153,13 +153,13 @@ def shorten_window(call: Call, given: schemas.SessionWindowInput) -> Any:
 
 @OPERATIONS.add("POST", f"{_SESSION}/consolidate", "write", answer=schemas.SavedRecords)
 def conclude_session(call: Call) -> Any:
-    """Save what a session concluded, by rule and without a model."""
+    """Save the conclusions of a session by rule, without a model."""
     return {"results": call.view.consolidate_session(call.path["id"])}
 
 
 @OPERATIONS.add("POST", f"{_SESSION}/feedback", "write", answer=Turn)
 def rate_answer(call: Call, given: schemas.FeedbackInput) -> Any:
-    """Note what the user thinks of an answer."""
+    """Store the user's rating of an answer."""
     return call.view.session(call.path["id"]).feedback(given.turn, given.thumb, note=given.note)
 
 

@@ -33,13 +33,13 @@ class Ready(Form):
 
 @OPERATIONS.add("GET", "/livez", None, query=Empty, answer=Live)
 def get_liveness(call: Call) -> Any:
-    """Say that the process answers."""
+    """Return that the process answers."""
     return {"status": "ok", "version": __version__}
 
 
 @OPERATIONS.add("GET", "/readyz", None, query=Empty, answer=Ready)
 def get_readiness(call: Call) -> Any:
-    """Say whether the store can be read and written."""
+    """Return the number of the newest change, if the store can be read and written."""
     call.server.check_writable()
     return {"status": "ok", "sequence": call.server.store.sequence()}
 

@@ -14,7 +14,7 @@ from reverie import __version__
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.domain.text.validation import estimate_tokens, validate_count
+from reverie.domain.text.validation import estimate_tokens, validate_count, validate_raw_text
 from reverie.interfaces.http.mem0 import AnyFields, read_count, read_fields
 from reverie.interfaces.http.mem0_filters import build_scope_name
 from reverie.interfaces.http.operations import METHODS, Call, OperationList
@@ -23,12 +23,13 @@ from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 
 _OWN = "hindsight."
-"""Prefix of the metadata that hold what was given here."""
+"""Prefix of metadata that were given over this interface."""
 
 _STORE, _PROFILE = "hindsight", ("bank",)
 _MOST_HITS = 200
 _TRAITS = ("skepticism", "literalism", "empathy")
 _PROFILE_FIELDS = {"name", "mission", "reflect_mission", "background"}
+_LONGEST_PROFILE_TEXT = 20_000
 _RECALL_UNSUPPORTED = ("tag_groups", "temporal_window")
 _BANKS = "/v1/default/banks"
 _BANK = f"{_BANKS}/{{bank}}"
@@ -75,6 +76,11 @@ def write_bank(call: Call, body: AnyFields) -> Any:
     known = _PROFILE_FIELDS | {f"disposition_{trait}" for trait in _TRAITS}
     if unknown := sorted(set(given) - known):
         raise _refuse(f"the setting {unknown[0]!r} of a bank")
+    for name, value in given.items():
+        if name in _PROFILE_FIELDS:
+            validate_raw_text(value, name=name, longest=_LONGEST_PROFILE_TEXT, empty=True)
+        else:
+            validate_count(value, name=name, most=5)
     if "reflect_mission" in given:
         given["mission"] = given.pop("reflect_mission")
     view = _open_bank(call)
@@ -308,7 +314,7 @@ def answer_health(call: Call) -> Any:
 
 @OPERATIONS.add("GET", "/v1/bank-template-schema", "read")
 def refuse_unsupported(call: Call) -> Any:
-    """Say what this server does not have."""
+    """Refuse a request for what this server does not have."""
     raise _refuse(f"{call.method} {call.path.get('rest', '')!r}")
 
 

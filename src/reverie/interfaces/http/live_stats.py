@@ -27,14 +27,14 @@ _KEPT = timedelta(minutes=10)
 
 @dataclass(slots=True)
 class _Numbers:
-    """Numbers of one view: totals, and of live records by `kind`, `category` and `scope`."""
+    """Numbers of one scope: totals, and live records by `kind`, `category` and `scope`."""
 
     counted_at: datetime
     totals: Counter[str]
     records: dict[str, Counter[str]]
 
     def add(self, value: Value | None, sign: int) -> None:
-        """Count one thing, or take it off."""
+        """Add one value to the numbers, or subtract it."""
         match value:
             case Record(archived_at=None):
                 if value.expires_at is not None and value.expires_at <= self.counted_at:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from reverie.domain.change import JournalEntry
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
@@ -27,13 +28,13 @@ from reverie.interfaces.http.mem0_filters import (
     is_match,
     parse_scope_name,
 )
-from reverie.interfaces.http.operations import METHODS, Call, OperationList
+from reverie.interfaces.http.operations import METHODS, Call, OperationList, parse_number
 from reverie.interfaces.http.problems import Problem
 from reverie.repositories.records import NewRecord, describe_missing_record
 from reverie.scoped import ScopedMemory
 
 METADATA = "mem0."
-"""Prefix of the metadata that hold what was given here."""
+"""Prefix of metadata that were given over this interface."""
 
 _OWN = f"{METADATA}metadata"
 
@@ -62,8 +63,8 @@ def read_count(
 ) -> int:
     """Return a whole number among the fields, which is a text in a query."""
     given = fields.get(name) or default
-    number = int(given) if isinstance(given, str) and given.isdecimal() else given
-    return validate_count(number, name=name, least=least, most=most)
+    number = parse_number(given) if isinstance(given, str) else given
+    return validate_count(given if number is None else number, name=name, least=least, most=most)
 
 
 def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
@@ -78,7 +79,7 @@ def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
 
 
 def refuse_unsupported(call: Call) -> Any:
-    """Say what this server does not have."""
+    """Refuse a request for what this server does not have."""
     raise Problem(
         501,
         "This part of mem0's interface (exports, summaries, profiles, feedback, webhooks, projects) is not in "
@@ -154,11 +155,12 @@ def _parse_moment(given: object, name: str) -> datetime | None:
     """Return a time given as seconds since 1970, as a date or as a time."""
     if given is None:
         return None
-    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 2**40:
-        return from_microseconds(int(given * 1_000_000))
     if isinstance(given, str):
         return parse_time(given, name=name)
-    raise InvalidInput(f"{name} is {given!r}: pass a date, a time, or seconds since 1970")
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        with suppress(OverflowError):  # before the year 1 or after 9999
+            return from_microseconds(int(given * 1_000_000))
+    raise InvalidInput(f"{name} is {quote_value(given)}: pass a date, a time, or seconds since 1970")
 
 
 # -- adding ----------------------------------------------------------------------------------------------
@@ -224,10 +226,10 @@ def add_memories(call: Call, body: AnyFields) -> Any:
         for message in messages
         if not infers or message["role"] == "user"
     ]
-    if infers:
-        name = f"{_SESSION}:{ids['run']}" if "run" in ids else _SESSION
-        view.session(name).add_many(_to_turns(call, messages, created))
+    session = view.session(f"{_SESSION}:{ids['run']}" if "run" in ids else _SESSION)
     saved = view.save_many(records)
+    if infers:
+        session.add_many(_to_turns(call, messages, created))
     results = [
         {
             "id": each.record.id,
@@ -253,7 +255,7 @@ def _to_turns(call: Call, messages: list[dict[str, str]], at: datetime | None) -
 
 
 def _get_filters(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the filters of a request, also where they stand beside the others."""
+    """Return the filters of a request, including ids that are given as fields of their own."""
     filters = fields.get("filters") or {}
     if not isinstance(filters, Mapping):
         raise InvalidInput("filters is no object: pass one such as {'user_id': 'alice'}")
@@ -301,15 +303,15 @@ def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
     threshold = fields.get("threshold")
     floor = threshold if isinstance(threshold, int | float) and 0.1 < threshold <= 1 else 0.0
     filters = _get_filters(fields)
-    found = []
+    memories = []
     for view in _open_scopes(call, filters):
         for hit in view.search(query, limit=_CANDIDATES, min_score=floor):
             if hit.record is not None and hit.record.scope == view.scope:
                 memory = _to_memory(call, hit.record)
                 if is_match(filters, memory):
                     parts = {name: round(value, 6) for name, value in hit.explanation.parts.items()}
-                    found.append({**memory, "score": round(hit.score, 6), "score_breakdown": parts})
-    return sorted(found, key=lambda each: -each["score"])[:limit]
+                    memories.append({**memory, "score": round(hit.score, 6), "score_breakdown": parts})
+    return sorted(memories, key=lambda each: -each["score"])[:limit]
 
 
 @OPERATIONS.add("POST", "/v3/memories/", "read")
@@ -428,7 +430,7 @@ def _get_batch(call: Call, body: AnyFields) -> list[Mapping[str, Any]]:
         raise InvalidInput(f"memories is no list of 1 to {MOST_AT_ONCE}: pass objects with memory_id")
     if not all(isinstance(each, Mapping) for each in memories):
         raise InvalidInput("memories has something that is no object: pass objects with memory_id")
-    for each in memories:  # all of them are there, before the first is changed
+    for each in memories:  # nothing is changed unless all of them exist
         _find_record(call, each.get("memory_id"))
     return memories
 
@@ -493,6 +495,6 @@ def delete_entity(call: Call) -> Any:
 
 @OPERATIONS.add("GET", "/v1/ping/", "read")
 def answer_ping(call: Call) -> Any:
-    """Say who the token is; mem0's client asks for it first."""
+    """Return the project of the token, which mem0's client asks for first."""
     project = call.caller.scope or "reverie"
     return {"status": "ok", "org_id": "reverie", "project_id": project, "user_email": None}

@@ -1,4 +1,4 @@
-"""Filters of mem0's interface: whose memories they are about, and which of them match."""
+"""Filters of mem0's interface: the scopes that they concern, and the memories that match."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parse_scope_name(scope: str) -> tuple[str, str] | None:
 
 
 def find_scopes(filters: Mapping[str, Any], *, depth: int = 0) -> set[str]:
-    """Return the scopes that everything lies in which a filter lets through; none if it names nobody.
+    """Return the scopes of all memories that a filter can match; none if it names no owner.
 
     Raises:
         InvalidInput: the filter is not of its form.
@@ -61,7 +61,7 @@ def _find_named_scopes(kind: str, wanted: Any) -> set[str]:
 
 
 def _rank_scopes(scopes: set[str]) -> int:
-    """Return the place of the narrowest of them among `ENTITIES`."""
+    """Return the position in `ENTITIES` of the narrowest of these scopes."""
     return max(ENTITIES.index(scope.partition(":")[0]) for scope in scopes)
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict
+from starlette.convertors import IntegerConvertor, register_url_convertor
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
+
+
+class NumberConvertor(IntegerConvertor):
+    """Convertor of a number in a path; Python refuses to read one of thousands of digits."""
+
+    regex = "[0-9]{1,18}"
+
+
+register_url_convertor("number", NumberConvertor())
 
 
 class Form(BaseModel):
@@ -135,9 +145,9 @@ def to_answer(result: Any) -> Answer:
 
 
 Handler = Callable[..., Any]
-"""Function that does an operation: it takes the `Call`, and the body of the request where it has one.
+"""Function of an operation: it takes the `Call`, and the body of the request if the operation has one.
 
-It returns an `Answer` or its body, and a view of the page what is to be shown.
+It returns an `Answer` or the body of one. A view of the page returns a `Screen`, a `Redirect` or a `Download`.
 """
 
 _Run = TypeVar("_Run", bound=Handler)

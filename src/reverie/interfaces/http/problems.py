@@ -115,12 +115,12 @@ def build_field_problem(error: Any) -> Problem:
     Args:
         error: pydantic's `ValidationError`.
     """
-    found: Sequence[Any] = error.errors(include_url=False, include_context=False, include_input=False)
-    if any(each["type"] == "json_invalid" for each in found):
-        return Problem(400, f"The body is no JSON: {_lower(found[0]['msg'])}.", kind="malformed-json")
+    wrong: Sequence[Any] = error.errors(include_url=False, include_context=False, include_input=False)
+    if any(each["type"] == "json_invalid" for each in wrong):
+        return Problem(400, f"The body is no JSON: {_lower(wrong[0]['msg'])}.", kind="malformed-json")
     places = [
         {"pointer": "".join(f"/{_escape(part)}" for part in each["loc"]), "detail": each["msg"]}
-        for each in found
+        for each in wrong
     ]
     first = places[0]
     more = f" ({len(places) - 1} more)" if len(places) > 1 else ""

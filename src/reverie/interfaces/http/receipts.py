@@ -46,14 +46,14 @@ class Receipts:
         act: Callable[[], Answer],
         replay: Callable[[Call, object], object],
     ) -> Answer:
-        """Do what is asked, or return the answer to the same request again.
+        """Do a request, or return the answer to the same request again.
 
         Args:
             call: The request.
             key: Its key.
-            operation: What it is a request of, with the path.
+            operation: Method and path of the request.
             body: Its body.
-            act: Function that does it.
+            act: Function that does the request.
             replay: Function that makes the answer again from its reference.
 
         Raises:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from reverie.admin.history.diff import serialize_change
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import NOTHING, Record, normalize_labels
 from reverie.domain.text.timestamps import format_time, parse_time
@@ -144,7 +145,7 @@ def read_page(
 def _read_changed(
     reader: MemoryReader, cursor: str | None, *, of: object, limit: int, **filters: Any
 ) -> tuple[list[Record], str | None]:
-    """Return what `read_page` does for a list of records of which those changed last come first."""
+    """Return what `read_page` does, for a list in which those changed last come first."""
     seen: int = 0
     if cursor is not None:
         (seen,) = decode_cursor(cursor, of=of, types=(int,))
@@ -154,7 +155,7 @@ def _read_changed(
 
 
 def _skip_seen(records: list[Record], at: Any, last: str, seen: int) -> list[Record]:
-    """Return the records after the last one of the previous page, which may have gone meanwhile."""
+    """Return the records after the last one of the previous page, which may have been removed since."""
     place = next((n for n, record in enumerate(records) if record.id == last), None)
     if place is not None:
         return records[place + 1 :]
@@ -185,7 +186,7 @@ def update_record(call: Call, given: schemas.RecordPatch) -> Answer:
         changes["origin"] = call.caller.limit_origin(changes.get("origin") or record.origin)
     if None in (changes.get(name, "") for name in ("content", "kind", "layer", "pinned", "source")):
         raise InvalidInput(
-            "content, kind, layer, pinned and source cannot be removed: leave out what shall stay"
+            "content, kind, layer, pinned and source cannot be removed: leave out what should stay"
         )
     expected = record if is_bound or {"content", "metadata", "origin"} & set(changes) else None
     with refusing_changed():
@@ -285,8 +286,6 @@ def get_changeable(call: Call, id: str | None = None) -> Record:
 @OPERATIONS.add("GET", "/v1/records/{id}/history", "read", answer=schemas.JournalPage)
 def get_record_history(call: Call) -> Any:
     """List the changes of a record, the oldest first."""
-    from reverie.admin.history.diff import serialize_change
-
     record = get_record_of(call, call.reader)
     rows = call.memory.history.log(record.id, limit=1_000)
     return {"items": [serialize_change(row) for row in rows], "next": None}

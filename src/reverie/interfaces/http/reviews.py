@@ -39,7 +39,7 @@ def _serialize_plan(waiting: WaitingPlan) -> dict[str, Any]:
 
 @OPERATIONS.add("POST", "/v1/plans", "review", answer=schemas.PlanOutput, statuses=(201,), is_whole=True)
 def make_plan(call: Call, given: schemas.PlanInput) -> Answer:
-    """Plan what a pass would change now; the plan waits, and nothing is changed before it is decided."""
+    """Plan the changes of a pass; nothing is changed before the plan is decided."""
     plan = call.memory.dreams.plan(**given.model_dump())
     return Answer(_serialize_plan(call.server.plans.add(plan)), 201)
 
@@ -52,7 +52,7 @@ def list_plans(call: Call) -> Any:
 
 @OPERATIONS.add("GET", "/v1/plans/{id}", "review", answer=schemas.PlanOutput, is_whole=True)
 def get_plan(call: Call) -> Any:
-    """Return a plan; what a decided one said is not kept."""
+    """Return a plan; the texts of a decided one are not kept."""
     return _serialize_plan(call.server.plans.get(call.path["id"]))
 
 

@@ -19,26 +19,29 @@ from reverie.search.left_out import Reason
 MOST_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""
 
+MOST_UNDONE = 1_000
+"""Maximum changes that an undo may name."""
+
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Texts = tuple[str, ...]
+JournalReason = Annotated[str, Field(max_length=2_000)]
 
 
 class CursorQuery(ScopeQuery):
-    """Query of a list whose pages have a fixed size."""
-
-    cursor: str | None = None
-
-
-class PageQuery(ScopeQuery):
-    """Query of a list.
+    """Query of a list whose pages have a fixed size.
 
     Attributes:
         cursor: `next` of the previous page.
     """
 
-    limit: Limit = 50
     cursor: str | None = None
+
+
+class PageQuery(CursorQuery):
+    """Query of a list."""
+
+    limit: Limit = 50
 
 
 class AsOfQuery(ScopeQuery):
@@ -139,7 +142,7 @@ class RecordFilter(Form):
     valid_at: AwareDatetime | None = None
 
 
-class RecordListQuery(RecordFilter, PageQuery):
+class RecordListQuery(RecordFilter, PageQuery, AsOfQuery):
     """Query of a list of records.
 
     Attributes:
@@ -149,7 +152,6 @@ class RecordListQuery(RecordFilter, PageQuery):
 
     archived: bool | None = False
     pinned: bool | None = None
-    as_of: Number | AwareDatetime | None = None
     order: Literal["created", "changed"] = "created"
 
 
@@ -165,17 +167,17 @@ class BulkChange(Form):
     ids: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_ITEMS)]
     action: Literal["archive", "label", "vouch"]
     tags: Texts = ()
-    reason: str = ""
+    reason: JournalReason = ""
 
 
 class ReasonQuery(ScopeQuery):
     """Query of a change that takes a reason for the journal."""
 
-    reason: str = ""
+    reason: JournalReason = ""
 
 
 class Promotion(Form):
-    """Target layer of a promotion.
+    """Target scope of a promotion.
 
     Attributes:
         to: A scope around that of the record; empty for everybody's.
@@ -188,7 +190,7 @@ class SearchInput(RecordFilter):
     """A search; see `Memory.search`.
 
     Attributes:
-        left_out: How many to tell of what was left out, and as many archived ones.
+        left_out: Maximum number of hits to return that were left out, and of archived ones beside them.
     """
 
     query: str | None = None
@@ -454,7 +456,7 @@ class JournalPage(Form):
 class UndoInput(Form):
     """Changes to undo, named in one of three ways; see `History.undo`."""
 
-    changes: Annotated[list[Number], Field(max_length=1_000)] | None = None
+    changes: Annotated[list[Number], Field(max_length=MOST_UNDONE)] | None = None
     batch: Number | None = None
     since: Number | AwareDatetime | None = None
     dry_run: bool = False
@@ -482,19 +484,17 @@ class PlanInput(Form):
     origin: Origin = "agent"
 
 
-class PlanDecision(Form):
-    """Decision on groups of steps of a plan; on all open ones if none is named."""
-
-    verdict: Verdict
-    groups: list[Number] | None = None
-    reason: str = ""
-
-
 class ProposalDecision(Form):
     """Decision on a proposal."""
 
     verdict: Verdict
-    reason: str = ""
+    reason: JournalReason = ""
+
+
+class PlanDecision(ProposalDecision):
+    """Decision on groups of steps of a plan; on all open ones if none is named."""
+
+    groups: list[Number] | None = None
 
 
 class ProposalList(Form):
@@ -555,7 +555,7 @@ class AppliedPlan(Form):
 
 
 class ReceiptLineOutput(Form):
-    """A candidate of a prompt, with what it said then; `content` is None where nobody can tell."""
+    """A candidate of a prompt, with its text at that time; `content` is None if it is no longer known."""
 
     id: str
     type: str
@@ -607,7 +607,7 @@ class ReceiptList(Form):
 class ReceiptQuery(ScopeQuery):
     """Query of a list of receipts."""
 
-    limit: Annotated[int, Field(ge=1, le=200)] = 50
+    limit: Limit = 50
 
 
 class ActivityQuery(Form):

@@ -75,15 +75,16 @@ def describe_api(call: Call) -> Any:
 
 
 SWITCH_S = 0.001
-"""Seconds after which a thread that computes lets another go on.
+"""Seconds after which a computing thread lets another one run.
 
-A save reads the database some twenty times, and after each it waits for whoever computes: with Python's five
-milliseconds, one search makes it take a tenth of a second, and the saves behind it wait as well.
+A save reads the database some twenty times, and after each read it waits for the thread that computes. With Python's
+five milliseconds, one search makes a save take a tenth of a second, and further saves wait as well.
 """
 
 HEAPS = 2
-"""Heaps of the C library that all threads share. Glibc gives a process eight for each processor, and what threads free
-stays in theirs: after 30,000 mixed requests, the server had 208 MB with those and 180 MB with two, and was as quick."""
+"""Heaps of the C library that all threads share. Glibc creates up to eight for each processor, and memory that a thread
+frees stays in its heap: after 30,000 mixed requests, the server used 208 MB with those and 180 MB with two, at the same
+speed."""
 
 _M_ARENA_MAX = -8  # of glibc's malloc.h
 
@@ -126,7 +127,7 @@ def serve(
 
 
 def _limit_heaps() -> None:
-    """Make threads share `HEAPS` heaps, if the C library is glibc, the only one that has an own for each thread."""
+    """Make threads share `HEAPS` heaps if the C library is glibc; others have no heap for each thread."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, HEAPS)
 
@@ -148,7 +149,7 @@ async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp, announce: 
 
 
 def warm_up(server: HttpServer) -> None:
-    """Read, count and compile what the first requests need; on a thread, beside them."""
+    """Read, count and compile what the first requests need, on a thread while they are served."""
     memory = server.memory
     wanted = SearchRequest(text="What was decided about tomorrow?", allowed=Filter(scopes=memory._scopes))
     steps: list[Callable[[], object]] = [

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
+from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
@@ -80,6 +81,8 @@ class HttpServer:
         stopping: Whether the server is about to stop, so that streams end.
         at_stop: Functions that `stop` calls.
         acting: Returns everybody's scope with an author of changes.
+        has_effect: Returns whether some of these transactions can be taken back, as of the change of that number. The
+            answer to the same question is kept, because each view of the overview asks it.
         check_writable: Raises `StoreUnavailable` if nothing can be stored; tries it at most every ten seconds.
         folder_size: Returns the bytes of the memory's folder, as of the last minute: it has a file for each record.
     """
@@ -106,6 +109,7 @@ class HttpServer:
         self._receipts = Receipts(writer)
         self._writer = writer
         self.acting = lru_cache(maxsize=1_000)(memory._acting)
+        self.has_effect = lru_cache(maxsize=1)(self._has_effect)
         self.check_writable = _Recent(self._probe, seconds=10)
         self.folder_size = _Recent(lambda: compute_folder_size(memory.path), seconds=60)
         self._refreshing = threading.Lock()
@@ -119,6 +123,12 @@ class HttpServer:
 
     def _probe(self) -> None:
         self._writer.commit([], cursors={_PROBE: format_time(self._writer.clock())})
+
+    def _has_effect(self, batches: tuple[int, ...], _sequence: int) -> bool:
+        try:
+            return any(self.memory.history.undo(batch=each, dry_run=True).differences for each in batches)
+        except ReverieError:
+            return True  # an undo of it is refused, and its view says why
 
     # -- requests ----------------------------------------------------------------------------------------
 
@@ -140,13 +150,13 @@ class HttpServer:
         """Count, trace and answer one request.
 
         Args:
-            operation: What is asked.
+            operation: The operation that is requested.
             request: The request.
-            do: Does what is asked.
-            show: Returns the answer of a request that failed.
+            do: Function that does the operation.
+            show: Function that returns the answer to a failed request.
         """
         started = time.perf_counter()
-        status = 499  # without an answer the client has gone
+        status = 499  # the client has left without an answer
         self.metrics.running += 1
         try:
             with trace_request(
@@ -193,7 +203,7 @@ class HttpServer:
         )
 
     def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
-        """Do what is asked; on a thread."""
+        """Do the operation of a request, on a thread."""
         caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
         limits = self.count_request(caller)
         try:
@@ -210,7 +220,7 @@ class HttpServer:
             headers=request.headers,
         )
         if operation.needs_match and "if-match" not in request.headers:
-            raise Problem(428, "This changes a thing: read it, and send its ETag as If-Match.")
+            raise Problem(428, "This changes a version: read it first, and send its ETag as If-Match.")
         if operation.right is not None:  # health says nothing of files
             self.refresh_files()
 
@@ -245,20 +255,20 @@ class HttpServer:
                     self._refreshes += 1
                     folder.refresh()
 
-    # -- who asks ----------------------------------------------------------------------------------------
+    # -- callers -----------------------------------------------------------------------------------------
 
     def authenticate(
         self, headers: Mapping[str, str], *, right: Right | None, is_whole: bool = False
     ) -> Caller:
-        """Return who asks.
+        """Return the sender of a request.
 
         Args:
             headers: Headers of the request by lower-case name.
-            right: Right that they need; None if no token is needed.
-            is_whole: Whether they ask about all scopes.
+            right: Right that the request needs; None if it needs no token.
+            is_whole: Whether the request is about all scopes.
 
         Raises:
-            Problem: they have no valid token, or may not do this.
+            Problem: the request has no valid token, or one without the right.
         """
         if right is None or not self.tokens.is_required():
             return Caller(label="http")

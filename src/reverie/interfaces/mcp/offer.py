@@ -1,4 +1,4 @@
-"""Tools and resources that a server offers over one scope of a memory."""
+"""Tools and resources that a server offers for one scope of a memory."""
 
 from __future__ import annotations
 

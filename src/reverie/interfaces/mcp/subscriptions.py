@@ -53,7 +53,7 @@ class ResourceChanges:
     Attributes:
         uris: URIs of changed resources.
         list: Whether resources were added or removed.
-        forgotten: Whether something was erased that the journal no longer identifies.
+        forgotten: Whether content was erased, so that the journal does not say which.
         last: Number of the last entry; 0 for none.
     """
 
@@ -257,8 +257,8 @@ class SubscriptionHub:
     def _compare(self, changed: ResourceChanges) -> None:
         """Find erased resources, and note what exists for the next comparison.
 
-        Only resources that existed before are reported. A notification about any other would reveal that
-        something of another scope was erased.
+        Only resources that existed before are reported: a notification about another one would reveal that
+        content of another scope was erased.
         """
         subscribed = set(self._wanted).union(*(client.uris for client in list(self._clients.values())))
         stats = self._offer.view.stats()

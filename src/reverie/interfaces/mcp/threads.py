@@ -16,9 +16,9 @@ Lane: TypeAlias = Literal["read", "search", "change"]
 MOST_AT_ONCE: dict[Lane, int] = {"read": 32, "search": (os.cpu_count() or 1) + 1, "change": 16}
 """Maximum concurrent calls of each kind; others wait for a thread.
 
-Changes wait for each other, and searches for the processor. More searches at once would end hardly sooner, and
-whatever else runs would take much longer: a thread that comes back from the database waits until the others let it
-go on, so a save beside six searches takes ten times as long as beside two.
+Changes wait for each other, and searches for the processor. More concurrent searches would hardly end sooner, and
+everything else would take much longer: a thread that returns from the database waits for the computing threads, so a
+save beside six searches takes ten times as long as beside two.
 """
 
 LAST_CALLS_S = 10.0
@@ -41,7 +41,7 @@ class CallThreads:
 
         Args:
             call: The function.
-            lane: What it does; it waits only for calls that do the same.
+            lane: Kind of the call; it waits only for calls of the same kind.
         """
         return await anyio.to_thread.run_sync(
             self._run_counted, call, abandon_on_cancel=True, limiter=self._limiters[lane]

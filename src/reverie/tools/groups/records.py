@@ -75,7 +75,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
 
 
 def format_saved_result(saved: SaveResult, given: str) -> str:
-    """Return what is said of the record that the given text was saved as."""
+    """Return the sentence about a record as which the given text was saved."""
     secret = " A secret in it is not stored." if has_redaction(given, saved.record.content) else ""
     where = f" in {saved.record.category}" if saved.record.category else ""
     if saved.outcome == "created":
@@ -119,10 +119,10 @@ def format_hits_result(
 def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
     """Return the record that the argument `id` names. Raise `NotFound` where there is none."""
     wanted = given["id"].strip().strip("[]")
-    found = memory.get(wanted)
-    if found is None or (found.archived and not archived):
+    record = memory.get(wanted)
+    if record is None or (record.archived and not archived):
         raise NotFound(f"there is no memory {render.render_label(wanted)}; search_memory finds the right id")
-    return found
+    return record
 
 
 def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:

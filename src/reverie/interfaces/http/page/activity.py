@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from reverie.interfaces.http import administration
-from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.charts import HEIGHT, LEFT, WIDTH, build_chart
 from reverie.interfaces.http.page.views import Screen, ViewList, perform
+from reverie.interfaces.http.schemas import ActivityQuery
 
 VIEWS = ViewList()
 
@@ -28,13 +29,7 @@ _VALUES = (
 )
 
 
-class ActivityViewQuery(ScopeQuery):
-    """Query of the activity."""
-
-    days: int = 30
-
-
-@VIEWS.add("GET", "/activity", "admin", is_whole=True, query=ActivityViewQuery)
+@VIEWS.add("GET", "/activity", "admin", is_whole=True, query=ActivityQuery)
 def show_activity(call: Call) -> Screen:
     """Show what was done on each of the last days."""
     days = perform(call, administration.get_activity, days=call.query.days)["items"]

@@ -13,8 +13,8 @@ MOST_WORDS = 4_000
 """Words of two texts together above which they are shown whole."""
 
 _PIECES = defer_regex(r"\s+|\w+|[^\w\s]")
-_UNTOLD = ("updated_at", "last_seen_at")
-_NOTHING: tuple[Any, ...] = (None, "", [], {})
+_HIDDEN = ("updated_at", "last_seen_at")
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
 def compare_texts(before: str, after: str) -> list[tuple[str, str]]:
@@ -38,21 +38,19 @@ def compare_values(before: Mapping[str, Any] | None, after: Mapping[str, Any] | 
     fields = []
     for name in [*now, *(name for name in was if name not in now)]:
         old, new = was.get(name), now.get(name)
-        if old == new or name in _UNTOLD or (old in _NOTHING and new in _NOTHING):
+        if old == new or name in _HIDDEN or (old in _EMPTY and new in _EMPTY):
             continue
         if isinstance(old, str) and isinstance(new, str):
             pieces = compare_texts(old, new)
         else:
-            pieces = [
-                (kind, text) for kind, value in (("gone", old), ("new", new)) if (text := _format(value))
-            ]
-            pieces.insert(1, ("same", " ")) if len(pieces) == 2 else None
-        fields.append({"name": name, "pieces": pieces})
+            between = " " if old not in _EMPTY and new not in _EMPTY else ""
+            pieces = [("gone", _format(old)), ("same", between), ("new", _format(new))]
+        fields.append({"name": name, "pieces": [piece for piece in pieces if piece[1]]})
     return fields
 
 
 def _format(value: Any) -> str:
-    if value in _NOTHING:
+    if value in _EMPTY:
         return ""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ", ".join(value)

@@ -9,7 +9,7 @@ from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
 from reverie.interfaces.http import records
 from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.operations import Call, Handler, ScopeQuery
 from reverie.interfaces.http.page.timeline import describe_change
 from reverie.interfaces.http.page.views import (
     Fields,
@@ -258,25 +258,18 @@ def archive_memory(call: Call, fields: Fields) -> Redirect:
     return Redirect(f"/records/{call.path['id']}")
 
 
-@VIEWS.add("POST", "/records/{id}/restore", "write")
-def restore_memory(call: Call) -> Redirect:
-    """Restore an archived record."""
-    perform(call, records.restore_record)
-    return Redirect(f"/records/{call.path['id']}")
+def _add_action(name: str, operation: Handler) -> None:
+    """Add the view of an operation that takes nothing but a record."""
+
+    @VIEWS.add("POST", f"/records/{{id}}/{name}", "write", name=f"page_{name}_memory")
+    def act(call: Call) -> Redirect:
+        perform(call, operation)
+        return Redirect(f"/records/{call.path['id']}")
 
 
-@VIEWS.add("POST", "/records/{id}/pin", "write")
-def pin_memory(call: Call) -> Redirect:
-    """Pin a record."""
-    perform(call, records.pin_record)
-    return Redirect(f"/records/{call.path['id']}")
-
-
-@VIEWS.add("POST", "/records/{id}/unpin", "write")
-def unpin_memory(call: Call) -> Redirect:
-    """Unpin a record."""
-    perform(call, records.unpin_record)
-    return Redirect(f"/records/{call.path['id']}")
+_add_action("restore", records.restore_record)
+_add_action("pin", records.pin_record)
+_add_action("unpin", records.unpin_record)
 
 
 @VIEWS.add("POST", "/records/{id}/promote", "write")

@@ -60,7 +60,7 @@ def list_prompts(call: Call) -> Screen:
     return Screen("prompts.html", receipts=receipts, session=query.session or "", listed=_LISTED)
 
 
-@VIEWS.add("GET", "/prompts/{id:path}/{position:int}", "read")
+@VIEWS.add("GET", "/prompts/{id:path}/{position:number}", "read")
 def show_prompt(call: Call) -> Screen:
     """Show what one prompt was made of, and why."""
     receipt = perform(call, conversations.get_pack)

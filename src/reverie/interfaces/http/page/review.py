@@ -14,10 +14,10 @@ from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewLis
 
 VIEWS = ViewList()
 
-_TOLD = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "valid_to")
+_SHOWN = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "valid_to")
 """Fields of a change that a card shows."""
 
-_TOLD_OF_NEW = ("content", "category", "tags", "kind", "summary")
+_SHOWN_OF_NEW = ("content", "category", "tags", "kind", "summary")
 
 
 @VIEWS.add("GET", "/review", "review")
@@ -121,20 +121,21 @@ def _describe_step(step: dict[str, Any]) -> dict[str, Any]:
         what = "restored"
     else:
         what = "changed"
-    told = _TOLD_OF_NEW if before is None else _TOLD
-    fields = compare_values(
-        {name: value for name, value in (before or {}).items() if name in told},
-        {name: value for name, value in (after or {}).items() if name in told},
-    )
+    names = _SHOWN_OF_NEW if before is None else _SHOWN
+    fields = []
+    if what not in ("archived", "restored"):
+        fields = compare_values(
+            {name: value for name, value in (before or {}).items() if name in names},
+            {name: value for name, value in (after or {}).items() if name in names},
+        )
     value = after or before or {}
-    shown = [] if what in ("archived", "restored") else fields
-    is_told = any(field["name"] in ("content", "summary") for field in shown)
+    has_text = any(field["name"] in ("content", "summary") for field in fields)
     return {
         **{name: step[name] for name in ("subject", "id", "why")},
         "what": what,
-        "text": "" if is_told else value.get("content") or value.get("summary") or "",
+        "text": "" if has_text else value.get("content") or value.get("summary") or "",
         "scope": value.get("scope", ""),
-        "fields": shown,
+        "fields": fields,
     }
 
 

@@ -8,19 +8,19 @@ from typing import Any, get_args
 
 from reverie.admin.history.positions import list_transaction_rows
 from reverie.domain.change import Subject
-from reverie.domain.errors import ReverieError
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
 from reverie.interfaces.http.page.differences import compare_values
+from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, perform, read_time
-from reverie.interfaces.http.schemas import Number
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import MOST_UNDONE, Number
 
 VIEWS = ViewList()
 
 _MOST_ROWS = 100
 _MOST_SHOWN = 20
-_MOST_UNDONE = 1_000
 _LONGEST_DREAM = timedelta(hours=2)
 _LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 
@@ -142,7 +142,9 @@ def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict
     if len(batches) == 1:
         return {"batch": batches[0]}
     rows = [row for batch in batches for row in list_transaction_rows(call.server.store, batch)]
-    return {"changes": [row.sequence for row in rows[:_MOST_UNDONE]]}
+    if len(rows) > MOST_UNDONE:
+        raise Problem(422, TEXTS["timeline"]["too_many"])
+    return {"changes": [row.sequence for row in rows]}
 
 
 @VIEWS.add("GET", "/undo", "review", query=UndoQuery)
@@ -173,7 +175,7 @@ def undo(call: Call) -> Redirect:
 
 
 def find_last_dream(call: Call) -> dict[str, Any] | None:
-    """Return the passes of the last dream, and their transactions that can be taken back; None for no dream."""
+    """Return the passes of the last dream, and its transactions if some can be taken back; None for no dream."""
     entries = call.memory.dreams.log()
     if not entries:
         return None
@@ -186,19 +188,11 @@ def find_last_dream(call: Call) -> dict[str, Any] | None:
         if is_earlier:
             break
         passes.append(entry)
-    made = [each["batch"] for each in passes if each["batch"]]
-    batches = [batch for batch in made if _has_effect(call, batch)]
+    made = tuple(each["batch"] for each in passes if each["batch"])
+    has_effect = call.server.has_effect(made, call.server.store.sequence())
     return {
         "at": passes[0]["at"],
         "passes": [*reversed(passes)],
-        "batches": batches,
-        "is_taken_back": bool(made) and not batches,
+        "batches": made if has_effect else (),
+        "is_taken_back": bool(made) and not has_effect,
     }
-
-
-def _has_effect(call: Call, batch: int) -> bool:
-    """Return whether something is left to take back of a transaction; if that is refused, the view says why."""
-    try:
-        return bool(call.memory.history.undo(batch=batch, dry_run=True).differences)
-    except ReverieError:
-        return True

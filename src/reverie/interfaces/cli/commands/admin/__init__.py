@@ -1,1 +1,1 @@
-"""Commands that look after a memory: doctor, dreams, forget, history, redact. Imports as `commands` does."""
+"""Commands that look after a memory: history, erasure, dreams and upkeep. Imports as `commands` does."""

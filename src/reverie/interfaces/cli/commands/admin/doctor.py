@@ -49,11 +49,11 @@ def _run_diagnosis(context: CommandContext, *, fix: bool) -> Diagnosis:
 
 def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosis:
     from reverie.admin.doctor import diagnose_unopened
-    from reverie.memory import is_database, resolve_folder
+    from reverie.memory import is_database
 
     if is_database(context.resolve_store_option()):
         raise error
-    return diagnose_unopened(resolve_folder(context.resolve_store_option()), error)
+    return diagnose_unopened(context.resolve_folder(), error)
 
 
 def _print(context: CommandContext, diagnosis: Diagnosis, *, fix: bool) -> None:

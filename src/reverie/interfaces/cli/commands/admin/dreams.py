@@ -46,6 +46,10 @@ def dream(
     "after"}], "refused": [{"what", "why"}], "notes", "usage"}]}; with --log {"log": […]}; with --undo
     {"undone": number}.
     """
+    if (shows_log or undone is not None) and (passes or dry_run or (shows_log and undone is not None)):
+        raise InvalidInput(
+            "--log and --undo are used alone; `reverie undo --batch NUMBER --dry-run` shows what an undo would change"
+        )
     with context.memory(model=model) as memory:
         if shows_log:
             _show_log(context, memory)

@@ -45,7 +45,7 @@ _WORDS = {
 def forget(
     context: CommandContext, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **selection: Any
 ) -> None:
-    """Erase the records, turns and notes with these IDs permanently, everywhere.
+    """Erase the records, turns and paragraphs with these IDs permanently, everywhere.
 
     Everything that repeats five consecutive words of them is erased too, with all earlier versions. The
     command lists what will be erased and what will remain, and asks for confirmation. Erasure cannot be
@@ -63,7 +63,7 @@ def forget(
         plan = memory.admin.forget(*ids, **selection, dry_run=True)
         if not dry_run and not yes:
             if not context.as_json:
-                _show(plan, quiet=False)
+                _print_plan(plan, quiet=False)
             context.confirm(
                 "Erase this permanently?",
                 refused="Nothing was erased.",
@@ -73,7 +73,7 @@ def forget(
     if context.as_json:
         output.print_json(report)
     elif dry_run:
-        _show(report, quiet=context.quiet)
+        _print_plan(report, quiet=context.quiet)
     elif not context.quiet:
         click.echo(f"Erased permanently: {_format_counts(report)}.")
         for item in report.left if yes else ():
@@ -97,7 +97,7 @@ def _require_ids(memory: Memory, ids: tuple[str, ...]) -> None:
             ) from None
 
 
-def _show(plan: ErasureReport, *, quiet: bool) -> None:
+def _print_plan(plan: ErasureReport, *, quiet: bool) -> None:
     """Print the plan: in words on a terminal, a line for each item in a pipe."""
     if not output.is_terminal():
         output.print_rows(
@@ -176,7 +176,7 @@ def redact(context: CommandContext, /, dry_run: bool, yes: bool) -> None:
 
 
 def _show_secrets(findings: Sequence[SecretFinding]) -> None:
-    """Print the items that hold a secret: in words on a terminal, a line for finding in a pipe."""
+    """Print the items that hold a secret: in words on a terminal, a line for each item in a pipe."""
     if not output.is_terminal():
         output.print_rows((finding.subject, finding.id, ", ".join(finding.kinds)) for finding in findings)
         return

@@ -52,7 +52,7 @@ def history(
     with context.memory() as memory:
         rows = memory.history.log(id, **filters, limit=limit + 1, newest_first=not oldest_first)
         if id is not None and not rows and not memory.history.log(id, limit=1):
-            raise _build_not_found(id)
+            raise NotFound(f"no item ever had the id {id!r}: find it with `reverie recall WORDS`")
     changes = [serialize_change(row) for row in rows[:limit]]
     for change in changes:
         change["id"] = change["id"] or id
@@ -65,10 +65,6 @@ def history(
         empty="No changes.",
     )
     listing.report_cut(context, len(rows), limit)
-
-
-def _build_not_found(id: str) -> NotFound:
-    return NotFound(f"no item ever had the id {id!r}: find it with `reverie recall WORDS`")
 
 
 @command(json=True)
@@ -187,11 +183,11 @@ def _print_result(result: UndoResult) -> None:
 @click.option("--dry-run", is_flag=True, help="Only count what would be given up.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def thin(context: CommandContext, /, before: datetime | int, dry_run: bool, yes: bool) -> None:
-    """Give up earlier versions of things from before a time, for room on the disk. Nothing does this by itself.
+    """Give up earlier versions from before a time, to free room on the disk. It is never done automatically.
 
-    What is in the memory now stays, and so does the list of changes. Changes before that time that others followed
-    cannot be undone any more, and --as-of answers from that time on. This cannot be undone. `reverie stats --disk`
-    shows what the journal takes.
+    The current content and the list of changes stay. Changes before that time that were followed by others can no
+    longer be undone, and --as-of answers only from that time on. This cannot be undone. `reverie stats --disk`
+    shows the size of the journal.
 
     With --json: {"until", "changes": numbers, "scrubbed", "dry_run": true or false}.
     """
@@ -199,7 +195,9 @@ def thin(context: CommandContext, /, before: datetime | int, dry_run: bool, yes:
         result = memory.history.thin(before, dry_run=True)
         if not dry_run and result.changes:
             if not yes:
-                question = f"Give up what was before {output.count(result.changes, 'change')}, for good?"
+                question = (
+                    f"Give up the versions before {output.count(result.changes, 'change')} permanently?"
+                )
                 context.confirm(question, refused="Nothing was thinned.")
             result = memory.history.thin(before)
     if context.as_json:
@@ -210,12 +208,12 @@ def thin(context: CommandContext, /, before: datetime | int, dry_run: bool, yes:
 
 def _print_thinning(result: ThinningReport, *, dry_run: bool) -> None:
     if not result.changes:
-        output.print_message("Nothing to thin: no thing was changed twice by then.")
+        output.print_message("Nothing to thin: nothing was changed twice by then.")
         return
     changes = output.count(result.changes, "change")
     lead = "Would give up" if dry_run else "Gave up"
-    output.print_message(f"{lead} what was before {changes}, up to change {result.until}.")
+    output.print_message(f"{lead} the versions before {changes}, up to change {result.until}.")
     if not dry_run and not result.scrubbed:
         output.print_message(
-            "Other programs have the database open: its file shrinks when new content has taken the room."
+            "Other programs have the database open, so its file does not shrink: new content will fill the free room."
         )

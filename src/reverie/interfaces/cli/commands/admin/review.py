@@ -28,9 +28,9 @@ _DONE = {"accept": "Accepted", "reject": "Rejected", "later": "Left for later"}
 def review(context: CommandContext, /, id: str | None, verdict: str | None, reason: str) -> None:
     """List proposed memories, or decide one.
 
-    A preference that touches security, credentials or money is proposed only: it stands in no prompt and no
-    search before you accept it. Without ID, all proposals are listed, with the turns that show them. No
-    tool of a model decides a proposal.
+    A preference about security, credentials or money is only proposed: it is in no prompt and no search before
+    you accept it. Without ID, all proposals are listed, with the turns that support them. No tool of a model
+    can decide a proposal.
 
     With --json: {"proposals": [record]}; after a decision {"record": record}.
     """
@@ -56,10 +56,10 @@ def _list(context: CommandContext, memory: Memory) -> None:
     for record in proposals:
         click.echo(output.escape_text(describe_proposal(record)))
         for turn in filter(None, map(memory.scoped(record.scope).get_turn, record.references)):
-            said = output.extract_excerpt(turn.content, record.content.split(), longest=_LONGEST)
-            click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(said)}"))
+            excerpt = output.extract_excerpt(turn.content, record.content.split(), longest=_LONGEST)
+            click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(excerpt)}"))
     if not proposals:
-        output.print_message("Nothing is proposed.")
+        context.print_message("Nothing is proposed.")
 
 
 def describe_proposal(record: Record) -> str:

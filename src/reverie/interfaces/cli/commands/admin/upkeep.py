@@ -48,9 +48,10 @@ def check(context: CommandContext, /) -> None:
 def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     """Create, upgrade or check the tables of a PostgreSQL database, such as postgresql://host/database?memory=acme.
 
-    `create` makes the tables and the memory where they are missing, `upgrade` brings the tables of an older Reverie
-    up to date, `check` looks for errors in the memory and in what keeps memories apart; it exits with 1 if there are
-    any. `remove` erases the memory with everything in it, and lists where the server keeps it for a while.
+    `create` creates the tables and the memory if they are missing, `upgrade` brings the tables of an older Reverie
+    up to date, `check` looks for errors in the memory and in its separation from other memories; it exits with 1
+    if there are any. `remove` erases the memory with everything in it, and lists where the server still keeps it
+    for a while.
 
     With --json: {"store": text, "steps": [text]}, for check {"store": text, "sound": true or false, "problems":
     [{"what", "fix"}]}, for remove {"store": text, "pending": [text]}.
@@ -103,10 +104,10 @@ def _check_database(context: CommandContext, url: str, shown: str) -> None:
 def _report_problems(
     context: CommandContext, named: Mapping[str, str], shown: str, problems: Sequence[StoreProblem]
 ) -> None:
-    """Print what was found wrong, or that nothing was; end with 1 if anything was."""
-    found = "\n".join(f"{problem.what}\n  {problem.fix}" for problem in problems)
+    """Print the problems, or that there are none; exit with 1 if there are any."""
+    text = "\n".join(f"{problem.what}\n  {problem.fix}" for problem in problems)
     document = {**named, "sound": not problems, "problems": problems}
-    context.print_result(found or f"Sound: {shown}", document, brief=found)
+    context.print_result(text or f"Sound: {shown}", document, brief=text)
     if problems:
         raise click.exceptions.Exit(ExitCode.NOTHING)
 
@@ -138,11 +139,11 @@ _OPTIONAL = ("vectors", "server")
 def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
     """Show statistics: records, turns, sessions, pages, changes, bytes and the state of the search index.
 
-    With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "notes",
-    "journal" and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number},
-    "index": {…}, with an embedder "vectors": {…}, in a database "server": {…}}; with --scope only "records",
-    "archived", "turns", "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk":
-    number, "parts": [{"name", "bytes", "allocated", "files"}]}.
+    With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "journal"
+    and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number}, "index": {…}, with
+    an embedder "vectors": {…}, in a database "server": {…}}; with --scope only "records", "archived", "turns",
+    "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk": number, "parts":
+    [{"name", "bytes", "allocated", "files"}]}.
     """
     if disk:
         if scope is not None or context.as_of is not None:
@@ -172,13 +173,13 @@ def _show_disk(context: CommandContext) -> None:
     with context.memory() as memory:
         folder, parts = memory.path, memory.admin.disk()
     if folder is None:
-        raise InvalidInput("the memory is in a database on a server: ask the server what it takes there")
-    whole = sum(part.bytes for part in parts)
-    told = {"folder": str(folder), "bytes_on_disk": whole, "parts": to_json_value(parts)}
+        raise InvalidInput("the memory is in no folder: ask the server of its database what it takes there")
+    total = sum(part.bytes for part in parts)
+    document = {"folder": str(folder), "bytes_on_disk": total, "parts": to_json_value(parts)}
     rows = [
-        (part.name, part.bytes, part.allocated, part.files, f"{part.bytes / whole:.0%}") for part in parts
+        (part.name, part.bytes, part.allocated, part.files, f"{part.bytes / total:.0%}") for part in parts
     ]
-    listing.print_listing(context, rows, told)
+    listing.print_listing(context, rows, document)
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:

@@ -1,1 +1,1 @@
-"""Commands that an agent runs: chat, hook, mcp, tools. Imports as `commands` does."""
+"""Commands of agents: chat, hooks, servers and background work. Imports as `commands` does."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import click
 
-from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.admin.review import describe_proposal
 from reverie.interfaces.cli.options import CommandContext, ExitCode, command, open_session
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reverie.integrations.lightrag import LightRAG
     from reverie.integrations.lightrag_indexer import LightRAGIndexer
     from reverie.memory import Memory
+    from reverie.scoped import ScopedMemory
 
 _HELP = """/new            start a new conversation; memories are kept
 /compact [N]    shorten the window to its last N turns, 20 by default
@@ -38,9 +39,22 @@ _HELP = """/new            start a new conversation; memories are kept
 
 @dataclass(slots=True)
 class _Talk:
-    """Conversation at a terminal."""
+    """Conversation in a terminal or a pipe.
+
+    Attributes:
+        memory: The whole memory.
+        scoped: The scope of the session.
+        agent: The agent that answers.
+        quiet: Whether to print no greeting.
+        explain: Whether to explain after each answer what was recalled for it.
+        tokens: Tokens used so far.
+        last_id: Id of the turn of the last answer; empty for none.
+        failures: Number of messages without an answer.
+        asked_id: Id of the proposal that was asked about just now; empty for none.
+    """
 
     memory: Memory
+    scoped: ScopedMemory
     agent: Agent
     quiet: bool
     explain: bool
@@ -72,14 +86,16 @@ def chat(
         Agent(opened, model=model or memory.settings.model, memory=memory)
 
     with context.memory(create=True, model=model, rehearse=rehearse) as memory, _open_graph(memory) as graph:
+        opened = open_session(memory, session)
+        scoped = memory.scoped(opened.state.scope)
         agent = Agent(
-            open_session(memory, session),
+            opened,
             model=model or memory.settings.model,
-            memory=memory,
+            memory=scoped,
             done=_build_waker(memory, graph),
             related=None if graph is None else graph[0].recall,
         )
-        talk = _Talk(memory=memory, agent=agent, quiet=context.quiet, explain=explain)
+        talk = _Talk(memory=memory, scoped=scoped, agent=agent, quiet=context.quiet, explain=explain)
         memory.dreams.start()
         if message is not None:
             _send_message(talk, message)
@@ -135,7 +151,7 @@ def _converse(talk: _Talk) -> None:
                 _run_command(talk, text)
             else:
                 _send_message(talk, text)
-        except (InvalidInput, NotFound) as error:
+        except ReverieError as error:
             output.print_error(str(error))
         except KeyboardInterrupt:
             talk.agent.stop()
@@ -144,7 +160,7 @@ def _converse(talk: _Talk) -> None:
 
 def _ask_about_proposal(talk: _Talk) -> None:
     """Ask about one proposal of this scope. The model sees neither the question nor the answer."""
-    record = talk.memory.dreams.ask(scope=talk.agent.session.state.scope)
+    record = talk.memory.dreams.ask(scope=talk.scoped.scope)
     if record is not None:
         talk.asked_id = record.id
         click.echo(output.escape_text(f"Shall this be remembered? “{output.one_line(record.content)}”"))
@@ -161,13 +177,13 @@ def _answer_about_proposal(talk: _Talk, text: str) -> bool:
 
 
 def _is_interactive() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def _read(interactive: bool) -> str | None:
     """Read the next line; None at the end."""
     if not interactive:
-        return sys.stdin.readline() or None
+        return (sys.stdin.readline() if sys.stdin is not None else "") or None
     try:
         return input("> ")
     except (EOFError, KeyboardInterrupt):
@@ -228,7 +244,7 @@ def _show_help(talk: _Talk, rest: str) -> None:
 
 
 def _start_conversation(talk: _Talk, rest: str) -> None:
-    insights = talk.memory.consolidate_session(talk.agent.session.id)
+    insights = talk.scoped.consolidate_session(talk.agent.session.id)
     talk.agent.session.reset()
     saved = f" Saved {output.count(len(insights), 'insight')} from the last one." if insights else ""
     click.echo(f"New conversation; memories are kept.{saved}")
@@ -245,8 +261,8 @@ def _compact(talk: _Talk, rest: str) -> None:
 
 
 def _show_status(talk: _Talk, rest: str) -> None:
-    session, stats = talk.agent.session, talk.memory.stats()
-    total, window = len(talk.memory.turns(session.id)), len(session.turns())
+    session, stats = talk.agent.session, talk.scoped.stats()
+    total, window = len(talk.scoped.turns(session.id)), len(session.turns())
     name = talk.agent.model.name if talk.agent.model is not None else "none"
     where = output.one_line(session.id)
     turns, records = output.count(total, "turn"), output.count(stats.records, "record")

@@ -19,7 +19,7 @@ CLIENTS = ("claude-code",)
 
 _EXTRA_TIMEOUT_S = 5  # the client waits longer, so that the hook times out first
 
-_where = combine_options(
+_event_options = combine_options(
     click.option(
         "--scope",
         metavar="NAME",
@@ -37,7 +37,7 @@ _where = combine_options(
     ),
     click.option(
         "--format",
-        type=click.Choice(["json", "text"]),
+        type=click.Choice(runner.FORMATS),
         default="json",
         show_default=True,
         help="Output format: json for Claude Code, text for other agents.",
@@ -51,7 +51,7 @@ _where = combine_options(
     ),
     click.option(
         "--timeout",
-        type=click.FloatRange(0, min_open=True),
+        type=click.FloatRange(0, runner.LONGEST_TIMEOUT_S, min_open=True),
         default=runner.TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",
@@ -84,7 +84,7 @@ _HELP = {
 
 def _add_event_command(name: str, text: str) -> None:
     @hook.command(name, help=text)
-    @_where
+    @_event_options
     def run_event(context: CommandContext, /, **values: Any) -> None:
         options = HookOptions(
             store=context.store,
@@ -102,7 +102,7 @@ for _name in EVENTS:
 
 @hook.command()
 @click.option("--client", type=click.Choice(CLIENTS), required=True, help="Agent that runs the hooks.")
-@_where
+@_event_options
 def config(context: CommandContext, /, client: str, **values: Any) -> None:
     """Print the settings with which an agent runs the hooks.
 

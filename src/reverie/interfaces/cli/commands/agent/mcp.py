@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.domain.errors import MissingExtra, ReverieError
+from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, invocation
 from reverie.interfaces.mcp.clients import CLIENTS, format_settings
@@ -85,6 +85,8 @@ def mcp(ctx: click.Context, context: CommandContext, /, **options: Any) -> None:
 def _serve(context: CommandContext, options: dict[str, Any]) -> None:
     from reverie.interfaces.mcp.handshake import begin_handshake
 
+    if sys.stdin is None:
+        raise InvalidInput("standard input is closed: let a client start the server")
     handshake = begin_handshake()  # before the slow imports, and before the memory is opened
     if sys.stdin.isatty():
         context.print_message("Waiting for messages on standard input; press Ctrl-C to stop.")

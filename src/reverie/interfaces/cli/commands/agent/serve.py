@@ -58,8 +58,8 @@ def serve(
 
     The server listens on this machine only, unless --host names another address; then every request needs a
     token of `reverie token create`. Once a token exists, every request needs one on this machine too.
-    /openapi.json describes the API. With --compat mem0 or hindsight, the own
-    client of that program works with this server.
+    /openapi.json describes the API. With --compat mem0 or hindsight, the client of that program works with this
+    server.
 
     It creates a missing memory, does background work such as dreams, and stops on Ctrl-C.
     """
@@ -148,8 +148,8 @@ def list_tokens(context: CommandContext, /) -> None:
     rows = []
     for each in tokens:
         state = "revoked" if each.revoked_at else "valid" if each.is_valid(now) else "expired"
-        rights, used = ",".join(each.rights), each.to_dict()["last_used_at"] or "never"
-        rows.append((each.id, each.label, each.scope or "-", rights, each.origin, state, used))
+        used = each.last_used_at or "never"
+        rows.append((each.id, each.label, each.scope or "-", ",".join(each.rights), each.origin, state, used))
     listing.print_listing(context, rows, {"tokens": tokens}, empty="No tokens.")
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("reverie")
 
-_LOOK_S = 5.0
+_PAUSE_S = 5.0
 _BEAT_S = 10.0
 
 
@@ -34,11 +34,11 @@ _BEAT_S = 10.0
 @click.option("--model", metavar="NAME", help="Model to use, as provider:model.  [the setting `model`]")
 @click.option("--once", is_flag=True, help="Do what is due now, and end.")
 def worker(context: CommandContext, /, model: str | None, once: bool) -> None:
-    """Do background work until it is stopped: dreams, and what windows and sessions leave to do.
+    """Do background work until it is stopped: dreams, and summaries of long or finished conversations.
 
     The memory is a folder, or one in a database. The URL of a database without memory= means all its memories, and
-    any number of workers on any number of machines share their work. One that is killed is replaced within a
-    minute. Ctrl-C stops it after the work at hand.
+    any number of workers on any number of machines share their work. The work of a worker that is killed is taken
+    over within a minute. Ctrl-C stops a worker after its current task.
     """
     from reverie.memory import is_database
     from reverie.stores.postgres.address import parse_postgres_url
@@ -53,17 +53,17 @@ def worker(context: CommandContext, /, model: str | None, once: bool) -> None:
             repeat(lambda: bool(memory.dreams.run_due().outcomes), stop, once=once)
 
 
-def repeat(look: Callable[[], bool], stop: threading.Event, *, once: bool) -> None:
-    """Look for work until it is stopped; at once again where there was some, else after a pause.
+def repeat(work: Callable[[], bool], stop: threading.Event, *, once: bool) -> None:
+    """Call a function until it is stopped, with a pause after each call that found nothing to do.
 
     Args:
-        look: Does what is due, and says whether anything was.
-        stop: Ends it.
+        work: Does what is due; returns whether anything was.
+        stop: Event that ends it.
         once: Whether to end when nothing is due.
     """
     while not stop.is_set():
         try:
-            has_worked = look()
+            has_worked = work()
         except ReverieError as error:
             if once or isinstance(error, StoreIncompatible):
                 raise
@@ -72,7 +72,7 @@ def repeat(look: Callable[[], bool], stop: threading.Event, *, once: bool) -> No
         if not has_worked:
             if once:
                 return
-            stop.wait(_LOOK_S)
+            stop.wait(_PAUSE_S)
 
 
 def _work_for_database(
@@ -80,35 +80,37 @@ def _work_for_database(
 ) -> None:
     from reverie.stores.postgres.work import WorkQueue
 
-    def look() -> bool:
+    def work() -> bool:
         claim = queue.claim()
         if claim is None:
             return False
-        _look_at(queue, claim, lambda: context.memory(model=model, store=address.build_url(claim.memory)))
+        _work_for_claim(
+            queue, claim, lambda: context.memory(model=model, store=address.build_url(claim.memory))
+        )
         return True
 
     queue = WorkQueue(address)
     beating = threading.Thread(target=_beat, args=(queue, stop), name="reverie-heartbeat", daemon=True)
     beating.start()
     try:
-        repeat(look, stop, once=once)
+        repeat(work, stop, once=once)
     finally:
         stop.set()
         beating.join()
         queue.close()
 
 
-def _look_at(
+def _work_for_claim(
     queue: WorkQueue, claim: WorkClaim, open_memory: Callable[[], AbstractContextManager[Memory]]
 ) -> None:
-    """Do what is due in a memory, and say when to look at it next."""
+    """Do what is due in a memory, and tell the queue when more will be."""
     next_at: datetime | None = None
     has_failed = False
     try:
         with open_memory() as memory:
             report: WorkReport = memory.dreams.run_due()
             has_failed = any(outcome.state == "failed" for outcome in report.outcomes)
-            soon = utc_now() + timedelta(seconds=_LOOK_S)
+            soon = utc_now() + timedelta(seconds=_PAUSE_S)
             if report.busy or report.outcomes:
                 next_at = soon
             elif (due_at := memory.dreams.find_next_due()) is not None:

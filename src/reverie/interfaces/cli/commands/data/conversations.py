@@ -32,8 +32,8 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
     "summary", "metadata"}]}.
     """
     with context.reading() as memory:
-        found = memory.scoped(scope).sessions(limit=limit + 1)
-    overviews = found[:limit]
+        overviews = memory.scoped(scope).sessions(limit=limit + 1)
+    count, overviews = len(overviews), overviews[:limit]
     listing.print_listing(
         context,
         ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews),
@@ -44,7 +44,7 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
         },
         empty="No sessions.",
     )
-    listing.report_cut(context, len(found), limit)
+    listing.report_cut(context, count, limit)
 
 
 @command("say", json=True)
@@ -84,10 +84,10 @@ def feedback(context: CommandContext, /, turn: str, thumb: str, note: str) -> No
     With --json: {"turn": {…}}.
     """
     with context.memory() as memory:
-        found = memory.scoped(EVERY_SCOPE).get_turn(turn)
-        if found is None:
+        answer = memory.scoped(EVERY_SCOPE).get_turn(turn)
+        if answer is None:
             raise NotFound(f"no turn has the id {turn!r}: see `reverie recall --role assistant`")
-        rated = open_session(memory, found.session).feedback(turn, thumb, note=note)  # type: ignore[arg-type]
+        rated = open_session(memory, answer.session).feedback(turn, thumb, note=note)  # type: ignore[arg-type]
     context.print_result(f"Noted: {rated.id} ({thumb})", {"turn": rated})
 
 

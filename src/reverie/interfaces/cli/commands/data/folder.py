@@ -49,7 +49,8 @@ def watch(context: CommandContext, /, once: bool) -> None:
         if folder is None:
             raise InvalidInput("this memory writes no files: set `files` to yes")
         folder.flush()
-        _show(extract_imported_edits(memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)))
+        imported = memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)
+        _print_edits(extract_imported_edits(imported))
         if once:
             report = folder.take_in()
             _print_report(context, report)
@@ -59,12 +60,14 @@ def watch(context: CommandContext, /, once: bool) -> None:
                 raise click.exceptions.Exit(ExitCode.NOTHING)
             return
         place = memory.path
-        told: dict[str, int] = {}  # when each broken file was saved
+        reported: dict[str, int] = {}  # when each broken file was saved
 
         def print_news(report: HandEditReport) -> None:
             saved = {each.path: _get_modification_time(place / each.path) for each in report.problems}
-            report.problems = [each for each in report.problems if told.get(each.path) != saved[each.path]]
-            told.update(saved)
+            report.problems = [
+                each for each in report.problems if reported.get(each.path) != saved[each.path]
+            ]
+            reported.update(saved)
             _print_report(context, report)
 
         with FolderWatcher(folder.take_in, tell=print_news):
@@ -76,7 +79,7 @@ def watch(context: CommandContext, /, once: bool) -> None:
 
 
 def _get_modification_time(file: Path) -> int:
-    """Return when a file was saved, in nanoseconds; 0 for one that has gone."""
+    """Return when a file was saved, in nanoseconds; 0 for a file that no longer exists."""
     try:
         return file.stat().st_mtime_ns
     except OSError:
@@ -99,14 +102,14 @@ def _suppress_repetition() -> Iterator[None]:
 
 
 def _print_report(context: CommandContext, report: HandEditReport) -> None:
-    _show(report.taken)
+    _print_edits(report.taken)
     for problem in report.problems:
         output.print_message(f"not imported: {problem}")
     if report.lost:
         context.print_message("most files were missing and were written again")
 
 
-def _show(edits: list[HandEdit]) -> None:
+def _print_edits(edits: list[HandEdit]) -> None:
     output.print_rows((each.what, each.subject, each.id, each.path) for each in edits)
 
 
@@ -129,7 +132,10 @@ def files(context: CommandContext, /, action: str, folder: str) -> None:
     with _suppress_repetition(), context.memory() as memory:
         store = unwrap(memory._store)
         if not isinstance(store, StoreOnServer):
-            raise InvalidInput(f"this memory has its files in {str(memory.path)!r}: edit them there")
+            where = (
+                "in no folder" if memory.path is None else f"in {str(memory.path)!r}: edit its files there"
+            )
+            raise InvalidInput(f"`reverie files` is for a memory in a database, and this one is {where}")
         exchange = FileExchange(
             resolve_path(folder, name="folder"), memory._parts.writer, identity=store.identity
         )
@@ -173,10 +179,9 @@ def rebuild(context: CommandContext, /, yes: bool, force: bool) -> None:
     or null, "broken": [{"path", "why"}], "notes": [text]}.
     """
     from reverie.files.rebuild import rebuild as rebuild_folder
-    from reverie.memory import resolve_folder
     from reverie.search.analyzer import analyze
 
-    folder = resolve_folder(context.resolve_store_option())
+    folder = context.resolve_folder()
     if not yes:
         context.confirm(f"Rebuild the database from the files in {folder}?", refused="Nothing was changed.")
     with output.show_progress("files", None, quiet=context.quiet or context.as_json) as advance:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reverie.scoped import ScopedMemory
     from reverie.search.hits import Hit, Source
 
-_where = combine_options(
+_filter_options = combine_options(
     click.option("--category", multiple=True, metavar="PATH",
                  help="Only this category and those below it; repeatable."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only this tag; repeatable."),
@@ -110,7 +110,7 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
 @click.option(
     "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Maximum number of results."
 )
-@_where
+@_filter_options
 @click.option("--session", multiple=True, metavar="SESSION", help="Only turns of this session; repeatable.")
 @click.option("--role", multiple=True, type=click.Choice(ROLES), help="Only turns of this role; repeatable.")
 @click.option(
@@ -258,7 +258,7 @@ def _build_not_found(id: str) -> NotFound:
 
 
 @command("list", as_of=True, json=True)
-@_where
+@_filter_options
 @click.option("--archived", is_flag=True, help="List archived records instead of live ones.")
 @click.option("--pinned", is_flag=True, help="Only pinned records.")
 @click.option("--parts", is_flag=True, help="List the records under headlines, and no headlines.")
@@ -278,10 +278,10 @@ def list_records(
     With --json: {"records": [{…}]}.
     """
     with context.reading() as memory:
-        found = memory.scoped(scope).list(
+        records = memory.scoped(scope).list(
             archived=archived, pinned=True if pinned else None, limit=limit + 1, **where
         )
-    records = found[:limit]
+    count, records = len(records), records[:limit]
     listing.print_listing(
         context,
         ((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
@@ -289,7 +289,7 @@ def list_records(
         blocks=listing.render_records(records),
         empty="No records.",
     )
-    listing.report_cut(context, len(found), limit)
+    listing.report_cut(context, count, limit)
 
 
 @command(as_of=True, json=True)
@@ -394,10 +394,10 @@ def purge(context: CommandContext, /, older_than: str | None, yes: bool) -> None
     """
     age = timestamps.parse_duration(older_than, name="--older-than") if older_than else None
     with context.memory() as memory:
-        age_text = older_than or f"{memory.settings.retention_days:g} days"
-        question = f"Delete every record archived more than {age_text} ago permanently?"
-        is_disabled = age is None and memory.settings.retention_days == 0
-        if not yes and not is_disabled:
+        if not yes and (due := memory.admin.purge(older_than=age, dry_run=True)):
+            records = f"{output.count(due, 'record')} that {'was' if due == 1 else 'were'}"
+            age_text = older_than or f"{memory.settings.retention_days:g} days"
+            question = f"Delete {records} archived more than {age_text} ago permanently?"
             context.confirm(question, refused="Nothing was deleted.")
         number = memory.admin.purge(older_than=age)
     text = f"Deleted {output.count(number, 'record')} permanently."

@@ -1,4 +1,4 @@
-"""Commands that copy a memory: backup, recover, export, import."""
+"""Commands that copy a memory: `backup`, `recover`, `copy`, `export` and `import`."""
 
 from __future__ import annotations
 
@@ -80,9 +80,8 @@ def recover(context: CommandContext, /, file: Path, replace: bool) -> None:
     [text]}.
     """
     from reverie.admin.transfer.backup import recover as recover_backup
-    from reverie.memory import resolve_folder
 
-    folder = resolve_folder(context.resolve_store_option())
+    folder = context.resolve_folder()
     with output.show_progress("bytes", None, quiet=context.quiet) as progress:
         report = recover_backup(file, folder, replace=replace, progress=progress)
     context.print_result("\n".join(_describe_recovery(report)), report)
@@ -95,8 +94,8 @@ def copy(context: CommandContext, /, source: str, target: str) -> None:
     """Copy the memory FROM a folder or a database TO another, where there is none yet.
 
     A place is a folder, or a URL such as postgresql://host/database?memory=acme. The journal of the copy is the
-    same to the last byte, and is compared with the original before the copy can be opened. A copy that was
-    interrupted goes on where it ended. Stop programs that change the memory first.
+    same to the last byte, and is compared with the original before the copy can be opened. An interrupted copy is
+    continued by the same command. Stop programs that change the memory first.
 
     With --json: {"changes", "records", "sessions", "resumed_after": numbers}.
     """
