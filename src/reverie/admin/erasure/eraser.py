@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from reverie.admin.erasure.matching import (
     FORGOTTEN,
@@ -327,6 +328,17 @@ class Eraser:
         words = self._store.cursor(PENDING)
         return tuple(words.split("\n")) if words else ()
 
+    def note_interruption(
+        self, what: str = "an erasure", *, cursors: Mapping[str, str | None] = MappingProxyType({})
+    ) -> None:
+        """Note that something was begun and has to be asked for again; `finish` removes the note.
+
+        Args:
+            what: What was begun.
+            cursors: Cursors to set along with it.
+        """
+        self._writer.commit([], cursors={PENDING: f"{what} was interrupted: ask for it again", **cursors})
+
     def describe_copies(self) -> tuple[str, ...]:
         """Return notes about copies, and about where a database server keeps erased content for a while."""
         store = unwrap(self._store)
@@ -444,9 +456,7 @@ class Eraser:
         present = [(each.match.now, each.after) for each in erasing]
         edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
         also = self._find_receipts_and_plans(erasing, query)
-        self._writer.commit(
-            [], cursors={PENDING: "an erasure was interrupted: ask for it again", **also, **cursors}
-        )
+        self.note_interruption(cursors={**also, **cursors})
         for entry, _ in present:
             if isinstance(entry, Entry):
                 self._store.drop_entries(entry.namespace, [entry.key])

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from reverie.admin.erasure.eraser import Eraser, build_purge_edits
-from reverie.domain.change import Change, Value, get_subject
+from reverie.admin.erasure.remains import EVER
+from reverie.domain.change import Change, JournalEntry, Value, get_subject
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import JsonObject
@@ -32,7 +34,7 @@ class SecretFinding(JsonObject):
     """One thing that holds or held a secret.
 
     Attributes:
-        subject: `record`, `turn`, `session`, `page`, `paragraph` or `entry`.
+        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry`, or `cursor` (a note of Reverie's own).
         id: Its id; of an entry the namespace and key. A name that is itself a secret is redacted here.
         kinds: The kinds of the secrets.
         past: Whether only earlier versions hold one.
@@ -76,7 +78,7 @@ class StoredSecretRedactor:
         """Prepare to search a store.
 
         Args:
-            writer: Commits the changes; the journal names `redact` as their author.
+            writer: Its store is searched; it publishes the changes.
             eraser: Cleans files, index and free space afterwards.
         """
         self._store = unwrap(writer.store)
@@ -96,7 +98,15 @@ class StoredSecretRedactor:
             for version in row.values:
                 if version != now.get(_get_key(version)):
                     self._add_finding(findings, version, past=True)
-        return tuple(findings.values())
+            if row.edit is not None and (kinds := self._find_reason_kinds(row)):
+                key = _get_key(row.edit.value)
+                findings.setdefault(key, SecretFinding(subject=key[0], id=key[1], kinds=kinds, past=True))
+        cursors = (
+            SecretFinding(subject="cursor", id=name, kinds=(kind,))
+            for name, text in self._store.cursors().items()
+            if (kind := self._redactor.detect_secret_name(text)) is not None
+        )
+        return (*findings.values(), *cursors)
 
     def _add_finding(
         self, findings: dict[tuple[str, str], SecretFinding], value: Value | Entry, *, past: bool
@@ -108,6 +118,11 @@ class StoredSecretRedactor:
             shown = self._redactor.text(name) if named else name
             findings[key] = SecretFinding(subject=subject, id=shown, kinds=kinds, past=past, named=named)
 
+    def _find_reason_kinds(self, row: JournalEntry) -> tuple[str, ...]:
+        """Return the kinds of the secrets in the reason of a change, found as those in the content of a page."""
+        page = Page(name="", content=row.reason, updated_at=row.at)
+        return find_secret_kinds(page, self._redactor) if row.reason else ()
+
     def redact(self) -> RedactionReport:
         """Remove the secrets permanently.
 
@@ -116,7 +131,9 @@ class StoredSecretRedactor:
         """
         findings = self.find()
         if not findings:
-            return RedactionReport(found=(), done=True)
+            pending = self._eraser.finish() if self._eraser.pending() else ()
+            return RedactionReport(found=(), done=True, pending=pending)
+        self._eraser.note_interruption("a redaction")
         past = {(each.subject, each.id) for each in findings if each.past and not each.named}
         to_purge = set(past)
         edits: list[Change] = []
@@ -139,9 +156,12 @@ class StoredSecretRedactor:
             self._erase(edits[start : start + _CHUNK])
         if to_purge:
             self._erase(build_purge_edits(sorted(to_purge), now))
-        pending = self._eraser.finish()
+        texts = self._store.cursors()
+        old = {each.id: texts.get(each.id) for each in findings if each.subject == "cursor"}
+        new = {name: text and self._redactor.text(text) for name, text in old.items()}
+        self._store.commit([], actor=ACTOR, at=now, cursors=new, expected=old)
         return RedactionReport(
-            found=findings, done=True, pending=pending, notes=self._eraser.describe_copies()
+            found=findings, done=True, pending=self._eraser.finish(), notes=self._eraser.describe_copies()
         )
 
     def _erase(self, edits: Sequence[Change]) -> None:
@@ -166,9 +186,9 @@ class StoredSecretRedactor:
         return False
 
     def _iter_present(self) -> Iterator[Value | Entry]:
-        """Yield every present thing."""
+        """Yield every present thing, expired entries too."""
         yield from iter_values(self._store)
-        yield from self._store.entries(None, now=self._clock())
+        yield from self._store.entries(None, now=EVER)
 
 
 def _get_key(value: Value | Entry) -> tuple[str, str]:
