@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import errno
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -15,9 +16,10 @@ from typing import Any
 
 import pytest
 
+import reverie
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING
-from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem
+from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem, strip_operation
 from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.cycle import LOG
 from reverie.context.ledger import build_shown_cursor
@@ -29,6 +31,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
+from reverie.files.hand_edits.intake import DELETED
 from reverie.llm.messages import ModelRequest
 from reverie.repositories.pages import build_import_cursor
 from reverie.search.analyzer import analyze
@@ -477,6 +480,83 @@ def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> No
     now = memory.get(before.id)
     assert now is not None
     assert dict(now.metadata) == {"origin": "web", "rough": "true"}
+
+
+def test_operations_named_in_reasons_are_no_text_and_what_a_person_adds_is(
+    memory: Memory, clock: MovableClock
+) -> None:
+    chat = memory.session("cli:1")
+    chat.add("user", "Hello")
+    chat.set_metadata("title", "greeting")
+    expired = memory.save("Rain at noon", ttl="1m").record
+    clock.move(hours=1)
+    memory.admin.purge()
+    memory.pages.write("MEMORY.md", "# Noon\n", reason="asked for by Odile")
+    memory.pages.write("MEMORY.md", "# Night\n")
+    for text in ("metadata", "expired", "has gone on", "by hand"):
+        with pytest.raises(NotFound, match="nothing has that text"):
+            memory.admin.forget(match=text, dry_run=True)
+    assert going(memory.admin.forget(match="odile")) == {("page", "MEMORY.md"): "past"}
+    now = memory.get(expired.id)
+    assert now is not None
+    assert now.archive_reason == "expired"
+
+
+def test_every_reason_that_the_code_gives_names_an_operation() -> None:
+    def list_texts(node: ast.expr) -> Iterator[str]:
+        match node:
+            case ast.Constant(value=str() as text):
+                yield text
+            case ast.JoinedStr(values=[ast.Constant(), *_]):
+                parts = (
+                    part.value if isinstance(part, ast.Constant) else generate_id() for part in node.values
+                )
+                yield "".join(map(str, parts))
+            case ast.BoolOp() | ast.IfExp():
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        yield from list_texts(child)
+
+    reasons = {
+        text
+        for file in Path(reverie.__file__).parent.rglob("*.py")
+        if "contract" not in file.parts
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call)
+        for argument in call.keywords
+        if argument.arg in ("reason", "archive_reason")
+        for text in list_texts(argument.value)
+    }
+    assert len(reasons) > 20
+    assert {text for text in reasons if strip_operation(text)} == set()
+    for text in (
+        f"{DELETED}: ",
+        "edited by hand: ",
+        "graph: delete entities",
+        "shelf: put",
+        "undo of changes 1, 2",
+    ):
+        assert strip_operation(text) == ""
+    assert strip_operation("edited by hand: memory/anna.md") == "memory/anna.md"
+    assert strip_operation("we had to archive") == "we had to archive"
+
+
+def test_a_part_of_the_id_of_a_tool_call_is_no_text(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    call = ToolCall(id="call_Ab4X9dad", name="look", arguments="{}")
+    chat.add("user", "Look at the sea")
+    asked = chat.add("assistant", "", tool_calls=[call])
+    result = chat.add("tool", "It is calm", tool_call_id=call.id)
+    for text in ("call", "dad", "x9"):
+        with pytest.raises(NotFound, match="nothing has that text"):
+            memory.admin.forget(match=text)
+    with pytest.raises(NotFound, match="the id of a call"):
+        memory.admin.forget(match="CALL_ab4x9dad")
+    plan = memory.admin.forget(match="sea")
+    assert {asked.id, result.id}.isdisjoint(name for _, name in left(plan))
+    memory.delete_session("chat:1")
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="dad")
 
 
 def test_a_long_text_takes_what_repeats_part_of_it(memory: Memory) -> None:

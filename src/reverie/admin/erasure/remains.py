@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reverie.admin.erasure.matching import ErasureItem, get_entry_session
+from reverie.admin.erasure.matching import ErasureItem, get_entry_session, has_call_id
 from reverie.domain.filter import Filter
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
@@ -46,7 +46,7 @@ def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
         if phrases.has_piece(page):
             yield build_kept_item("page", page, "its name has the text: `reverie pages` can delete it")
     for turn in store.scan_turns(Filter()):
-        if any(map(phrases.has_piece, (turn.tool_call_id, *(call.id for call in turn.tool_calls)))):
+        if has_call_id(turn, phrases):
             yield build_kept_item("turn", turn.id, "the id of a call has the text: forget its session")
     stored = (overview.state.id for overview in store.sessions())
     noted = (get_entry_session(entry) for entry in store.entries(None, now=EVER))
