@@ -285,7 +285,9 @@ def has_call_id(value: Value | Entry, phrases: PhraseMatcher) -> bool:
         return False
     wanted = normalize_words(phrases.piece)
     ids = (value.tool_call_id, *(call.id for call in value.tool_calls))
-    return bool(wanted) and any(f" {' '.join(wanted)} " in f" {' '.join(normalize_words(id))} " for id in ids)
+    return bool(wanted) and any(
+        f" {' '.join(wanted)} " in f" {' '.join(normalize_words(each))} " for each in ids
+    )
 
 
 def has_side_match(text: str, phrases: PhraseMatcher) -> bool:
