@@ -124,6 +124,14 @@ def group_steps(steps: Sequence[PlanStep]) -> list[tuple[PlanStep, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
+def select_groups(
+    steps: Sequence[PlanStep], is_wanted: Callable[[Sequence[PlanStep]], bool]
+) -> tuple[PlanStep, ...]:
+    """Return the steps of the wanted groups, in their order."""
+    wanted = {id(step) for group in group_steps(steps) if is_wanted(group) for step in group}
+    return tuple(step for step in steps if id(step) in wanted)
+
+
 def build_group_key(steps: Iterable[PlanStep]) -> str:
     """Return what a group is recognised by: the things it rests on, and when they last changed."""
     names: set[str] = set()
@@ -141,12 +149,9 @@ def drop_rejected(plan: Plan, store: Store) -> Plan:
     rejected = _read_rejected(store)
     if not rejected or not plan.steps:
         return plan
-    groups = group_steps(plan.steps)
-    kept = [group for group in groups if build_group_key(group) not in rejected]
-    if len(kept) == len(groups):
+    steps = select_groups(plan.steps, lambda group: build_group_key(group) not in rejected)
+    if steps == plan.steps:
         return plan
-    ids = {id(step) for group in kept for step in group}
-    steps = tuple(step for step in plan.steps if id(step) in ids)
     refused = Rejection(what=f"{len(plan.steps) - len(steps)} changes", why="the owner rejected them before")
     skipped = plan.skipped if steps else "the owner rejected before what there is to do"
     return replace(plan, steps=steps, refused=(*plan.refused, refused), skipped=skipped)

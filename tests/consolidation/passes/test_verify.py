@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -199,6 +200,19 @@ def test_a_fact_that_another_pass_files_is_withdrawn_all_the_same(memory: Memory
     model.others = json.dumps({"refile": [{"id": wrong.id, "category": "people/ruth", "tags": ["diet"]}]})
     memory.dreams.run()
     assert _contents(memory) == []
+
+
+def test_a_fact_that_is_withdrawn_ends_no_other(memory: Memory, model: _Model) -> None:
+    old, new = "The class on Mondays is taught by Mr. Bell", "Mrs. Ortiz teaches the class on Mondays now"
+    pair = f"{old} -> {new}"
+    model.judge = pair.__eq__
+    earlier = memory.save(old, created_at=memory._clock() - timedelta(days=2)).record
+    _remember(memory, model, f"{new}, in the film.", new)
+    assert memory.get(earlier.id).valid_to is None, "rules are not sure"
+    memory.dreams.run()
+    assert any(new in prompt and old in prompt for prompt in model.asked), "the pair is asked about"
+    assert _contents(memory) == [old]
+    assert memory.get(earlier.id).valid_to is None
 
 
 def test_more_facts_than_fit_are_verified_in_the_next_cycle(memory: Memory, model: _Model) -> None:
