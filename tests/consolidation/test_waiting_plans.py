@@ -136,6 +136,18 @@ def test_a_due_dream_waits_for_the_owner(memory: Memory, clock: MovableClock) ->
     assert list_layers(memory) == {"We decided on Postgres": "semantic"}
 
 
+def test_a_due_dream_that_is_too_large_to_wait_is_not_planned_again_at_once(
+    memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_plans, "LARGEST", 100)
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    clock.move(days=2)
+    outcome = memory.dreams.run_due().outcomes[-1]
+    assert (outcome.state, outcome.error) == ("failed", "InvalidInput")
+    assert memory.dreams.run_due().outcomes == ()
+    assert memory.admin.stats().failed == {"dream.dream": 1}
+
+
 def test_the_room_of_plans_is_bounded(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -542,14 +542,18 @@ class Worker:
     def _run_reviewed_dream(self) -> list[PassOutcome]:
         """Enrich drafts, and keep the plan of the other passes for the owner's decision."""
         outcomes = self.cycle.run(["enrich"])
-        dreamed = self.cycle.run([ALL], dry_run=True)
-        plan = dreamed[0].plan
-        if plan is not None and plan.steps:
-            self._plans.add(plan)
-        elif plan is not None:
-            self.cycle.apply(plan)  # how far the journal was considered
+        (dreamed,) = self.cycle.run([ALL], dry_run=True)
+        try:
+            if dreamed.plan:
+                self._plans.add(dreamed.plan)
+            elif dreamed.plan is not None:
+                self.cycle.apply(dreamed.plan)  # how far the journal was considered
+        except InvalidInput as error:
+            _log.warning("a dream cannot wait for the owner: %s", error)
+            self.cycle.count(f"dream.{ALL}.failed")
+            dreamed = PassOutcome.from_error(ALL, dreamed.at, error)
         self._record_cycle(self._clock())
-        return [*outcomes, *dreamed]
+        return [*outcomes, dreamed]
 
     def _has_waiting_dream(self) -> bool:
         return any(each.plan.name == ALL and not each.decided for each in self._plans.list())
