@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from reverie import InvalidInput, Memory, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie import InvalidInput, Memory, Settings, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.admin.transfer.atomic_writes import build_unwritable_error
 from reverie.admin.transfer.backup import RecoveryReport, make, recover
 from reverie.domain.change import Change
@@ -226,6 +226,19 @@ def test_profiles_elsewhere_and_linked_are_kept(tmp_path: Path) -> None:
         assert memory.search("k8s")
     assert (tmp_path / "new profile" / "soul.md").read_text() == "I am mounted.\n"
     assert not (tmp_path / "new" / "soul.md").exists()
+
+
+def test_files_of_the_profile_are_kept_whatever_their_names(tmp_path: Path) -> None:
+    names = {"house rules.md", "prompts/my dream.txt", "soul (old).md", "über.md"}
+    for name in names:
+        (tmp_path / "profile" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "profile" / name).write_text(name)
+    settings = Settings(dream_directive="prompts/my dream.txt", memory_rules="../outside.md")
+    (tmp_path / "outside.md").write_text("elsewhere")
+    with Memory.open(tmp_path / "memory", profile=tmp_path / "profile", settings=settings) as memory:
+        assert set(memory.admin.backup(tmp_path / "kept.zip").profile) == names
+    recover(tmp_path / "kept.zip", tmp_path / "new")
+    assert all((tmp_path / "new" / name).read_text() == name for name in names)
 
 
 # -- refusing --------------------------------------------------------------------------------------------
