@@ -70,7 +70,17 @@ FAILURES = (
     *(f"dream.{name}" for name in ("enrich", "verify", "merge", "infer", "supersede", "promote", "dream")),
     *(
         f"model.{name}"
-        for name in ("digest", "compact", "remember", "enrich", "extract", "merge", "repair", "infer", "verify")
+        for name in (
+            "digest",
+            "compact",
+            "remember",
+            "enrich",
+            "extract",
+            "merge",
+            "repair",
+            "infer",
+            "verify",
+        )
     ),
 )
 """Steps whose failures are counted, as in `Stats.failed`; in the store their counters end in `.failed`."""

@@ -17,6 +17,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace as changing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -631,6 +632,43 @@ def test_what_was_forgotten_since_the_backup_is_forgotten_again(tmp_path: Path) 
     connection = sqlite3.connect(folder / "reverie.db")
     assert connection.execute("SELECT count(*) FROM tombstones").fetchone()[0] > 0
     connection.close()
+
+
+def test_a_summary_that_was_forgotten_since_the_backup_does_not_come_back(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        chat = memory.session("cli:1")
+        chat.add("user", "Hello")
+        told = changing(chat.state, summary="They met.\nThe vault opens with nine turns.\nThey parted.")
+        memory._store.commit([Change(before=chat.state, after=told)], actor="compact", at=NOW)
+        memory.admin.backup(tmp_path / "kept.zip")
+        memory.admin.forget(match="nine turns")
+    done = recover(tmp_path / "kept.zip", tmp_path / "memory", replace=True)
+    assert done.forgotten_again == 1
+    with Memory.open(tmp_path / "memory") as memory:
+        assert "vault" not in memory.session("cli:1").state.summary
+    assert b"nine turns" not in (tmp_path / "memory" / "reverie.db").read_bytes()
+
+
+def test_earlier_versions_that_were_forgotten_since_the_backup_do_not_come_back(tmp_path: Path) -> None:
+    secret = "The vault behind the northern mill opens with nine turns of the key"
+    with Memory.open(tmp_path / "memory") as memory:
+        edited = memory.save(secret).record
+        memory.update(edited.id, content="The mill is closed")
+        removed = memory.save(f"{secret}, said Ruth").record
+        memory.archive(removed.id)
+        memory.admin.purge(older_than=0)
+        memory.pages.write("MEMORY.md", f"# Mill\n{secret}\n")
+        memory.pages.write("MEMORY.md", "# Mill\n")
+        memory.admin.backup(tmp_path / "kept.zip")
+        memory.admin.forget(match=secret)
+    done = recover(tmp_path / "kept.zip", tmp_path / "memory", replace=True)
+    assert done.forgotten_again == 3
+    with Memory.open(tmp_path / "memory") as memory:
+        assert "nine turns" not in repr(memory.history.log(limit=1_000))
+        assert [record.content for record in memory.list()] == ["The mill is closed"]
+        assert memory.pages.read("MEMORY.md") == "# Mill\n"
+        assert memory.admin.check() == []
+    assert b"nine turns" not in (tmp_path / "memory" / "reverie.db").read_bytes()
 
 
 def test_a_backup_removes_what_killed_ones_have_left_and_nothing_else(tmp_path: Path) -> None:
