@@ -18,7 +18,7 @@ import pytest
 
 import reverie
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
-from reverie.admin.erasure.eraser import PENDING
+from reverie.admin.erasure.eraser import PENDING, Eraser
 from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem, strip_operation
 from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.cycle import LOG
@@ -747,6 +747,29 @@ def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
         for file in folder.rglob("*"):
             if file.is_file():
                 assert b"small flat" not in file.read_bytes()
+
+
+@pytest.mark.parametrize("how", ["match", "id"])
+def test_an_erasure_that_was_interrupted_is_finished_when_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    def die(_: Eraser) -> tuple[str, ...]:
+        raise KeyboardInterrupt
+
+    with Memory.open(tmp_path / "m") as memory:
+        secret = memory.save(SECRET).record
+        ids = (secret.id,) if how == "id" else ()
+        ask = partial(memory.admin.forget, *ids, match=SECRET if how == "match" else None)
+        with monkeypatch.context() as patch:
+            patch.setattr(Eraser, "finish", die)
+            with pytest.raises(KeyboardInterrupt):
+                ask()
+        assert "an erasure was interrupted" in str(memory.admin.doctor().findings)
+        with pytest.raises(NotFound):
+            ask()
+        assert memory.admin.doctor().sound
+        for file in (tmp_path / "m").rglob("*"):
+            assert file.is_dir() or b"small flat" not in file.read_bytes(), file
 
 
 def test_the_same_for_asyncio(tmp_path: Path) -> None:

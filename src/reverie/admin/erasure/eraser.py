@@ -288,6 +288,14 @@ class Eraser:
             NotFound: there is nothing to erase.
             Conflict: others kept changing the same things; what was erased by then stays erased.
         """
+        try:
+            return self._forget(request)
+        except NotFound:
+            if self.pending():  # an erasure was interrupted when nothing but its traces was left
+                self.finish()
+            raise
+
+    def _forget(self, request: EraseRequest) -> ErasureReport:
         self._sync()
         query = self._build_query(request)
         done: dict[tuple[str, str], ErasureItem] = {}
