@@ -842,7 +842,10 @@ def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path
         memory.session("chat:2").add("user", SECRET)
     with Memory.open(folder, settings=Settings(files=False)) as memory:
         assert memory.folder is None
+        plan = memory.admin.forget(secret.id, turns=True, dry_run=True)
+        assert (folder / f"memory/{secret.id}.json").exists()
         done = memory.admin.forget(secret.id, turns=True)
+        assert left(plan) == left(done)
         assert not (folder / f"memory/{secret.id}.json").exists()
         assert left(done) == {("file", "sessions/chat:1.jsonl"), ("file", "sessions/chat:2.jsonl")}
         memory.save("Something else")

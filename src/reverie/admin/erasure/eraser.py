@@ -128,10 +128,9 @@ class Eraser:
         going, left = self._build_matches(query, self._decide_all(query))
         if not going:
             raise _build_not_found(request, left)
-        if self._files is not None:
-            erased = {item.id for item in going if item.subject == "record" and item.fate == "removed"}
-            left = (*left, *self._remove_remains(query, erased, left, dry_run=True))
-        return ErasureReport(going=going, left=left, notes=self.describe_copies())
+        erased = {item.id for item in going if item.subject == "record" and item.fate == "removed"}
+        remains = self._remove_remains(query, erased, left, dry_run=True)
+        return ErasureReport(going=going, left=(*left, *remains), notes=self.describe_copies())
 
     def _build_query(self, request: EraseRequest) -> EraseQuery:
         if request.match is not None:
