@@ -467,6 +467,45 @@ def test_a_bug_in_ours_does_not_end_the_thread(
     assert one.stop()
 
 
+def test_what_is_due_is_done_on_request_after_the_thread_was_stopped(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    one = worker(store, now, digesting())
+    one.start(every_s=60)
+    assert one.stop()
+    talk(store, 60)
+    assert one.run_due().outcomes
+    assert window(store) == 10
+
+
+def test_a_thread_that_was_told_to_stop_is_not_revived_by_another(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def wait(ask: ModelRequest) -> str | ModelReply:
+        asked.set()
+        assert go_on.wait(20)
+        return digesting()(ask)
+
+    talk(store, 60)
+    one = worker(store, now, wait)
+    one.start(every_s=0.01)
+    assert asked.wait(20)
+    assert not one.stop(timeout_s=0.01), "it waits for the model"
+    one.start(every_s=0.01)
+    go_on.set()
+    deadline = time.monotonic() + 20
+    while _count_threads() > 1 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert _count_threads() == 1
+    assert one.stop()
+
+
+def _count_threads() -> int:
+    return [thread.name for thread in threading.enumerate()].count("reverie-worker")
+
+
 CHILD = """
 import os, sys
 from datetime import UTC, datetime

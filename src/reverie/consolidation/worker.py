@@ -6,6 +6,7 @@ import logging
 import secrets
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -124,7 +125,7 @@ class Worker:
         self._settings = settings
         self._owner = secrets.token_hex(6)
         self._wake = threading.Event()
-        self._stopping = threading.Event()
+        self._stopped = weakref.WeakSet[threading.Thread]()  # threads that are to end, one after the other
         self._thread: threading.Thread | None = None
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._has_renewed = not isinstance(self._leases, RenewableStore)
@@ -316,9 +317,8 @@ class Worker:
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
-            self._stopping.clear()
             self._thread = threading.Thread(
-                target=self._loop, args=(every_s,), name="reverie-worker", daemon=True
+                target=self._loop, args=(every_s, list(self._stopped)), name="reverie-worker", daemon=True
             )
             self._thread.start()
 
@@ -337,15 +337,21 @@ class Worker:
         """
         with self._lock:
             thread, self._thread = self._thread, None
-        if thread is None:
-            return True
-        self._stopping.set()
+            if thread is None:
+                return True
+            self._stopped.add(thread)
         self._wake.set()
         thread.join(timeout_s)
         return not thread.is_alive()
 
-    def _loop(self, every_s: float) -> None:
-        while not self._stopping.is_set():
+    def _is_stopped(self) -> bool:
+        """Whether the present thread is to end; whoever calls `run_due` is not."""
+        return threading.current_thread() in self._stopped
+
+    def _loop(self, every_s: float, before: Sequence[threading.Thread]) -> None:
+        for thread in before:
+            thread.join()
+        while not self._is_stopped():
             try:
                 self.run_due()
             except Exception as error:  # noqa: BLE001 - the loop must outlive any bug
@@ -385,9 +391,9 @@ class Worker:
         return work
 
     def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
-        """Do one after the other until the thread shall stop, and yield the outcomes."""
+        """Do one after the other, and yield the outcomes; end when the thread is told to stop."""
         for name, run in work:
-            if self._stopping.is_set():
+            if self._is_stopped():
                 return
             outcomes = run()
             self._record_outcome(name, next((each for each in outcomes if each.name == name), outcomes[0]))
@@ -465,7 +471,7 @@ class Worker:
         assert isinstance(self._leases, RenewableStore)
         now, until = self._clock(), time.monotonic() + LONGEST_RENEWAL_S
         try:
-            while self._leases.renew_words() and time.monotonic() < until and not self._stopping.is_set():
+            while self._leases.renew_words() and time.monotonic() < until and not self._is_stopped():
                 pass
         except ReverieError as error:
             _log.warning("words for search could not be renewed: %s", error)
