@@ -467,6 +467,15 @@ def test_where_no_memory_ever_was_there_is_nothing_to_say(tmp_path: Path) -> Non
         diagnose_unopened(tmp_path / "nothing", raised.value)
 
 
+def test_the_latest_copy_of_the_database_is_advised(tmp_path: Path) -> None:
+    for age, version in enumerate((10, 9)):
+        copy = tmp_path / f"reverie.db.v{version}.backup"
+        copy.write_bytes(b"whatever")
+        os.utime(copy, (1e9 - age,) * 2)
+    diagnosis = diagnose_unopened(tmp_path, NotFound("there is no memory"))
+    assert "put reverie.db.v10.backup in its place" in diagnosis.findings[0].fix
+
+
 # -- the search index ---------------------------------------------------------------------------------------
 
 
