@@ -274,7 +274,7 @@ class Administration:
         redactor = self._secret_redactor
         if dry_run:
             return RedactionReport(found=redactor.find(), done=False)
-        with self._rest_sessions():
+        with translate_os_errors("the redaction cannot be finished"), self._rest_sessions():
             return redactor.redact()
 
     # -- copies ------------------------------------------------------------------------------------------
@@ -400,9 +400,11 @@ class Administration:
     def _rest_sessions(self) -> Iterator[None]:
         """Store what open sessions hold; have them read it again afterwards."""
         sessions = self._flush_sessions()
-        yield
-        for session in sessions:
-            session._discard_cache()
+        try:
+            yield
+        finally:
+            for session in sessions:
+                session._discard_cache()
 
     @property
     def _secret_redactor(self) -> StoredSecretRedactor:

@@ -834,6 +834,29 @@ def test_files_that_could_not_be_written_are_named_until_they_are(
         assert "forgetting-unfinished" not in str(memory.admin.doctor().findings)
 
 
+def test_a_copy_that_cannot_be_removed_keeps_nothing_else_from_being_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.name.endswith(".backup"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        unlink(path, missing_ok)
+
+    with Memory.open(tmp_path / "m") as memory:
+        secret = memory.save(SECRET).record
+        copy = tmp_path / "m" / "reverie.db.v1.backup"
+        copy.write_text(SECRET)
+        monkeypatch.setattr(Path, "unlink", refuse)
+        done = memory.admin.forget(secret.id)
+        assert done.pending == ("the copy 'reverie.db.v1.backup' could not be removed: Permission denied",)
+        assert b"small flat" not in (tmp_path / "m" / "reverie.db").read_bytes()
+        monkeypatch.undo()
+        assert memory.admin.doctor(fix=True).sound
+        assert not copy.exists()
+
+
 def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     with Memory.open(folder) as memory:

@@ -366,8 +366,11 @@ class Eraser:
             if not self._scrub_files(self._folder):
                 left.append("the list of files: another process was using it all the while")
             remove_old_indexes(self._folder)
-            for backup in find_upgrade_copies(self._folder):
-                backup.unlink(missing_ok=True)
+            for copy in find_upgrade_copies(self._folder):
+                try:
+                    copy.unlink(missing_ok=True)
+                except OSError as error:
+                    left.append(f"the copy {copy.name!r} could not be removed: {error.strerror or error}")
         scrubs = {
             "the search index: another process was writing it all the while": self._index.scrub,
             "the vectors: the disk refused it": self._scrub_vectors,
