@@ -365,7 +365,8 @@ class Eraser:
             left += self._describe_unwritten_files()
             if not self._scrub_files(self._folder):
                 left.append("the list of files: another process was using it all the while")
-            remove_old_indexes(self._folder)
+            for old in remove_old_indexes(self._folder):
+                left.append(f"the search index {old.name!r} of another version could not be removed")
             for copy in find_upgrade_copies(self._folder):
                 try:
                     copy.unlink(missing_ok=True)

@@ -126,8 +126,9 @@ def find_upgrade_copies(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob(UPGRADE_COPIES) if file.is_file())
 
 
-def remove_old_indexes(folder: Path) -> None:
-    """Remove search indexes of earlier formats."""
-    for old in (folder / "index").glob("*"):
-        if old.name not in (FORMAT, VECTORS.name):
-            remove_index(old)
+def remove_old_indexes(folder: Path) -> list[Path]:
+    """Remove search indexes of earlier formats; return those that could not be removed."""
+    old = [each for each in (folder / "index").glob("*") if each.name not in (FORMAT, VECTORS.name)]
+    for each in old:
+        remove_index(each)
+    return [each for each in old if each.exists()]
