@@ -18,7 +18,7 @@ from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, Schema, b
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
-from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.plan_builder import PlanBuilder, find_new_injection
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import (
     UnusableReply,
@@ -247,6 +247,9 @@ def _learn(
     evidence_text = "\n".join(
         f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence
     )
+    if reason := find_new_injection([evidence_text], " ".join(content.split())):
+        draft.refuse(what, reason)
+        return
     stated, shown = extract_specifics(content), extract_specifics(evidence_text)
     commands = {code for code in stated.code - shown.code if f" {code.casefold()} " not in shown.wording}
     if invented := (stated.numbers - shown.numbers) | (stated.addresses - shown.addresses) | commands:

@@ -19,6 +19,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
 from reverie.domain.record import SUPERSEDED_BY, Record, normalize_labels, validate_record
 from reverie.domain.similarity.deduplication import DuplicateGroup
+from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.similarity.invention import find_inventions
 from reverie.llm.messages import TokenUsage
 
@@ -127,7 +128,7 @@ class PlanBuilder:
         """Return why no headline over these records may say this; empty when it may.
 
         It may if each record is known, live, unprotected and of one scope and trust, if all of them hold at the
-        same time, and if no number, date, path, name or doubt in it is new.
+        same time, and if no number, date, path, name, doubt or order to the assistant in it is new.
 
         Args:
             parts: The ids of two records or more.
@@ -143,7 +144,10 @@ class PlanBuilder:
         records = [self._live[name] for name in names]
         if reason := explain_mismatch(records) or _explain_length(records, content):
             return reason
-        inventions = find_inventions([record.content for record in records], content)
+        contents = [record.content for record in records]
+        if reason := find_new_injection(contents, content):
+            return reason
+        inventions = find_inventions(contents, content)
         return f"no record says: {', '.join(inventions)}" if inventions else ""
 
     def add_headline(
@@ -415,6 +419,12 @@ class PlanBuilder:
 
     def _compute_update_time(self, record: Record) -> datetime:
         return max(self._view.now, record.updated_at)
+
+
+def find_new_injection(sources: Iterable[str], text: str) -> str:
+    """Return why a text must not be shown to a model; empty if it may, or if a source is of that sort itself."""
+    is_known = any(find_injection(" ".join(source.split())) for source in sources)
+    return "" if is_known else find_injection(text)
 
 
 def _explain_length(records: Sequence[Record], content: str) -> str:
