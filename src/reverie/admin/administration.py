@@ -92,7 +92,7 @@ class Administration:
         return numbers if self._vectors is None else replace(numbers, vectors=self._vectors.status())
 
     def disk(self) -> tuple[DiskPart, ...]:
-        """Return what takes the room in the folder, part by part, the largest first; nothing in memory."""
+        """Return the parts of what the folder takes on the disk, the largest first; none without a folder."""
         from reverie.admin.disk import measure_disk  # here: seldom asked
 
         return measure_disk(self._store, self._path)
@@ -245,7 +245,7 @@ class Administration:
             if dry_run:
                 return self._eraser.plan(request)
             with (
-                self._rest_sessions(),
+                self._refresh_sessions(),
                 trace(self._settings, "delete_memory", scope=request.scope or "") as span,
             ):
                 report = self._eraser.forget(request)
@@ -274,7 +274,7 @@ class Administration:
         redactor = self._secret_redactor
         if dry_run:
             return RedactionReport(found=redactor.find(), done=False)
-        with translate_os_errors("the redaction cannot be finished"), self._rest_sessions():
+        with translate_os_errors("the redaction cannot be finished"), self._refresh_sessions():
             return redactor.redact()
 
     # -- copies ------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ class Administration:
         """
         from reverie.admin.transfer import importer
 
-        return importer.take_in(
+        return importer.import_source(
             self._writer,
             source,
             form,
@@ -397,8 +397,8 @@ class Administration:
     # -- inside ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _rest_sessions(self) -> Iterator[None]:
-        """Store what open sessions hold; have them read it again afterwards."""
+    def _refresh_sessions(self) -> Iterator[None]:
+        """Store what open sessions hold, and have them read the store again afterwards."""
         sessions = self._flush_sessions()
         try:
             yield
