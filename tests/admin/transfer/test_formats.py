@@ -323,9 +323,10 @@ def test_headings_bullets_and_code_are_told_apart() -> None:
 
 # -- ChatGPT -----------------------------------------------------------------------------------------------
 
-NAMELESS: dict[str, Any] = {
+MAPPING: dict[str, Any] = dict(CHATGPT[0])["mapping"]  # type: ignore[assignment]
+NAMELESS = {
     name: node | {"message": node["message"] and node["message"] | {"id": None}}
-    for name, node in CHATGPT[0]["mapping"].items()
+    for name, node in MAPPING.items()
 }
 CHATGPT_ID = "chatgpt:8f3a2b1c-0000-4000-8000-000000000001"
 
