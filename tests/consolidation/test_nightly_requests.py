@@ -11,7 +11,7 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
-from reverie.consolidation.planning.nightly_requests import LATER, MOST_A_NIGHT, limit_requests
+from reverie.consolidation.planning.nightly_requests import LATER, MOST_REQUESTS, limit_requests
 from reverie.consolidation.planning.questions import VERIFY, build_question
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
@@ -74,7 +74,7 @@ def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_
             session.add("user", f"It is late on {clock.now}")
             model.asked.clear()
             memory.dreams.run()
-            assert max(model.asked.values()) <= MOST_A_NIGHT
+            assert max(model.asked.values()) <= MOST_REQUESTS
             clock.now += timedelta(days=1)
     assert saved <= model.records
     assert turns <= model.turns

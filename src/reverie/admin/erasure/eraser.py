@@ -198,7 +198,7 @@ class Eraser:
         )
 
     def _collect_versions(self, belongs: Callable[[Value], bool]) -> tuple[dict[Phrase, datetime], set[Name]]:
-        """Return the shingles of versions that belong, with first times, and the names of the things."""
+        """Return the shingles of all versions that belong, with the times of the first, and the names of the things."""
         said_at: dict[Phrase, datetime] = {}
         names: set[Name] = set()
         for row in iter_rows_forwards(self._store):
@@ -552,7 +552,7 @@ def _get_sort_key(edit: Change) -> tuple[int, int]:
 
 
 def _build_cursor_items(cursors: Mapping[str, str | None], query: EraseQuery) -> Iterator[ErasureItem]:
-    """Yield what a report says of cursors; those of an erased session go without a word."""
+    """Yield the items of a report about cursors, without those that only belong to an erased session."""
     for name, value in cursors.items():
         if not name.endswith(tuple(query.sessions)):
             fate: Fate = "removed" if value is None else "cut"

@@ -53,10 +53,10 @@ FORGOTTEN = "[forgotten]"
 """Content of a turn whose text was forgotten."""
 
 COMMON = 20
-"""A run that stands in more things than this, beside those asked for, is no repetition."""
+"""A shingle in more things than this, beside the requested ones, is a common phrase and no repetition."""
 
 _BEFORE = timedelta(minutes=10)
-"""Tolerance: the results of a turn may be stored shortly before the turn, since the reply comes last."""
+"""Tolerance: what a turn taught may be stored shortly before the turn itself, which is stored with the reply."""
 
 Name = tuple[Subject | Literal["entry"], str]
 """Kind and id of a value. The id of an entry is its namespace, a line end and its key."""
@@ -125,7 +125,7 @@ _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(slots=True)
 class Match:
-    """Versions of one thing, present and past, that were examined.
+    """Present and past versions of one thing, and what of the request was found in them.
 
     Attributes:
         name: Its sort and id.
@@ -193,7 +193,7 @@ class EraseQuery:
         """Return the labels that name an erased session."""
         return frozenset(label for session in self.sessions for label in get_session_labels(session))
 
-    def why(self, value: Value | Entry) -> str:
+    def explain(self, value: Value | Entry) -> str:
         """Return why a thing is erased regardless of its text; empty for no reason."""
         if isinstance(value, Paragraph) and value.source in self.labels:
             return "written from it"
@@ -404,7 +404,7 @@ class MatchCollector:
 
     def _add_value(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
         name = get_name(value)
-        asked = self._query.why(value)
+        asked = self._query.explain(value)
         piece, phrases = self._find_hits(value)
         labelled = not self._query.labels.isdisjoint(extract_side_texts(value))
         named = any(map(self._query.phrases.has_piece, _list_names(value))) or has_call_id(
@@ -526,7 +526,7 @@ def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
     return tuple(text for text in field if not bad(text))
 
 
-# -- what becomes of all that was match --------------------------------------------------------------
+# -- decisions --------------------------------------------------------------------------------------
 
 
 def find_common_phrases(matches: Iterable[Match]) -> set[tuple[str, Phrase]]:
@@ -548,7 +548,7 @@ def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> 
     """
     if query.scope is not None and match.belongs_to and not is_within(match.belongs_to, query.scope):
         after = None if isinstance(match.now, Entry) else match.now
-        return _build_decision(match, "kept", f"it is the own of {match.belongs_to!r}", after)
+        return _build_decision(match, "kept", f"it belongs to {match.belongs_to!r}", after)
     piece = query.phrases.piece if match.has_piece or match.had_piece else ""
     repeated = {
         phrase for phrase in {*match.now_has, *match.once_had} if _is_repetition(match, phrase, query, common)
@@ -660,7 +660,7 @@ def _build_decision(
 def _explain_match(match: Match) -> str:
     if match.has_piece:
         return "it has the text"
-    return "it repeats it" if match.now_has else "it names it"
+    return "it repeats it" if match.now_has else "it names the session"
 
 
 def _extract_forgotten(values: Iterable[Value], effective: PhraseMatcher) -> list[Value]:

@@ -133,7 +133,7 @@ def make(
     Args:
         store: The store to copy; others may write to it meanwhile.
         profile: The folder of the profile, whose Markdown files are copied too.
-        also: Names of further files below it that end in `.md` or `.txt`.
+        also: Names of further files in that folder, which end in `.md` or `.txt`.
         overwrite: Whether a file of that name may be replaced.
         progress: Receives the number of bytes written since its last call.
 

@@ -78,7 +78,7 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
         view: What there is; its turns are read in their order, the owner's as evidence and the assistant's as
             what they answer. Turns of the week before count too, where a new one shows the same.
         injected: Texts that were put into prompts; a turn that only repeats one is no evidence.
-        signals: What tells how well it went; shown to the model, and no evidence by themselves.
+        signals: Signals since the last cycle; they are shown to the model, and are no evidence by themselves.
     """
     draft = PlanBuilder(view, name=NAME)
     echo = {compute_key(sentence) for text in injected for sentence in split_sentences(text)}

@@ -77,8 +77,7 @@ def merge(view: PassInput, signals: Sequence[Signal] = ()) -> Flow[Plan]:
 
     Args:
         view: What there is.
-        signals: What tells how well it went since the last cycle; the bad ones may stand behind an
-            anti-pattern.
+        signals: Signals since the last cycle; the bad ones may be the evidence of an anti-pattern.
     """
     draft = PlanBuilder(view, name=NAME)
     fresh = [record for record in view.records if record.id in view.changed and not record.archived]

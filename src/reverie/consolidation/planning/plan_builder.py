@@ -24,23 +24,23 @@ from reverie.domain.similarity.invention import find_inventions
 from reverie.llm.messages import TokenUsage
 
 ARCHIVED_SHARE = 0.02
-"""At most this share of the live records is archived in a cycle. For folds, which keep what the others say, it is
-always two; for what a model calls noise it is strict."""
+"""Maximum share of the live records that one cycle archives. Two may always be folded or ended; for what a model calls
+noise there is no such minimum."""
 
 DROPPED_SHARE = 0.05
-"""At most this share of the live records is archived as noise in thirty days."""
+"""Maximum share of the live records that is archived as noise in thirty days."""
 
 IMPORTANT = 0.8
-"""Records of this importance, and more, are not archived by a model's word."""
+"""Least importance of records that no model's word archives."""
 
 CONFIRMED = 2
-"""Records said so often, and more, are not archived by a model's word."""
+"""Least number of times that a record was said, for which no model's word archives it."""
 
 MOST_PARTS = 30
-"""Records under one headline."""
+"""Maximum number of records under one headline."""
 
 LONGEST_HEADLINE = 800
-"""Characters of a headline, as many as a prompt shows of a record."""
+"""Maximum length of a headline in characters: as much as a prompt shows of a record."""
 
 _SLACK = 20  # characters of each record for the words that join it to the others
 
@@ -79,7 +79,7 @@ class PlanBuilder:
         self._failed = ""
         self._said = {(record.scope, record.fingerprint): record.id for record in self._live.values()}
 
-    # -- what is there now -------------------------------------------------------------------------------
+    # -- the state of the plan ---------------------------------------------------------------------------
 
     @property
     def live(self) -> list[Record]:
@@ -224,7 +224,7 @@ class PlanBuilder:
         return True
 
     def withdraw(self, fact: RememberedFact, *, why: str) -> bool:
-        """Archive what a model wrote down, and bring back what it displaced. It takes no budget.
+        """Archive what a model wrote down, and bring back what it displaced. It does not count as archived.
 
         Args:
             fact: The record, and the changes that displaced others.
@@ -403,7 +403,7 @@ class PlanBuilder:
         self.note(text)
         return text
 
-    # -- taking ------------------------------------------------------------------------------------------
+    # -- accepted changes --------------------------------------------------------------------------------
 
     def _archive(self, record: Record, reason: str) -> None:
         self._archived += 1
