@@ -322,8 +322,16 @@ class InputGatherer:
 
 
 def _is_news(entry: JournalEntry) -> bool:
-    """Return whether others than passes made a change, or a pass wrote down or verified what was said."""
-    return entry.actor != ACTOR or entry.reason.startswith((f"{remember.NAME} ", f"{verify.NAME} "))
+    """Return whether others than passes made a change, or a pass wrote down what was said, or brought it back.
+
+    The reason of a dream that was applied as one plan does not tell which pass of it made a change.
+    """
+    if entry.actor != ACTOR or entry.reason.startswith((f"{remember.NAME} ", f"{verify.NAME} ")):
+        return True
+    before, after = entry.before, entry.after
+    if not isinstance(before, Record) or not isinstance(after, Record) or after.archived:
+        return False
+    return before.archived or (before.valid_to is not None and after.valid_to is None)
 
 
 def _was_only_seen_again(before: Record, after: Record) -> bool:

@@ -267,6 +267,23 @@ def test_a_fact_that_was_held_ends_what_it_changes(memory: Memory, model: _Model
     assert memory.get(former.id).valid_to is not None
 
 
+@pytest.mark.parametrize("as_one_plan", [False, True])
+def test_a_fact_that_was_held_is_new_to_the_next_dream(
+    memory: Memory, model: _Model, as_one_plan: bool
+) -> None:
+    memory.save("The user goes by car.", created_at=memory._clock() - timedelta(days=2))
+    _remember(memory, model, IN_OTHER_WORDS, HELD)
+    model.judge = HELD.__eq__
+    if as_one_plan:
+        memory.dreams.apply(memory.dreams.plan())
+    else:
+        memory.dreams.run()
+    assert HELD in _contents(memory)
+    memory.dreams.run(["supersede"])
+    assert HELD in model.asked[-1], "it may have changed what was known before"
+    assert len(model.asked) == 2
+
+
 def test_a_fact_that_was_held_and_is_known_by_then_reinforces_what_says_it(
     memory: Memory, model: _Model
 ) -> None:
