@@ -187,8 +187,9 @@ def _find_abandoned_drafts(path: Path) -> list[Path]:
 
 
 def _read_mtime(file: Path) -> float:
+    """Return when a file, or anything in a folder, last changed."""
     try:
-        return file.lstat().st_mtime
+        return max(each.lstat().st_mtime for each in (file, *_iter_paths(file)))
     except OSError:  # another process has just removed it
         return time.time()
 
