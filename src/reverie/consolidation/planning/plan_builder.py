@@ -22,6 +22,7 @@ from reverie.domain.similarity.deduplication import DuplicateGroup
 from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.similarity.invention import find_inventions
 from reverie.llm.messages import TokenUsage
+from reverie.repositories.knowledge_graph import CATEGORY as KNOWLEDGE_GRAPH
 
 ARCHIVED_SHARE = 0.02
 """Maximum share of the live records that one cycle archives. Two may always be folded or ended; for what a model calls
@@ -272,6 +273,8 @@ class PlanBuilder:
         record = self._live[id]
         if record.pinned:
             return self.refuse(what, "it is pinned")
+        if record.category == KNOWLEDGE_GRAPH and category not in (None, KNOWLEDGE_GRAPH):
+            return self.refuse(what, "the knowledge graph finds it by its category")
         try:
             after = replace(
                 record,
