@@ -24,7 +24,7 @@ from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.cycle import LOG
 from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.conversation import ToolCall
+from reverie.domain.conversation import SessionState, ToolCall
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, ModelRefused
 from reverie.domain.filter import Filter
@@ -964,6 +964,16 @@ def test_the_names_of_deleted_pages_and_sessions_go(memory: Memory) -> None:
     if memory.path is not None:
         for file in memory.path.rglob("*"):
             assert file.is_dir() or b"karenina" not in file.read_bytes().lower(), file
+
+
+def test_a_scope_with_nothing_but_a_scratchpad_or_a_session_is_named(memory: Memory) -> None:
+    memory.scoped("user:555123").scratchpad.set("a", "b")
+    with pytest.raises(NotFound, match="of 1 with it: scope 'user:555123'"):
+        memory.admin.forget(match="555123")
+    chat = SessionState(id="imported", created_at=memory._clock(), scope="user:555124")
+    memory._parts.writer.commit([Change(before=None, after=chat)])
+    with pytest.raises(NotFound, match="of 1 with it: scope 'user:555124'"):
+        memory.admin.forget(match="555124")
 
 
 def test_a_session_with_nothing_but_working_memory_is_named(memory: Memory) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reverie.admin.erasure.matching import ErasureItem, get_entry_session, has_call_id
+from reverie.admin.erasure.matching import ErasureItem, get_entry_session, get_owning_scope, has_call_id
 from reverie.domain.filter import Filter
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
@@ -48,12 +48,13 @@ def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
     for turn in store.scan_turns(Filter()):
         if has_call_id(turn, phrases):
             yield build_kept_item("turn", turn.id, "the id of a call has the text: forget its session")
-    stored = (overview.state.id for overview in store.sessions())
-    noted = (get_entry_session(entry) for entry in store.entries(None, now=EVER))
-    for session in dict.fromkeys((*stored, *noted)):
+    states = [overview.state for overview in store.sessions()]
+    entries = store.entries(None, now=EVER)
+    for session in dict.fromkeys((*(state.id for state in states), *map(get_entry_session, entries))):
         if phrases.has_piece(session):
             yield build_kept_item("session", session, "its name has the text: forget it by session")
-    for scope in store.tally("scope", Filter(archived=None)):
+    scopes = store.tally("scope", Filter(archived=None))
+    for scope in dict.fromkeys((*scopes, *map(get_owning_scope, states), *map(get_owning_scope, entries))):
         if phrases.has_piece(scope):
             yield build_kept_item("scope", scope, "its name has the text: forget it by scope")
 
