@@ -173,6 +173,21 @@ def test_a_decided_plan_keeps_no_content(memory: Memory) -> None:
     assert "Victor" not in "".join(memory._store.cursors("plan").values())
 
 
+def test_a_text_that_only_a_plan_has_is_erased(memory: Memory, clock: MovableClock) -> None:
+    said = make_record(7, content=f"It seems that {SECRET}")
+    step = PlanStep(edit=Change(before=None, after=said), why="x")
+    memory.dreams.keep_plan(Plan(id="a" * 12, name="infer", made_at=clock(), steps=(step,)))
+    memory._parts.writer.commit([], cursors={"plan:broken": "{"})
+    plan = memory.admin.forget(match="victor hid", dry_run=True)
+    assert [(item.subject, item.id, item.fate) for item in plan.going] == [
+        ("cursor", f"plan:{'a' * 12}", "removed")
+    ]
+    memory.admin.forget(match="victor hid")
+    assert memory.dreams.kept_plans() == []
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="victor hid")
+
+
 @pytest.mark.parametrize("how", ["id", "match", "scope", "source"])
 def test_a_plan_goes_with_what_is_erased(memory: Memory, clock: MovableClock, how: str) -> None:
     record = memory.scoped("user:victor").save(SECRET).record

@@ -312,31 +312,34 @@ class PlanShelf:
 # -- erasure -------------------------------------------------------------------------------------------
 
 
-def find_erased_plans(
-    store: Store, ids: Collection[str], *, scope: str | None, is_unwanted: Callable[[str], bool]
-) -> dict[str, None]:
-    """Return the plans that go when things are erased: those that are about them, or repeat them.
+def find_erased_plans(store: Store, ids: Collection[str], *, scope: str | None) -> dict[str, None]:
+    """Return the cursors of the plans that are about things which are erased; one that cannot be read may be.
 
     Args:
         ids: Ids of what is erased.
         scope: A scope that is erased; None for none.
-        is_unwanted: Whether a text repeats what is erased.
     """
 
-    def is_about(name: str, text: str) -> bool:
+    def is_about(text: str) -> bool:
         try:
-            waiting = _decode(text)
+            steps = _decode(text).plan.steps
         except InvalidInput:
             return True
-        values = [value for step in waiting.plan.steps for value in step.edit.values]
-        named = {name for step in waiting.plan.steps for name in (step.edit.id, *step.sources)}
-        return (
-            not named.isdisjoint(ids)
-            or (scope is not None and any(is_within(getattr(each, "scope", ""), scope) for each in values))
-            or any(is_unwanted(each) for each in _iter_texts(json.loads(text)))
+        values = [value for step in steps for value in step.edit.values]
+        named = {name for step in steps for name in (step.edit.id, *step.sources)}
+        return not named.isdisjoint(ids) or (
+            scope is not None and any(is_within(getattr(each, "scope", ""), scope) for each in values)
         )
 
-    return {name: None for name, text in store.cursors(_PLAN).items() if is_about(name, text)}
+    return {name: None for name, text in store.cursors(_PLAN).items() if is_about(text)}
+
+
+def has_plan_text(cursor: str, text: str, is_unwanted: Callable[[str], bool]) -> bool:
+    """Whether a cursor keeps a plan, and one of the texts in it is unwanted."""
+    try:
+        return cursor.startswith(_PLAN) and any(map(is_unwanted, _iter_texts(json.loads(text))))
+    except ValueError:
+        return False
 
 
 def _iter_texts(value: Any) -> Iterator[str]:

@@ -48,7 +48,7 @@ from reverie.admin.erasure.remains import (
 from reverie.admin.erasure.request import EraseRequest, ErasureReport
 from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.rule_learning import build_cursor_name
-from reverie.consolidation.waiting_plans import find_erased_plans
+from reverie.consolidation.waiting_plans import find_erased_plans, has_plan_text
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
@@ -495,6 +495,10 @@ class Eraser:
             elif name == LOG and query.phrases.has_match(value):
                 rest = drop_log_entries(value, query.phrases.has_match)
                 changes[name] = None if rest == value else rest
+            elif has_plan_text(
+                name, value, lambda text: text in query.sessions or query.phrases.has_match(text)
+            ):
+                changes[name] = None
         return changes
 
     def _find_receipts_and_plans(
@@ -509,13 +513,8 @@ class Eraser:
             sessions,
             pages=any(each.match.name[0] == "page" for each in erasing),
         )
-
-        def is_unwanted(text: str) -> bool:
-            return text in sessions or query.phrases.has_match(text)
-
         ids = {each.match.name[1] for each in erasing}
-        plans = find_erased_plans(self._store, ids, scope=query.scope, is_unwanted=is_unwanted)
-        return {**receipts, **plans}
+        return {**receipts, **find_erased_plans(self._store, ids, scope=query.scope)}
 
     def _is_present(self, name: str) -> bool:
         """Whether there is a session, page or log of that name."""
