@@ -98,7 +98,7 @@ class Administration:
         return measure_disk(self._store, self._path)
 
     def embed(self, *, timeout: Duration | None = None) -> VectorStatus:
-        """Embed everything that has no vector yet, as the background does it piece by piece.
+        """Embed everything that has no vector yet; the background thread does the same, piece by piece.
 
         Args:
             timeout: Time after which to stop; None for no limit.
@@ -286,7 +286,7 @@ class Administration:
         overwrite: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Backup:
-        """Write everything into one file, as it is at one moment, whatever others write meanwhile.
+        """Write a consistent copy of everything into one file; others may write to the memory meanwhile.
 
         Args:
             file: The file. It gets its name only when it is complete and was read back.

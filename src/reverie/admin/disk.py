@@ -45,7 +45,7 @@ class DiskPart:
 
 
 def measure_disk(store: Store, folder: Path | None) -> tuple[DiskPart, ...]:
-    """Return the parts of what a memory takes on the disk, the largest first; none for a memory without a folder.
+    """Return the parts of what a memory takes on the disk, the largest first; none without a folder.
 
     Where SQLite cannot tell the size of a table, the database is one part.
     """

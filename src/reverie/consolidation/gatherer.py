@@ -267,7 +267,7 @@ class InputGatherer:
         return live
 
     def _iter_recalled(self) -> Iterator[str]:
-        """Yield the ids of what was ever put into a prompt."""
+        """Yield the ids of everything that was put into a prompt at least once."""
         start = build_recalled_counter("")
         return (name.removeprefix(start) for name in self._store.cursors() if name.startswith(start))
 
@@ -345,7 +345,7 @@ def _was_only_seen_again(before: Record, after: Record) -> bool:
 def _sort_remembered(
     entry: JournalEntry, value: Record, remembered: dict[str, JournalEntry], displaced: list[JournalEntry]
 ) -> None:
-    """Add a change of a record to those that wrote facts down or displaced others, or drop what was changed since."""
+    """Add a change to `remembered` or `displaced`; remove a record from `remembered` that others changed since."""
     before = entry.before
     if entry.actor != ACTOR:
         remembered.pop(value.id, None)
@@ -360,7 +360,7 @@ def _sort_remembered(
 
 
 def _is_displaced_by(record: Record, edit: Change) -> bool:
-    """Whether a change of the same plan ended another record by this one, or archived it because this one says it."""
+    """Whether a change ended another record because of this one, or archived it because this one says the same."""
     after = edit.after
     if not isinstance(after, Record):
         return False

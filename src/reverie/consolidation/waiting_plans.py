@@ -213,7 +213,7 @@ class PlanShelf:
     def decide(
         self, id: str, verdict: Verdict, *, groups: Collection[int] | None = None, reason: str = ""
     ) -> WaitingPlan:
-        """Decide groups of a plan, and return it as it is then; see `Worker.decide_plan`."""
+        """Decide groups of a plan, and return the plan with the decision; see `Worker.decide_plan`."""
         validate_verdict(verdict, reason)
         stored = self._read(id)
         waiting = _decode(stored)

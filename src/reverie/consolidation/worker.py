@@ -240,7 +240,7 @@ class Worker:
         return decide_proposal(self._writer.acting("owner"), id, verdict, reason=reason, now=self._clock())
 
     def ask(self, *, scope: str = "") -> Record | None:
-        """Return the newest proposal of a scope that the owner was not asked about; None where there is none.
+        """Return the newest proposal of a scope that the owner was not asked about yet; None without one.
 
         Each is returned once. Show its content to the owner, outside of any prompt, and pass what they say to `answer`.
 
@@ -363,7 +363,7 @@ class Worker:
     # -- the work ----------------------------------------------------------------------------------------
 
     def run_due(self) -> WorkReport:
-        """Do once what is due; do nothing where another process is at it, or where nothing is recorded."""
+        """Do once what is due; do nothing if another process is doing it, or if nothing is recorded."""
         if not self._settings.is_recording:
             return WorkReport()
         if not self._find_due_work():
@@ -391,7 +391,7 @@ class Worker:
         return work
 
     def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
-        """Do one after the other, and yield the outcomes; end when the thread is told to stop."""
+        """Do the tasks one after the other, and yield the outcomes; end when the thread is told to stop."""
         for name, run in work:
             if self._is_stopped():
                 return
@@ -413,7 +413,7 @@ class Worker:
         return [each for each in due if not self._is_paused(f"session {each.session}")]
 
     def _find_left_sessions(self) -> list[_DueWork]:
-        """Return what is to be done with sessions that are over: a model reads their new turns, or a rule sums up.
+        """Return the tasks for sessions that are over: a model reads their new turns, or a rule summarises them.
 
         The model reads those of this week, also when they were ended; the rule those of today, after the idle time.
         """
@@ -461,13 +461,13 @@ class Worker:
         return [PassOutcome(name="conclude", at=now, state="applied")]
 
     def _has_earlier_words(self) -> bool:
-        """Whether words for search are to be renewed; once they are, nothing is asked again."""
+        """Whether words for search are to be renewed; the store is not asked again once none are."""
         if isinstance(self._leases, RenewableStore) and not self._has_renewed:
             self._has_renewed = not self._leases.has_earlier_words()
         return not self._has_renewed and not self._is_paused("words")
 
     def _renew_words(self) -> list[PassOutcome]:
-        """Renew words for search, for some seconds; the next run, here or in another process, goes on."""
+        """Renew words for search for at most `LONGEST_RENEWAL_S`; the next run, in any process, continues."""
         assert isinstance(self._leases, RenewableStore)
         now, until = self._clock(), time.monotonic() + LONGEST_RENEWAL_S
         try:

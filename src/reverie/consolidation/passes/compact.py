@@ -79,7 +79,7 @@ def _build_request(view: PassInput, state: SessionState, conversation: str) -> M
 
 
 def _parse_summary(reply: ModelReply) -> tuple[str, str]:
-    """Return the summary in a reply, and why there is none."""
+    """Return the summary in a reply; without one, an empty text and the reason."""
     try:
         text = strip_reasoning(reply.text)
     except UnusableReply as error:

@@ -1,4 +1,4 @@
-"""Checks that every proposed change goes through.
+"""Builder of plans, with the checks that every proposed change has to pass.
 
 A model or a rule proposes; nothing gets into a plan but through `PlanBuilder`. A rejected proposal is noted,
 and its records are protected from everything else that is proposed in the same cycle.
@@ -425,7 +425,7 @@ class PlanBuilder:
 
 
 def find_new_injection(sources: Iterable[str], text: str) -> str:
-    """Return why a text must not be shown to a model; empty if it may, or if a source is of that sort itself."""
+    """Return why a text must not be shown to a model; empty if it may, or if a source must not be shown either."""
     is_known = any(find_injection(" ".join(source.split())) for source in sources)
     return "" if is_known else find_injection(text)
 

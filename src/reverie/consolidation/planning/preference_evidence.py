@@ -84,7 +84,7 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
 def _find_shown_words(
     preference: str, words: frozenset[str], evidence: Sequence[Evidence]
 ) -> tuple[list[frozenset[str]], int]:
-    """Return the words of a preference in each clause that may mean what it means, and how many mean the opposite."""
+    """Return the words of a preference in each clause that may support it, and the number of clauses that oppose it."""
     shown: list[frozenset[str]] = []
     opposed = 0
     denies = _count_denials(preference) % 2
