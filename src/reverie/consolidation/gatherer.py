@@ -191,7 +191,7 @@ class InputGatherer:
     def _read_news(self, after: int, until: int) -> News:
         """Return what others than passes changed after a journal entry, up to and including another.
 
-        What was only taken back is no news: otherwise the next cycle would do again what somebody has undone.
+        An undo is no news: otherwise the next cycle would repeat what somebody has undone.
         """
         changed: set[str] = set()
         drafts: dict[str, int] = {}

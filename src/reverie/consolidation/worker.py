@@ -496,7 +496,7 @@ class Worker:
         return min(times, default=None)
 
     def is_dream_due(self) -> bool:
-        """Whether a dream is due: by interval or cron, with something to consider, and nobody writing."""
+        """Whether a dream is due by interval or cron, has work, and nothing was written for a while."""
         now = self._clock()
         last = self._read_last_cycle()
         schedule = self._settings.dream_schedule
@@ -521,7 +521,7 @@ class Worker:
         return False
 
     def is_enriching_due(self) -> bool:
-        """Whether there are drafts to enrich, and nobody has written for half a minute."""
+        """Whether there are drafts to enrich, and nothing was written for half a minute."""
         if self._is_paused("enrich") or not self.cycle.count_drafts():
             return False
         return self._is_idle(self._clock(), ENRICH_AFTER)
@@ -569,7 +569,7 @@ class Worker:
         return written is None or now - written >= least
 
     def _find_last_writing(self) -> datetime | None:
-        """Return when somebody else has written last; None if that is long ago, or by a clock that was wrong."""
+        """Return when anything but a pass last wrote; None if that is long ago, or by a clock that was wrong."""
         newest = self._store.journal(limit=_MOST_ENTRIES, newest_first=True)
         at = next((row.at for row in newest if row.actor != ACTOR), None)
         return None if at is None or at - self._clock() > _CLOCK_WAS_WRONG else at

@@ -163,7 +163,7 @@ class Eraser:
                 )
             names |= {get_name(value) for value in versions}
             for value in versions:
-                # Nobody repeats a turn that says "thank you"; a record that says two words is a fact.
+                # A short turn such as "thank you" is not evidence of a repetition; a record of two words is a fact.
                 short = not isinstance(value, Turn)
                 phrases |= {
                     each
@@ -407,7 +407,7 @@ class Eraser:
         *,
         dry_run: bool = False,
     ) -> list[ErasureItem]:
-        """Remove matches in files that the mirror must not touch; return those for a person to see to.
+        """Remove matches in files that the mirror must not touch; return those that a person has to remove.
 
         Args:
             query: The criteria.

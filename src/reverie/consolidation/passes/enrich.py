@@ -72,10 +72,9 @@ def enrich_drafts(view: PassInput) -> Flow[Plan]:
 
 
 def _is_model_away(parts: Sequence[Plan]) -> bool:
-    """Whether the model seems to answer nobody, judging by the plans so far.
+    """Whether the plans so far indicate that the model answers no request.
 
-    A single draft may be too much for the model, such as a very long one; those after it need not wait for
-    it.
+    A single draft may be too much for the model, such as a very long one; then the next ones are tried.
     """
     if len(parts) >= _MOST_REFUSED and all(part.failed for part in parts):
         return True

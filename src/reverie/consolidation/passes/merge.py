@@ -160,7 +160,7 @@ def _request_merges(
     elif reply.why == NO_MODEL.why:
         draft.note("no model: only what says the same by form was folded")
         return []
-    elif reply.refused and not is_trusted:  # or a page could see to it that nothing is ever done with
+    elif reply.refused and not is_trusted:  # otherwise such a text could stop all merging
         draft.note(f"the model would not look at what tools, the web and imports say: {reply.why}")
     else:
         draft.fail(reply.why)
