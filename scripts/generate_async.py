@@ -65,7 +65,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
@@ -89,6 +89,30 @@ class _Wrapper(Generic[_Sync]):
         self.sync = sync
 
 
+class _Closable(Protocol):
+    def close(self) -> Awaitable[None]: ...
+
+
+_Opened = TypeVar("_Opened", bound=_Closable)
+
+
+class Opening(Generic[_Opened]):
+    """An object that is about to be opened: `await` it, or enter it with `async with`, which closes it at the end."""
+
+    def __init__(self, work: Callable[[], _Opened]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[object, None, _Opened]:
+        return asyncio.to_thread(self._work).__await__()
+
+    async def __aenter__(self) -> _Opened:
+        self._opened = await self
+        return self._opened
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._opened.close()
+
+
 def _on_thread(
     method: Callable[Concatenate[_Sync, _P], _R],
 ) -> Callable[Concatenate[_Wraps[_Sync], _P], Awaitable[_R]]:
@@ -109,6 +133,18 @@ def _on_thread_as(
     @functools.wraps(method)
     async def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> _A:
         return wrap(await asyncio.to_thread(method, self.sync, *args, **kwargs))
+
+    return run
+
+
+def _opening_as(
+    wrap: Callable[[_R], _Opened], method: Callable[Concatenate[_Sync, _P], _R]
+) -> Callable[Concatenate[_Wraps[_Sync], _P], Opening[_Opened]]:
+    """Return `method` as one that opens, on a worker thread, what `async with` closes."""
+
+    @functools.wraps(method)
+    def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> Opening[_Opened]:
+        return Opening(lambda: wrap(method(self.sync, *args, **kwargs)))
 
     return run
 
@@ -224,6 +260,8 @@ def write_method(cls: str, member: str, result: str) -> str:
     """Return the expression for one method."""
     if (cls, result) == ("Toolset", "Toolset"):
         return f"_composed(Toolset.{member})"
+    if result == "Snapshot":
+        return f"_opening_as(AsyncSnapshot, {cls}.{member})"
     run = "_plain" if member in PLAIN else "_on_thread"
     return f"{run}_as(Async{result}, {cls}.{member})" if is_wrapped(result) else f"{run}({cls}.{member})"
 
@@ -252,8 +290,8 @@ def write_open() -> list[str]:
     passed = ", ".join(f"{name}={name}" for name in parameters)
     return [
         "    @classmethod",
-        head.replace("def open", "async def open").replace("-> Memory", "-> AsyncMemory"),
-        f"        return cls(await asyncio.to_thread(Memory.open, path, {passed}))",
+        head.replace("-> Memory", "-> Opening[AsyncMemory]"),
+        f"        return Opening(lambda: cls(Memory.open(path, {passed})))",
         "",
         "    open.__func__.__doc__ = Memory.open.__doc__  # type: ignore[attr-defined]",
         "",

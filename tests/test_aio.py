@@ -21,9 +21,11 @@ from reverie import (
     Journal,
     Memory,
     MemoryReader,
+    NotFound,
     ScopedMemory,
     Session,
     Snapshot,
+    StoreUnavailable,
     Worker,
 )
 from reverie.aio import (
@@ -93,7 +95,7 @@ def test_both_have_the_same_signatures_and_docstrings(sync: type, asynchronous: 
             continue
         if isinstance(mine, classmethod):
             mine, theirs = mine.__func__, theirs.__func__
-        assert inspect.iscoroutinefunction(inspect.unwrap(theirs)) or hasattr(theirs, "__wrapped__")
+        assert hasattr(theirs, "__wrapped__") or theirs.__annotations__["return"] == "Opening[AsyncMemory]"
         parameters = [str(p) for p in inspect.signature(mine).parameters.values()]
         assert [str(p) for p in inspect.signature(theirs).parameters.values()] == parameters
         assert mine.__doc__ == theirs.__doc__
@@ -111,7 +113,7 @@ def test_the_file_is_what_the_script_writes() -> None:
 
 def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:
     async def first() -> None:
-        async with await AsyncMemory.open(tmp_path) as memory:
+        async with AsyncMemory.open(tmp_path) as memory:
             await memory.save("The staging database listens on port 5433")
             session = await memory.session("cli:1")
             await session.add("user", "Which port does staging use?")
@@ -119,7 +121,7 @@ def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:
             assert await session.working.get("draft") == "port 5433"
 
     async def second() -> list[str]:
-        async with await AsyncMemory.open(tmp_path) as memory:
+        async with AsyncMemory.open(tmp_path) as memory:
             session = await memory.session("cli:1")
             pack = await session.context()
             assert "5433" in pack.text
@@ -129,9 +131,30 @@ def test_an_agent_remembers_across_two_loops(tmp_path: Path) -> None:
     assert asyncio.run(second()) == ["The staging database listens on port 5433"]
 
 
+def test_what_is_opened_is_awaited_or_entered(tmp_path: Path) -> None:
+    async def run() -> None:
+        memory = await AsyncMemory.open(tmp_path)
+        await memory.save("The ferry leaves at nine")
+        past = await memory.as_of(1)
+        assert len(await past.list()) == 1
+        await past.close()
+        async with memory.as_of(1) as entered:
+            assert len(await entered.list()) == 1
+        await memory.close()
+        async with AsyncMemory.open(tmp_path) as again:
+            pass
+        with pytest.raises(StoreUnavailable):
+            await again.list()
+        with pytest.raises(NotFound, match="create"):
+            async with AsyncMemory.open(tmp_path / "nowhere", create=False):
+                pass
+
+    asyncio.run(run())
+
+
 def test_many_tasks_save_the_same_fact_once(tmp_path: Path) -> None:
     async def run() -> int:
-        async with await AsyncMemory.open(tmp_path) as memory:
+        async with AsyncMemory.open(tmp_path) as memory:
             await asyncio.gather(*(memory.save("Deploys happen on Tuesdays") for _ in range(20)))
             (record,) = await memory.list()
             return record.seen_count

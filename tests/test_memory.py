@@ -38,6 +38,17 @@ def test_what_was_saved_is_there_after_opening_again(tmp_path: Path) -> None:
     assert (saved.record.kind, saved.record.layer, saved.record.tags) == ("preference", "semantic", ("tone",))
 
 
+def test_values_can_be_members_of_a_set(tmp_path: Path) -> None:
+    with Memory.open(tmp_path) as memory:
+        record = memory.save("The ferry leaves at nine", metadata={"asked": "twice"}).record
+        session = memory.session("cli:1")
+        turn = session.add("user", "When does the ferry leave?", metadata={"app": "chat"})
+        (hit,) = memory.search("ferry")
+        assert hit.record is not None
+        values: set[object] = {record, turn, session.state, hit, memory.get(record.id), hit.record}
+        assert len(values) == 4
+
+
 def test_a_memory_is_shown_with_its_place_and_not_made_from_a_path(tmp_path: Path) -> None:
     with Memory.open(tmp_path) as memory, Memory.open(":memory:") as other:
         assert repr(memory) == f"Memory({str(tmp_path)!r})"

@@ -426,7 +426,7 @@ def frameworks(memory: Memory) -> None:
 
 
 async def asynchronous(folder: Path) -> None:
-    async with await AsyncMemory.open(folder, settings=Settings(), actor="agent") as memory:
+    async with AsyncMemory.open(folder, settings=Settings(), actor="agent") as memory:
         assert_type(memory, AsyncMemory)
         saved: SaveResult = await memory.save("Prefers short answers", tags=["style"])
         hits: list[Hit] = await memory.scoped("user:alice").search("answers", limit=3)

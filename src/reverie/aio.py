@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
@@ -55,6 +55,30 @@ class _Wrapper(Generic[_Sync]):
         self.sync = sync
 
 
+class _Closable(Protocol):
+    def close(self) -> Awaitable[None]: ...
+
+
+_Opened = TypeVar("_Opened", bound=_Closable)
+
+
+class Opening(Generic[_Opened]):
+    """An object that is about to be opened: `await` it, or enter it with `async with`, which closes it at the end."""
+
+    def __init__(self, work: Callable[[], _Opened]) -> None:
+        self._work = work
+
+    def __await__(self) -> Generator[object, None, _Opened]:
+        return asyncio.to_thread(self._work).__await__()
+
+    async def __aenter__(self) -> _Opened:
+        self._opened = await self
+        return self._opened
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._opened.close()
+
+
 def _on_thread(
     method: Callable[Concatenate[_Sync, _P], _R],
 ) -> Callable[Concatenate[_Wraps[_Sync], _P], Awaitable[_R]]:
@@ -75,6 +99,18 @@ def _on_thread_as(
     @functools.wraps(method)
     async def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> _A:
         return wrap(await asyncio.to_thread(method, self.sync, *args, **kwargs))
+
+    return run
+
+
+def _opening_as(
+    wrap: Callable[[_R], _Opened], method: Callable[Concatenate[_Sync, _P], _R]
+) -> Callable[Concatenate[_Wraps[_Sync], _P], Opening[_Opened]]:
+    """Return `method` as one that opens, on a worker thread, what `async with` closes."""
+
+    @functools.wraps(method)
+    def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> Opening[_Opened]:
+        return Opening(lambda: wrap(method(self.sync, *args, **kwargs)))
 
     return run
 
@@ -462,7 +498,7 @@ class AsyncMemory(AsyncScopedMemory):
         return self.sync.path
 
     @classmethod
-    async def open(
+    def open(
         cls,
         path: str | os.PathLike[str] | None = None,
         *,
@@ -475,20 +511,21 @@ class AsyncMemory(AsyncScopedMemory):
         model: Model | Answering | str | None = None,
         embedder: Embedder | Embedding | str | None = None,
         busy_timeout: timedelta | None = None,
-    ) -> AsyncMemory:
-        return cls(
-            await asyncio.to_thread(
-                Memory.open,
-                path,
-                settings=settings,
-                clock=clock,
-                new_id=new_id,
-                actor=actor,
-                profile=profile,
-                create=create,
-                model=model,
-                embedder=embedder,
-                busy_timeout=busy_timeout,
+    ) -> Opening[AsyncMemory]:
+        return Opening(
+            lambda: cls(
+                Memory.open(
+                    path,
+                    settings=settings,
+                    clock=clock,
+                    new_id=new_id,
+                    actor=actor,
+                    profile=profile,
+                    create=create,
+                    model=model,
+                    embedder=embedder,
+                    busy_timeout=busy_timeout,
+                )
             )
         )
 
@@ -518,4 +555,4 @@ class AsyncMemory(AsyncScopedMemory):
         """Administration of all scopes: stats, check, doctor, purge, forget, redact, backup, import, export."""
         return AsyncAdministration(self.sync.admin)
 
-    as_of = _on_thread_as(AsyncSnapshot, Memory.as_of)
+    as_of = _opening_as(AsyncSnapshot, Memory.as_of)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import validate_record
+from reverie.domain.record import Record, validate_record
 from reverie.stores.contract.factories import make_record
 
 ONE, TWO = make_record(1), make_record(2)
@@ -25,3 +25,9 @@ def test_a_headline_names_records_and_not_itself() -> None:
 def test_a_headline_is_the_same_as_no_other_record() -> None:
     headline = make_record(3, content=ONE.content, parts=(ONE.id, TWO.id))
     assert headline.fingerprint != ONE.fingerprint
+
+
+@pytest.mark.parametrize("name", ["tags", "references", "parts"])
+def test_one_text_is_no_list(name: str) -> None:
+    with pytest.raises(InvalidInput, match="not a Record"):
+        Record.from_dict(ONE.to_dict() | {name: "python"})

@@ -490,7 +490,7 @@ def test_secrets_are_kept_neither_in_values_nor_in_keys(tmp_path: Path) -> None:
 
 def test_an_asynchronous_memory_serves_too(tmp_path: Path) -> None:
     async def run() -> object:
-        async with await AsyncMemory.open(tmp_path) as memory:
+        async with AsyncMemory.open(tmp_path) as memory:
             store = ReverieStore(memory)
             await store.aput(USERS, "k", {"n": 1})
             await store.adelete(USERS, "k")

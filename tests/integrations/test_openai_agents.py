@@ -486,7 +486,7 @@ def test_tools_of_a_memory_are_tools_of_the_sdk(memory: Memory) -> None:
 
 def test_scopes_and_asynchronous_memories_have_sessions(tmp_path: Path) -> None:
     async def talk() -> tuple[list[Any], list[Any]]:
-        async with await AsyncMemory.open(tmp_path / "memory") as memory:
+        async with AsyncMemory.open(tmp_path / "memory") as memory:
             alice = ReverieSession("cli:1", memory.scoped("user:alice"))
             bob = ReverieSession("cli:1", memory.scoped("user:bob"))
             await alice.add_items([{"role": "user", "content": "I am Alice."}])

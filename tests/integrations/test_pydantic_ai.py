@@ -199,7 +199,7 @@ def test_several_runs_at_once_do_not_mix(memory: Memory) -> None:
 
 def test_an_asynchronous_memory_serves_too(tmp_path: Path) -> None:
     async def run() -> list[ModelMessage]:
-        async with await AsyncMemory.open(tmp_path) as memory:
+        async with AsyncMemory.open(tmp_path) as memory:
             agent = Agent(Script(says("hello")).model, capabilities=[MemoryCapability(memory, session="s")])
             await agent.run("hi")
             return load_history(await memory.session("s"))

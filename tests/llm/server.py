@@ -151,6 +151,20 @@ def dripping(seconds: float) -> Step:
     return step
 
 
+def streaming_slowly(handler: Handler) -> None:
+    """Stream an answer of many words with pauses between them."""
+    handler.send_response(200)
+    handler.send_header("content-type", "text/event-stream")
+    handler.send_header("connection", "close")
+    handler.end_headers()
+    pieces = _anthropic_pieces if handler.speaks_anthropic else _openai_pieces
+    for piece in pieces("word " * 100, "stop", ()):
+        handler.wfile.write(piece)
+        handler.wfile.flush()
+        time.sleep(0.05)
+    handler.close_connection = True
+
+
 def hangs_up(handler: Handler) -> None:
     """Close the connection without a word."""
     handler.close_connection = True

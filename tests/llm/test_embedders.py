@@ -7,9 +7,10 @@ import json
 import pytest
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
+from reverie.llm import http_embedding
 from reverie.llm.embedding import embedder_from_name
 from reverie.llm.http_embedding import OpenAIEmbedder
-from tests.llm.server import Handler, serving, status
+from tests.llm.server import Handler, cut, dripping, serving, status
 
 
 def embeds(handler: Handler) -> None:
@@ -76,3 +77,14 @@ def test_names_and_variables_choose_the_server():
     assert [request["path"] for request in script.asked] == ["/v1/embeddings"] * 2
     with pytest.raises(ModelRefused, match="OPENAI_API_KEY"):
         embedder_from_name("openai:m")
+
+
+def test_an_answer_that_breaks_off_is_a_failure():
+    with serving(cut) as script, pytest.raises(ModelUnavailable, match="openai:m"):
+        OpenAIEmbedder("m", base_url=script.url).embed_queries(["a"])
+
+
+def test_the_time_is_kept_whatever_the_server_does(monkeypatch):
+    monkeypatch.setattr(http_embedding, "_QUERY_TIMEOUT_S", 0.3)
+    with serving(dripping(10)) as script, pytest.raises(ModelUnavailable, match="no answer within"):
+        OpenAIEmbedder("m", base_url=script.url).embed_queries(["a"])

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -19,6 +20,7 @@ from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsa
 from reverie.llm.openai import OllamaModel, OpenAIModel
 from reverie.llm.pricing import Price
 from reverie.llm.retry import RetryPolicy
+from reverie.llm.structured_output import Form, FormatFallback, FormatRejected
 from tests.llm.server import (
     Script,
     cut,
@@ -30,6 +32,7 @@ from tests.llm.server import (
     serving,
     slow,
     status,
+    streaming_slowly,
 )
 
 SCHEMA = {"type": "object", "properties": {"facts": {"type": "array"}}, "required": ["facts"]}
@@ -213,6 +216,33 @@ def test_a_stream_that_breaks_off_after_it_began_is_not_begun_again(make: Make) 
         with pytest.raises(ModelUnavailable, match="broke off"):
             make(script, patience=hasty()).answer(question(), on_text=heard.append)
         assert len(script.asked) == (1 if heard else 3)
+
+
+@both
+def test_nothing_is_passed_on_after_the_time_is_up(make: Make) -> None:
+    heard: list[str] = []
+    with serving(streaming_slowly) as script:
+        with pytest.raises(ModelUnavailable):
+            make(script).answer(question(timeout_s=0.5), on_text=heard.append)
+        count = len(heard)
+        time.sleep(0.5)
+    assert len(heard) == count
+
+
+def test_a_form_that_works_is_kept_whatever_another_thread_learns_meanwhile() -> None:
+    fallback = FormatFallback(("schema", "json", "words"))
+
+    def answer(form: Form) -> Form:
+        if form == "schema":
+            raise FormatRejected("no schemas")
+        return form
+
+    def answer_while_another_asks(form: Form) -> Form:
+        fallback.ask(answer)
+        return answer(form)
+
+    assert fallback.ask(answer_while_another_asks) == "json"
+    assert fallback.ask(answer) == "json"
 
 
 @both

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from reverie import Memory, Settings
 from reverie.domain.passage import Passage
 from reverie.domain.text.relative_dates import get_local_day
-from reverie.domain.text.tokenizer import unpack
 from reverie.search.dates import Closeness, analyze_dates, find_query_dates
 from tests.factories import MovableClock
 from tests.profiles import examples
@@ -149,7 +148,7 @@ def test_a_day_named_in_a_question_is_a_candidate_and_near(minutes: int, zone: s
     passage = Passage(key=1, terms="", length=1, at=written.timestamp(), dates=analyze_dates("Tea", written))
     for question in (f"{there:%Y-%m-%d}", f"{there:%d.%m.%Y}", f"{there.year}年{there.month}月"):
         dates = find_query_dates(question, today=NOW.date(), zone=ZoneInfo(zone) if zone != "UTC" else UTC)
-        assert set(dates.tokens) & set(unpack(passage.dates))
+        assert set(dates.tokens) & set(passage.dates.split())
         assert Closeness(dates, days_before=1, days_after=15).compute(passage) == (1.0, True)
     other = find_query_dates(f"{there.date() + timedelta(days=2)}", today=NOW.date(), zone=ZoneInfo(zone))
     near, is_on = Closeness(other, days_before=1, days_after=15).compute(passage)
@@ -158,7 +157,7 @@ def test_a_day_named_in_a_question_is_a_candidate_and_near(minutes: int, zone: s
 
 
 def test_dates_of_a_text_have_tokens_of_their_own() -> None:
-    tokens = unpack(analyze_dates("Dentist on 7 January, call tomorrow", datetime(2026, 1, 2, tzinfo=UTC)))
+    tokens = analyze_dates("Dentist on 7 January, call tomorrow", datetime(2026, 1, 2, tzinfo=UTC)).split()
     assert {"@2026-01-02", "#2026-01-07", "~01-07", "+2026-01-03"} <= set(tokens)
     assert "@2026-01-07" not in tokens
     assert "#2026-01-03" not in tokens
@@ -170,7 +169,7 @@ def test_dates_at_the_ends_of_the_calendar_are_read(written: datetime, zone: str
     text = "yesterday, tomorrow, last year, next quarter, on Friday, 29 February, in May, 31 December, in 9 weeks"
     packed = analyze_dates(text, written)
     dates = find_query_dates(text, today=get_local_day(written, ZoneInfo(zone)), zone=ZoneInfo(zone))
-    assert set(dates.tokens) & set(unpack(packed))
+    assert set(dates.tokens) & set(packed.split())
     passage = Passage(key=1, terms="", length=1, at=written.timestamp(), dates=packed)
     assert Closeness(dates, days_before=1, days_after=15).compute(passage)[1]
 

@@ -18,6 +18,8 @@ from reverie.domain.text import tokenizer
 from reverie.domain.text.ids import generate_id
 from reverie.files.rebuild import rebuild
 from reverie.search.analyzer import analyze
+from reverie.search.headlines import Cluster
+from reverie.stores.contract.factories import make_record
 from tests.factories import NOW
 
 FAMILY = ("Bea's daughter is called Mia", "Bea's husband is called Tom", "Bea has a dog that is called Rex")
@@ -58,6 +60,13 @@ def test_a_headline_without_the_words_of_a_part_never_stands_for_it(memory: Memo
     save(memory, "Bea works in a bakery")
     shown = contents(memory.search("Where does Bea work?"))
     assert {"Bea likes tea", "Bea likes long walks at night"} <= {*shown}
+
+
+@pytest.mark.timeout(10)
+def test_a_long_run_of_full_stops_is_read_once() -> None:
+    headline = make_record(3)
+    cluster = Cluster(headline, parts=(), told=(), tokens=frozenset(), sentences=frozenset())
+    assert not cluster.repeats(make_record(1, content=f"{'。' * 60_000}x"))
 
 
 def test_a_headline_stands_for_what_it_repeats_word_for_word(memory: Memory) -> None:

@@ -521,8 +521,8 @@ def _judge(
     """
     replayed = {turn.id for turn in given.replay}
     replayed_from = given.replay[0].position if given.replay else given.now_at
-    words_of_pages = _fold_words(pages)
-    words_of_turns = " ; ".join(_fold_words(turn.content) for turn in given.replay)
+    words_of_pages = f" {_fold_words(pages)} "
+    words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
     past = asks_for_past(given.query)
     ids: set[str] = set()
     least = WEAK * max((hit.score for hit, _ in found), default=0.0)
@@ -544,9 +544,7 @@ def _judge(
         elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
             verdict = "in every prompt"
         elif (hit.turn is not None and hit.turn.id in replayed) or (
-            hit.record is not None
-            and (words := _fold_words(hit.content))
-            and f" {words} " in f" {words_of_turns} "
+            hit.record is not None and (words := _fold_words(hit.content)) and f" {words} " in words_of_turns
         ):
             verdict = "in the replayed turns"
         elif shown_at is not None:
@@ -576,7 +574,7 @@ def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:
     return (
         paragraph is not None
         and paragraph.page == MEMORY
-        and f" {_fold_words(paragraph.content)} " in f" {words_of_pages} "
+        and f" {_fold_words(paragraph.content)} " in words_of_pages
     )
 
 

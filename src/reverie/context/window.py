@@ -104,8 +104,10 @@ def _match_calls(turns: Sequence[Turn]) -> dict[int, tuple[int, int]]:
             waiting = open_calls.get(turn.tool_call_id)
             if waiting:
                 callers[n] = waiting.pop(0)
-        for name in {call.id for call in turn.tool_calls}:
-            open_calls[name] = [(n, c) for c, call in enumerate(turn.tool_calls) if call.id == name]
+        calls: dict[str, list[tuple[int, int]]] = {}
+        for c, call in enumerate(turn.tool_calls):
+            calls.setdefault(call.id, []).append((n, c))
+        open_calls |= calls
     return callers
 
 

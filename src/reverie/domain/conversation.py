@@ -86,7 +86,7 @@ class Turn(JsonObject):
     speaker: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
-    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING, hash=False)
     scope: str = ""
 
     @property
@@ -131,7 +131,7 @@ class SessionState(JsonObject):
     scope: str = ""
     window_start: int = 0
     summary: str = ""
-    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING, hash=False)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SessionState:

@@ -137,7 +137,7 @@ _FIELDS = {
 
 
 def build_filter(
-    options: Mapping[str, Any], allowed: type = SearchFilters, *, scopes: tuple[str, ...] | None = None
+    options: Mapping[str, Any], allowed: type, *, scopes: tuple[str, ...] | None = None
 ) -> Filter:
     """Return the filter that keyword arguments describe.
 
@@ -189,12 +189,15 @@ def validate_filter(wanted: Filter) -> Filter:
             validate_raw_text(text, name=name, longest=len(text), empty=True)
     for category in wanted.categories:
         validate_category(category)
+    for name in ("archived", "pinned", "headlines"):
+        if (value := getattr(wanted, name)) not in (None, True, False):
+            raise InvalidInput(f"{name} is {quote_value(value)}: pass True, False, or None for both")
     for name in ("created_after", "created_before", "valid_at", "alive_at"):
         moment = getattr(wanted, name)
         if moment is not None:
             timestamps.to_utc(moment, name=name)
     if wanted.created_after and wanted.created_before and wanted.created_before <= wanted.created_after:
-        raise InvalidInput("created_before lies before created_after, so nothing can match: swap them")
+        raise InvalidInput("created_before is not after created_after, so nothing can match: swap them")
     return wanted
 
 

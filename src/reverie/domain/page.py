@@ -116,7 +116,7 @@ def format_daily_note_name(day: date) -> str:
     >>> format_daily_note_name(date(2026, 2, 7))
     '2026-02-07.md'
     """
-    return f"{day:%Y-%m-%d}.md"
+    return f"{day.isoformat()}.md"
 
 
 def parse_daily_note_day(name: str) -> date | None:

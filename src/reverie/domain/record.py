@@ -171,7 +171,7 @@ class Record:
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     expires_at: datetime | None = None
-    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
+    metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING, hash=False)
     archived_at: datetime | None = None
     archive_reason: str = ""
     parts: tuple[str, ...] = ()

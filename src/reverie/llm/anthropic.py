@@ -102,12 +102,11 @@ class AnthropicModel(ProviderModel):
             return create(model=self._model, timeout=left_s, extra_body=body or None, **arguments, **more)
 
         if not relay.wanted or form == "schema":
-            reply: ModelReply = _parse_reply(self._send(send), form)
+            reply = _parse_reply(self._send(send), form)
             relay(reply.text)
             return reply
         pieces = self._send(lambda: send(stream=True))
-        gathered: ModelReply = self._send(lambda: _collect_reply(pieces, relay))
-        return gathered
+        return self._send(lambda: _collect_reply(pieces, relay))
 
 
 def _build_arguments(request: ModelRequest, form: Form | None) -> dict[str, Any]:

@@ -6,12 +6,13 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from typing import Any
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.domain.text.validation import validate_address
 from reverie.llm.environment import read_ollama_address, read_openai_server
-from reverie.llm.retry import TRANSIENT
+from reverie.llm.retry import TRANSIENT, RetryableError, call_with_deadline
 
 _QUERY_TIMEOUT_S = 5.0
 _PASSAGES_TIMEOUT_S = 60.0
@@ -74,7 +75,11 @@ class OpenAIEmbedder:
 
     def _embed(self, texts: Sequence[str], prefix: str, timeout_s: float) -> list[list[float]]:
         body = {"model": self._model, "input": [prefix + text for text in texts], "encoding_format": "float"}
-        answer = self._send(json.dumps(body).encode(), timeout_s)
+        content = json.dumps(body).encode()
+        try:
+            answer = call_with_deadline(timeout_s, lambda left_s: self._send(content, left_s))
+        except RetryableError as error:
+            raise ModelUnavailable(f"{self.name} at {self._url} gave {error}") from error
         try:
             items = sorted(answer["data"], key=lambda item: item["index"])
             return [item["embedding"] for item in items]
@@ -94,7 +99,7 @@ class OpenAIEmbedder:
                 answer = error.read(_LONGEST_ERROR).decode("utf-8", "replace")
             failure = ModelUnavailable if error.code in TRANSIENT else ModelRefused
             raise failure(f"{self.name} answered {error.code}: {answer}") from error
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise ModelUnavailable(f"{self.name} cannot be reached at {self._url}: {error}") from error
         except ValueError as error:
             raise ModelUnavailable(f"the answer of {self.name} was no JSON") from error

@@ -89,10 +89,7 @@ class OpenAIModel(ProviderModel):
     def _send_once(self, arguments: dict[str, Any], left_s: float, relay: StreamRelay) -> ModelReply:
         create: Any = self._client.chat.completions.create
         if not relay.wanted:
-            whole: ModelReply = _parse_reply(
-                self._send(lambda: create(model=self._model, timeout=left_s, **arguments))
-            )
-            return whole
+            return _parse_reply(self._send(lambda: create(model=self._model, timeout=left_s, **arguments)))
         pieces = self._send(
             lambda: create(
                 model=self._model,
@@ -102,8 +99,7 @@ class OpenAIModel(ProviderModel):
                 **arguments,
             )
         )
-        gathered: ModelReply = self._send(lambda: _collect_reply(pieces, relay))
-        return gathered
+        return self._send(lambda: _collect_reply(pieces, relay))
 
 
 class OllamaModel(OpenAIModel):

@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from reverie.domain.errors import ModelRefused
 from reverie.llm.messages import ModelReply, ModelRequest
@@ -15,6 +15,8 @@ from reverie.llm.pricing import Price
 from reverie.llm.protocol import OnText
 from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, parse_retry_after
 from reverie.llm.structured_output import Form, FormatFallback, FormatRejected
+
+T = TypeVar("T")
 
 
 class ProviderModel(ABC):
@@ -58,7 +60,10 @@ class ProviderModel(ABC):
             requests += 1
             return relay.guarded(lambda: self._answer_once(request, left_s, relay))
 
-        reply: ModelReply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
+        try:
+            reply = self._patience.tried(attempt, timeout_s=request.timeout_s, who=self.name)
+        finally:
+            relay.close()
         usage = replace(reply.usage, requests=requests)
         return replace(reply, usage=usage if self._price is None else self._price.of(usage))
 
@@ -68,8 +73,7 @@ class ProviderModel(ABC):
                 return self._request(request, None, left_s, relay)
             except FormatRejected as error:
                 raise ModelRefused(str(error)) from error
-        reply: ModelReply = self._ladder.ask(lambda form: self._request(request, form, left_s, relay))
-        return reply
+        return self._ladder.ask(lambda form: self._request(request, form, left_s, relay))
 
     @abstractmethod
     def _request(
@@ -77,7 +81,7 @@ class ProviderModel(ABC):
     ) -> ModelReply:
         """Send a request, and repeat it without an argument that the server does not know."""
 
-    def _send(self, call: Callable[[], Any]) -> Any:
+    def _send(self, call: Callable[[], T]) -> T:
         """Call the library, converting its errors."""
         errors = self._library
         try:

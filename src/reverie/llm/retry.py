@@ -6,8 +6,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from reverie.domain.errors import ModelUnavailable
 
@@ -84,15 +85,22 @@ class RetryPolicy:
 
 
 class StreamRelay:
-    """Passes on the pieces of an answer, and allows no other try once something was passed on."""
+    """Passes on the pieces of an answer until it is closed, and allows no other try once it has passed one on."""
 
     def __init__(self, on_text: Callable[[str], None] | None) -> None:
         self._on_text = on_text
         self.wanted = on_text is not None
         self._begun = False
+        self._closed = False
+
+    def close(self) -> None:
+        """Let every later piece fail, which ends the thread of a try that was abandoned."""
+        self._closed = True
 
     def __call__(self, text: str) -> None:
         """Pass a piece on."""
+        if self._closed:
+            raise RetryableError("no time was left")
         if self._on_text is not None and text:
             self._begun = True
             self._on_text(text)
@@ -115,33 +123,25 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-@dataclass(slots=True)
-class _Outcome(Generic[T]):
-    value: list[T]
-    error: BaseException | None = None
-
-
 def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
     """Call a function, and raise `RetryableError` if it takes too long.
 
     A client's own timeout counts from byte to byte, so a server that sends slowly would hold it for ever.
     The call therefore runs on a thread, which is abandoned when the time is up and ends with its socket.
     """
-    outcome: _Outcome[T] = _Outcome(value=[])
+    outcome: Future[T] = Future()
 
     def run() -> None:
         try:
-            outcome.value.append(call(seconds))
+            outcome.set_result(call(seconds))
         except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits, not swallowed
-            outcome.error = error
+            outcome.set_exception(error)
 
     if seconds <= 0:
         raise RetryableError("no time was left")
     thread = threading.Thread(target=run, name="reverie-model", daemon=True)
     thread.start()
     thread.join(seconds)
-    if thread.is_alive():
+    if not outcome.done():
         raise RetryableError(f"no answer within {seconds:.1f} s")
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value[0]
+    return outcome.result()

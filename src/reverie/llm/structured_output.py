@@ -39,13 +39,14 @@ class FormatFallback:
             ModelRefused: it was refused in every form.
         """
         refusal: FormatRejected | None = None
-        for number, form in enumerate(self._forms):
+        forms = self._forms  # other threads may replace them meanwhile
+        for number, form in enumerate(forms):
             try:
                 answer = request(form)
             except FormatRejected as error:
                 refusal = refusal or error
                 continue
-            self._forms = self._forms[number:]
+            self._forms = forms[number:]
             return answer
         raise ModelRefused(str(refusal)) from refusal
 

@@ -24,7 +24,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.text.calendar_words import fold_text
 from reverie.domain.text.dates import DateMention, find_dates, shift_day
-from reverie.domain.text.relative_dates import get_local_day, parse_dates
+from reverie.domain.text.relative_dates import get_local_day, get_month_bounds, parse_dates
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
 _NEXT = defer_regex(
@@ -158,7 +158,7 @@ def _cover(mention: DateMention) -> list[str]:
     names: list[str] = []
     start, end = mention.start, mention.end
     while start <= end:
-        month_end = start.replace(day=_count_days(start.year, start.month))
+        month_end = get_month_bounds(start)[1]
         if start.day == start.month == 1 and start.replace(month=12, day=31) <= end:
             names.append(f"{start.year:04d}")
             stop = start.replace(month=12, day=31)
@@ -290,14 +290,9 @@ def _list_years(mention: DateMention, year: int) -> list[tuple[int, int, float]]
     return spans
 
 
-def _count_days(year: int, month: int) -> int:
-    """Return how many days a month has."""
-    return 31 if month == 12 else (date(year, month + 1, 1) - date(year, month, 1)).days
-
-
 def _move_years(day: date, years: int) -> date:
-    year = min(max(day.year + years, 1), 9999)
-    return day.replace(year=year, day=min(day.day, _count_days(year, day.month)))
+    last = get_month_bounds(date(min(max(day.year + years, 1), 9999), day.month, 1))[1]
+    return last.replace(day=min(day.day, last.day))
 
 
 def _weigh_tokens(mentions: Iterable[DateMention]) -> dict[str, float]:

@@ -29,7 +29,7 @@ from reverie.stores.protocol import Store
 _CHUNK = 100  # records of a list whose headlines are looked up together
 _MOST_ENTRIES = 1_000  # of the journal, beyond which headlines are read again
 _WEAK = 0.1  # of the best score: less is not shown in a prompt, so nothing is saved by a headline over it
-_SENTENCE_END = defer_regex(r"[.!?;。！？]+(?=\s|$)|\n+")
+_SENTENCE_END = defer_regex(r"(?<![.!?;。！？])[.!?;。！？]++(?=\s|$)|\n+")
 
 
 class Cluster(NamedTuple):
@@ -147,7 +147,7 @@ class HeadlineIndex:
         return len(entries) < until - after or any(map(_may_be_headline, entries))
 
 
-def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Collection[str] = ()) -> list[Hit]:
+def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Collection[str]) -> list[Hit]:
     """Return the hits with one hit for what a headline stands for.
 
     Args:

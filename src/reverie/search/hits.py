@@ -80,7 +80,7 @@ class Hit:
     """
 
     score: float
-    explanation: Explanation
+    explanation: Explanation = field(hash=False)
     record: Record | None = None
     turn: Turn | None = None
     session: SessionState | None = None

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from reverie.domain.conversation import ROLES
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.languages import DEFAULT, get_function_words, guess_foreign_language
 from reverie.domain.text.relative_dates import get_local_day
@@ -21,9 +22,6 @@ from reverie.search.common_words import get_shares
 from reverie.search.dates import NO_DATES, QueryDates, find_query_dates
 
 Kind = Literal["word", "whole", "joined", "name", "common"]
-
-#: What a turn is labelled with when nobody gave a name; "user" in a question is a word, not a person.
-ROLES = frozenset({"user", "assistant", "system", "tool"})
 
 _FIRST_PERSON = defer_regex(r"\b(?:i|my|me|mine|myself)\b(?!\.)", re.IGNORECASE)
 _WANTS_TIME = defer_regex(
@@ -158,7 +156,8 @@ def parse_query(
     >>> parse_query("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
     ('paint', 'may', '2023', 'ann')
     """
-    names = frozenset(speaker.casefold() for speaker in speakers) - ROLES
+    # A turn without a name is labelled with its role, and "user" in a question is a word and no person.
+    names = frozenset(speaker.casefold() for speaker in speakers).difference(ROLES)
     return _parse(text, names, None if now is None else get_local_day(now, zone), zone)
 
 

@@ -291,16 +291,14 @@ class _SynonymsFile:
         self._looked_at = now
         try:
             status = self._path.stat()
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if version != self._version:
+                self._load(status.st_size)
+                self._version = version
         except FileNotFoundError:
             self._version, self._pairs = None, _NO_PAIRS
-            return self._pairs
         except OSError as error:
             self._report(f"cannot be read ({error.strerror})")
-            return self._pairs
-        version = (status.st_mtime_ns, status.st_size, status.st_ino)
-        if version != self._version:
-            self._load(status.st_size)
-            self._version = version
         return self._pairs
 
     def _load(self, size: int) -> None:
@@ -311,9 +309,6 @@ class _SynonymsFile:
             text = self._path.read_text("utf-8")
         except UnicodeDecodeError as error:
             self._report(f"is not UTF-8 text (byte {error.start}): save it as UTF-8")
-            return
-        except OSError as error:
-            self._report(f"cannot be read ({error.strerror})")
             return
         self._pairs = parse_pairs(text)
         for problem in self._pairs.problems:

@@ -261,7 +261,7 @@ def order_by_time(
 
 
 def measure_pair(
-    newer: Matched, older: Matched, place: int, rare: int, language: str, alike: float = 0.0
+    newer: Matched, older: Matched, place: int, rare: int, language: str, alike: float
 ) -> tuple[float, ...]:
     """Return the quantities of two records, in the order of `SuccessionSettings.list_weights`.
 

@@ -774,7 +774,7 @@ def test_an_erasure_that_was_interrupted_is_finished_when_it_is_asked_for_again(
 
 def test_the_same_for_asyncio(tmp_path: Path) -> None:
     async def work() -> None:
-        async with await AsyncMemory.open(tmp_path / "m") as memory:
+        async with AsyncMemory.open(tmp_path / "m") as memory:
             saved = await memory.save(SECRET)
             assert (await memory.admin.forget(saved.record.id, dry_run=True)).counts == {"record": 1}
             assert (await memory.admin.forget(saved.record.id)).done

@@ -780,10 +780,10 @@ def test_a_long_past_is_searched_like_the_present(big: tuple[Memory, datetime]) 
 
 def test_asyncio_has_it_too(tmp_path: Path) -> None:
     async def run() -> None:
-        async with await AsyncMemory.open(tmp_path) as memory:
+        async with AsyncMemory.open(tmp_path) as memory:
             record = (await memory.save(PORT)).record
             await memory.update(record.id, content="It moved")
-            async with await memory.as_of(1) as past:
+            async with memory.as_of(1) as past:
                 assert [hit.id for hit in await past.search("staging database")] == [record.id]
                 assert await (await past.session("cli:1")).turns() == []
                 assert await past.pages.names() == []

@@ -152,3 +152,8 @@ def test_the_same_in_other_words_is_folded_and_found_by_its_keys(new: str, old: 
 )
 def test_what_only_looks_the_same_is_not(new: str, old: str) -> None:
     assert not is_repetition(normalize(new), normalize(old))
+
+
+def test_a_number_of_thousands_of_digits_is_read_as_it_is() -> None:
+    for text in (f"{'9' * 5_000} hundred", f"1{' hundred' * 3_000}"):
+        assert is_repetition(normalize(text), normalize(text))

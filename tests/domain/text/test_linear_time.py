@@ -60,6 +60,20 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
 }
 
 
+HOSTILE: dict[str, tuple[Callable[[str], object], str]] = {
+    "elements without an end": (escaping.unquoted_text, "<ab>" * 100_000),
+    "spaces before another word than thanks": (normalize, f"Tea{' ' * 40_000}or thanks"),
+    "spaces in a line of a prompt": (normalize, f"[0123456789ab]: Tea{' ' * 40_000}or"),
+}
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_long_run_without_an_end_is_read_once(name: str) -> None:
+    function, text = HOSTILE[name]
+    function(text)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(40)
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -81,7 +81,7 @@ def test_edges_of_weeks_months_and_years(said: str, text: str, day: str) -> None
         "the other day",
         "in 2025", "every day", "in days", "yesterdays", "todayish", "next", "last", "this", "next of kin",
         "last year of school", "the week of hell", "within 3 days", "in 99999 days", "in 9999 years",
-        "9999 years ago",
+        "9999 years ago", "两三天前", "五六年前",
     ],
 )  # fmt: skip
 def test_what_has_no_one_meaning_is_left_alone(text: str) -> None:

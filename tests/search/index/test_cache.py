@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from contextlib import closing
@@ -83,3 +84,11 @@ def test_a_place_that_cannot_hold_a_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="cache of search indexes"):
         IndexCache(tmp_path / "file", "one", limit_mb=1)
+
+
+def test_a_folder_that_cannot_be_made_is_not_kept_in_use(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("no folder")
+    with pytest.raises(StoreUnavailable):
+        IndexCache(tmp_path, "one", limit_mb=1)
+    with (tmp_path / "one.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import StoreUnavailable
+from reverie.domain.errors import StoreCorrupt, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import AnalyzedText, CandidateQuery
@@ -438,13 +438,14 @@ def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: P
     assert not [t for t in threading.enumerate() if t.name == "reverie-index"]
 
 
+@pytest.mark.parametrize("failure", [StoreUnavailable, StoreCorrupt])
 def test_an_index_lost_while_it_is_folded_in_the_background_is_built_again(
-    store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
     index = SearchIndex(store, tmp_path / "index", analyse=analyze, fold_at=3)
     index.status()
     writing = TantivyIndex.write
-    errors = [IndexCorrupt("File too large"), StoreUnavailable("the disk reports an error")]
+    errors = [IndexCorrupt("File too large"), failure("the disk reports an error")]
 
     def refuse_twice(self: TantivyIndex, *given: object, **named: object) -> None:
         if errors:

@@ -145,3 +145,11 @@ def test_any_order_of_writes_and_removals_agrees_with_a_plain_table(steps):
         key: float(vector @ normalize_vector([1, 2, 3, 4])) for key, vector in table.items() if any(vector)
     }
     assert near.get_cosines(sorted(table)) == pytest.approx(expected, abs=0.02)
+
+
+def test_a_file_that_nobody_uses_any_more_is_closed(tmp_path):
+    file = VectorFile(tmp_path / "one.vectors", "space", 2)
+    descriptor = file._descriptor
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

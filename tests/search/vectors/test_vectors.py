@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings, StoreUnavailable
+from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings, StoreCorrupt, StoreUnavailable
 from reverie.llm.embedding import embedder_from_name, resolve_embedder
 from reverie.search.vectors import vector_index
 from reverie.search.vectors.vector_file import Neighbours
@@ -313,6 +314,17 @@ def test_a_missing_or_damaged_file_is_made_again(tmp_path, embedder, damage):
         assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
 
 
+def test_a_file_that_was_cut_short_counts_as_none(tmp_path, embedder):
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        memory.save("Drives a Volvo to work")
+        memory.admin.embed()
+    (file,) = (tmp_path / FOLDER).glob("*.vectors")
+    os.truncate(file, 4_100)
+    with Memory.open(tmp_path, embedder=embedder) as memory:
+        assert memory.admin.stats().vectors.ready == 0
+        assert memory.admin.embed().ready == 1
+
+
 def test_the_doctor_finds_a_changed_vector_and_has_it_made_again(tmp_path, embedder):
     with Memory.open(tmp_path, embedder=embedder) as memory:
         memory.save("Drives a Volvo to work")
@@ -371,12 +383,22 @@ def test_a_question_that_cannot_be_embedded_is_searched_by_words(memory, embedde
     assert memory.admin.stats().vectors.state == "failing"
 
 
-def test_embedding_goes_on_after_the_store_was_unavailable(memory, monkeypatch):
+def test_an_embedder_may_fail_for_days(memory, embedder, monkeypatch):
+    memory.save("Drives a Volvo to work")
+    memory.admin.embed()
+    embedder.error = TimeoutError("too slow")
+    monkeypatch.setattr(vector_index, "_FIRST_PAUSE_S", 0.0)
+    for _ in range(1_100):
+        assert memory._vectors.search("record", "which car", None) is None
+
+
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreCorrupt])
+def test_embedding_goes_on_after_the_store_has_failed(memory, monkeypatch, error):
     followed = threading.Event()
 
     def refuse(until):
         followed.set()
-        raise StoreUnavailable("the disk reports an error")
+        raise error("the disk reports an error")
 
     with monkeypatch.context() as patch:
         patch.setattr(memory._vectors, "_follow", refuse)

@@ -261,7 +261,7 @@ def test_the_adapters_for_findings_work_within_a_scope(memory: Memory) -> None:
 
 def test_asynchronously(tmp_path: Path) -> None:
     async def live() -> list[str]:
-        async with await AsyncMemory.open(tmp_path) as memory:
+        async with AsyncMemory.open(tmp_path) as memory:
             task = memory.scoped("user:alice").scoped("task:x")
             saved = await task.save(NUTS)
             await task.promote(saved.record.id, to="user:alice")

@@ -136,7 +136,7 @@ def _decode_base64(text: str) -> str | None:
     padded += "=" * (-len(padded) % 4)
     try:
         return binascii.a2b_base64(padded, strict_mode=True).decode("utf-8")
-    except (ValueError, binascii.Error):
+    except ValueError:
         return None
 
 

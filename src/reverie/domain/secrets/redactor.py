@@ -252,7 +252,7 @@ class Redactor:
         for rule in _select_triggered_rules(_BY_FRAME, lower):
             yield from rule.spans(text, lower)
         yield from structural_rules.find_cookies(text, lower)
-        yield from structural_rules.find_cards(text, lower)
+        yield from structural_rules.find_cards(text)
         yield from spoken_rules.find_recovery_codes(text, lower)
         triggers = assignment_rules.find_trigger_words(lower)
         yield from assignment_rules.find_spans(text, lower, triggers)

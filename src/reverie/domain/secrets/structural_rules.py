@@ -140,7 +140,7 @@ _ABOUT_OTHERS = defer_regex(
 )
 
 
-def find_cards(text: str, lower: str) -> Iterator[Span]:
+def find_cards(text: str) -> Iterator[Span]:
     """Yield payment card numbers: issuer prefix, length, grouping and check digit have to fit."""
     if _DIGITS.search(text) is None:
         return

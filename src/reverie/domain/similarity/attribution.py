@@ -88,15 +88,15 @@ def find_subject_mismatch(note: str, part: str) -> str:
 
 def _find_misplaced_negation(sources: Sequence[str], text: str) -> str:
     known = extract_specifics("\n".join(sources))
-    denied = {value.removeprefix("not ") for value in known.negations}
-    both = denied & known.affirmed
+    both = known.denied & known.affirmed
     if not both:
         return ""
     wordings = [extract_specifics(source).wording for source in sources]
     for clause in filter(None, _CLAUSE_END.split(text)):
         specifics = extract_specifics(clause)
-        stems = specifics.affirmed | {value.removeprefix("not ") for value in specifics.negations}
-        if both & stems and not any(specifics.wording in wording for wording in wordings):
+        if both & (specifics.affirmed | specifics.denied) and not any(
+            specifics.wording in wording for wording in wordings
+        ):
             return f"what is denied may be another thing than in the sources: {', '.join(sorted(both))}"
     return ""
 

@@ -448,7 +448,7 @@ class _Said:
         lasting = [
             part for each in self._sentences for part in CLAUSE.split(each) if not PASSING.search(part)
         ]
-        denied = {value.removeprefix("not ") for value in extract_specifics("\n".join(lasting)).negations}
+        denied = extract_specifics("\n".join(lasting)).denied
         if flipped := (specifics.affirmed & denied) - self._known.affirmed - _extract_denied_words(text):
             return f"the turns deny: {', '.join(sorted(flipped))}"
         sources = self._select_sources(text)
@@ -504,9 +504,10 @@ class _Said:
     def _select_sources(self, text: str, parts: Sequence[str] = ()) -> list[str]:
         """Return the sentences of the evidence, or other parts of it, that share most words with a statement."""
         words, parts = extract_content(text), parts or self._sentences
-        shares = [(sum(is_among(word, extract_content(each)) for word in words), each) for each in parts]
-        most = max((share for share, _ in shares), default=0)
-        return [each for share, each in shares if share and share >= 0.6 * most] or list(parts)
+        contents = [extract_content(part) for part in parts]
+        counts = [sum(is_among(word, content) for word in words) for content in contents]
+        least = max(1, 0.6 * max(counts, default=0))
+        return [part for part, count in zip(parts, counts, strict=True) if count >= least] or list(parts)
 
     def _find_other_subject(self, text: str, specifics: Specifics) -> str:
         """Return whether a statement says of one name or value what a clause says of another."""

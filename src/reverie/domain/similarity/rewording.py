@@ -95,6 +95,7 @@ _COUNTED = defer_regex(r"(\d+)-([a-z]{3,})")
 """A number and what it counts, such as "20-minute"."""
 _MULTIPLES = parse_word_set("million billion k m bn")
 _POWERS = {"dozen": 12, "hundred": 100, "thousand": 1000}
+_MOST_DIGITS = 15  # of a number that is multiplied
 _TENS = {
     word for word, value in NUMBER_WORDS.items() if len(value) == 2 and value[1] == "0" and value != "10"
 }
@@ -175,9 +176,9 @@ _ADDITIONS = (
     "por cierto", "merci", "s'il te plaît", "d'ailleurs",
 )  # fmt: skip
 """Phrases that people add to a statement."""
-_ADDED = defer_regex(rf",?\s+(?:{'|'.join(_ADDITIONS)})[.!]*\s*\Z", re.IGNORECASE)
+_ADDED = defer_regex(rf"(?:,|(?<!\s))\s+(?:{'|'.join(_ADDITIONS)})[.!]*\s*\Z", re.IGNORECASE)
 _DASH = defer_regex(r"(?<=[^\W\d_]) [-–—] (?=[^\W_])")
-_SINCE = defer_regex(r"\s+\(holds from \d{4}-\d\d-\d\d\)\s*\Z")
+_SINCE = defer_regex(r"(?<!\s)\s+\(holds from \d{4}-\d\d-\d\d\)\s*\Z")
 """The end of a line of our own prompts about a record that holds."""
 
 
@@ -296,7 +297,7 @@ def _multiply(words: Sequence[str]) -> list[str]:
     for word in words:
         if word not in _POWERS:
             counted.append(word)
-        elif counted and counted[-1].isdecimal():
+        elif counted and counted[-1].isdecimal() and len(counted[-1]) <= _MOST_DIGITS:
             counted[-1] = str(int(counted[-1]) * _POWERS[word])
         else:
             counted.append(str(_POWERS[word]))

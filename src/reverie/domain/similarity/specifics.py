@@ -220,8 +220,7 @@ class Specifics:
             if value.casefold() in written or f" {value.casefold()} " not in other.wording
         }
         scripts = {v for v in self.scripts if v not in other.wording}
-        denied = {value.removeprefix("not ") for value in other.negations}
-        flipped = {f"{stem}, affirmed" for stem in (self.affirmed & denied) - other.affirmed}
+        flipped = {f"{stem}, affirmed" for stem in (self.affirmed & other.denied) - other.affirmed}
         return frozenset(exactly | worded | code | scripts | flipped)
 
     def subtract(self, other: Specifics, *classes: str) -> frozenset[str]:
@@ -242,6 +241,11 @@ class Specifics:
         frozenset()
         """
         return self.affirmed - other.affirmed
+
+    @property
+    def denied(self) -> frozenset[str]:
+        """Stems of the words that are denied."""
+        return frozenset(value.removeprefix("not ") for value in self.negations)
 
     def __bool__(self) -> bool:
         """Return whether there is anything specific at all."""

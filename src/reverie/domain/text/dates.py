@@ -7,6 +7,7 @@ Every date becomes days. One without a year is the nearest to the time of the te
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 from typing import Any, NamedTuple
@@ -361,6 +362,7 @@ def _drop_overlapping(mentions: list[DateMention]) -> list[DateMention]:
 def _join_ranges(folded: str, mentions: list[DateMention]) -> list[DateMention]:
     """Return the mentions with "3 May to 7 June" as one."""
     joined: list[DateMention] = []
+    meanings = Counter(one.at for one in mentions)
     for one in mentions:
         before = joined[-1] if joined else None
         if (
@@ -369,7 +371,7 @@ def _join_ranges(folded: str, mentions: list[DateMention]) -> list[DateMention]:
             and _RANGE.fullmatch(folded[before.stop : one.at])
             and before.start < one.end
             and (one.end - before.start).days <= 400
-            and len([other for other in mentions if other.at in {before.at, one.at}]) == 2
+            and meanings[before.at] == meanings[one.at] == 1
         ):
             joined[-1] = DateMention(
                 start=before.start, end=one.end, at=before.at, stop=one.stop,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from bisect import bisect_left
 from functools import lru_cache
 
 from reverie.domain.lazy_regex import defer_regex
@@ -254,7 +255,8 @@ def fence(text: str) -> str:
 # -- whose words -------------------------------------------------------------------------------------------
 
 _FENCE = defer_regex(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
-_ELEMENT = defer_regex(r"<(\w{2,20})(?:\s[^<>]*)?>.*?</\1\s*>", re.DOTALL)
+_OPENING = defer_regex(r"<(\w{2,20})(?:\s[^<>]*)?>")
+_CLOSING = defer_regex(r"</(\w{2,20})\s*>")
 _FORWARDED = defer_regex(
     r"^[ \t]*(?:-{2,}[ \t]*(?:forwarded|original)[ \t]+message\b|begin forwarded message\b|on\b[^\n]{4,120}"
     r"\bwrote:[ \t]*$|from:[ \t]+\S[^\n]*\n(?:(?:to|date|sent|cc|subject):[^\n]*\n)+"
@@ -291,9 +293,24 @@ def unquoted_text(text: str) -> str:
     'Call me "Bob". He wrote “…”.'
     """
     own = _FENCE.sub("\n", strip_invisible(text))
-    own = _ELEMENT.sub(" ", own)
+    own = _remove_elements(own)
     own = _FORWARDED.sub("", own)
     own = "\n".join("" if each.lstrip().startswith((">", "|")) else each for each in own.split("\n"))
     own = _REPORTED.sub("", own)
     own = _QUOTED.sub(lambda quote: quote[0] if len(quote[0]) <= _LONGEST_QUOTED_NAME else "“…”", own)
     return own.strip()
+
+
+def _remove_elements(text: str) -> str:
+    """Return a text with a space for each element and what it encloses; tags without an end stay."""
+    ends: dict[str, list[re.Match[str]]] = {}
+    for closing in _CLOSING.finditer(text):
+        ends.setdefault(closing[1], []).append(closing)
+    pieces, at = [], 0
+    for opening in _OPENING.finditer(text):
+        closings = ends.get(opening[1], [])
+        place = bisect_left(closings, opening.end(), key=re.Match.start)
+        if opening.start() >= at and place < len(closings):
+            pieces += [text[at : opening.start()], " "]
+            at = closings[place].end()
+    return "".join([*pieces, text[at:]])

@@ -97,12 +97,18 @@ def _list_readers(kind: type) -> dict[str, Callable[[Any], Any] | None]:
     return {name: _choose_reader(hint, name) for name, hint in get_type_hints(kind).items()}
 
 
+def _read_texts(values: object) -> tuple[Any, ...]:
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"a list of texts is {type(values).__name__}")
+    return tuple(values)
+
+
 def _choose_reader(hint: Any, name: str) -> Callable[[Any], Any] | None:
     inner = get_args(hint)
     if datetime in (hint, *inner):
         return lambda value: None if value is None else parse_time(value, name=name)
     if get_origin(hint) is tuple:
-        return tuple if inner[0] is str else lambda values: tuple(inner[0](**each) for each in values)
+        return _read_texts if inner[0] is str else lambda values: tuple(inner[0](**each) for each in values)
     if get_origin(hint) is Mapping:
         return lambda value: MappingProxyType(dict(value or {}))
     return (lambda value: float(value) if type(value) is int else value) if hint is float else None

@@ -425,7 +425,8 @@ def _resolve_period_end(part: dict[str, str], today: date) -> _Meaning:
 
 def _resolve_han_count(part: dict[str, str], today: date) -> _Meaning | None:
     sign = -1 if part["han_way"] == "前" else 1
-    return _count(parse_han_number(part["han_count"]), _HAN_UNITS[part["han_unit"]], today, sign)
+    count = parse_han_number(part["han_count"])
+    return _count(count, _HAN_UNITS[part["han_unit"]], today, sign) if count else None
 
 
 def _resolve_han_week(part: dict[str, str], today: date) -> _Meaning:
@@ -436,10 +437,10 @@ def _resolve_han_week(part: dict[str, str], today: date) -> _Meaning:
 
 
 def parse_han_number(text: str) -> int:
-    """Return a number of 1 to 99 in digits or Chinese numerals.
+    """Return a number in digits, or of 1 to 99 in Chinese numerals; 0 for several numbers, as in "two or three".
 
-    >>> parse_han_number("7"), parse_han_number("十二"), parse_han_number("二十一")
-    (7, 12, 21)
+    >>> parse_han_number("7"), parse_han_number("二十一"), parse_han_number("两三")
+    (7, 21, 0)
     """
     if text.isdecimal():
         return int(text)

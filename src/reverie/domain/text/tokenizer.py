@@ -206,11 +206,6 @@ def pack(tokens: Iterable[str]) -> str:
     return f" {joined} " if joined else ""
 
 
-def unpack(packed: str) -> list[str]:
-    """Return the tokens of a packed string; the inverse of :func:`pack`."""
-    return packed.split()
-
-
 def tokenize_date(at: datetime) -> list[str]:
     """Return the names a day goes by, as tokens for a field of their own (never mixed with a text's words).
 

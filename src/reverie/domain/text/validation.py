@@ -114,12 +114,11 @@ def validate_address(url: object, *, name: str, example: str = "http://127.0.0.1
         InvalidInput: it is none.
     """
     try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-        is_one = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
-        is_one = is_one and (parts is None or parts.port != 0)
-    except ValueError:  # of brackets and ports
-        is_one = False
-    if not isinstance(url, str) or not is_one or not url.isprintable() or " " in url:
+        parts = urlsplit(url) if isinstance(url, str) and url.isprintable() and " " not in url else None
+        is_address = parts and parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets without an end, or a port that is no number
+        is_address = None
+    if not isinstance(url, str) or not is_address:
         raise InvalidInput(f"{name} is {quote_value(url)}: pass an address such as {example!r}")
     return url
 

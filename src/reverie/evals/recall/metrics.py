@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 SEED = 20_240_601
 RESAMPLES = 1_000
+_NORMAL_QUANTILE = 1.959964  # leaves 2.5 % on either side
 
 
 def recall(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
@@ -85,25 +86,18 @@ def compute_means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: statistics.fmean(one[name] for one in questions) for name in questions[0]}
 
 
-def compute_intervals(
-    questions: Sequence[Mapping[str, float]], *, resamples: int = RESAMPLES, seed: int = SEED
-) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of each mean, by the percentile bootstrap over questions.
+def compute_intervals(questions: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]]:
+    """Return the 95 % interval of each mean, by the percentile bootstrap over the measures of questions.
 
     The same questions always give the same interval.
-
-    Args:
-        questions: The measures of each question.
-        resamples: How many samples to draw.
-        seed: Of the generator they are drawn with.
     """
     if not questions:
         return {}
-    generator = random.Random(seed)
+    generator = random.Random(SEED)
     count = len(questions)
     columns = {name: [one[name] for one in questions] for name in questions[0]}
     drawn: dict[str, list[float]] = {name: [] for name in columns}
-    for _ in range(resamples):
+    for _ in range(RESAMPLES):
         sample = generator.choices(range(count), k=count)
         for name, column in columns.items():
             drawn[name].append(sum(map(column.__getitem__, sample)) / count)
@@ -150,23 +144,18 @@ def _compute_share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def compute_wilson_interval(part: int, whole: int, *, z: float = 1.959964) -> tuple[float, float] | None:
-    """Return Wilson's 95 % score interval of a share; None for no observations.
+def compute_wilson_interval(part: int, whole: int) -> tuple[float, float] | None:
+    """Return Wilson's 95 % score interval of `part` of `whole` observations; None for no observations.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
     American Statistical Association 22 (1927), 209-212.
-
-    Args:
-        part: How many of them, 0 to `whole`.
-        whole: How many there are; of none there is no share.
-        z: The quantile of the normal distribution; 1.959964 leaves 2.5 % on either side.
 
     >>> [round(end, 3) for end in compute_wilson_interval(10, 10)]
     [0.722, 1.0]
     """
     if not whole:
         return None
-    share = part / whole
+    share, z = part / whole, _NORMAL_QUANTILE
     spread = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
     middle, scale = share + z * z / (2 * whole), 1 + z * z / whole
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)

@@ -43,11 +43,15 @@ class IndexCache:
         with translate_os_errors(f"the cache of search indexes in {str(base)!r} cannot be used"):
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _open_locked(self.path)
-            self.path.mkdir(mode=0o700, exist_ok=True)
-            for lock in (base / f"{name}{_LOCK}", *base.glob(f"{name}-*{_LOCK}")):
-                if lock.name != self.path.name + _LOCK:
-                    _remove(lock)
-            _evict(base, limit_mb * _MEGABYTE)
+            try:
+                self.path.mkdir(mode=0o700, exist_ok=True)
+                for lock in (base / f"{name}{_LOCK}", *base.glob(f"{name}-*{_LOCK}")):
+                    if lock.name != self.path.name + _LOCK:
+                        _remove(lock)
+                _evict(base, limit_mb * _MEGABYTE)
+            except BaseException:
+                self.close()
+                raise
 
     def close(self) -> None:
         """Let the folder be removed when others need the room. Closing twice is allowed."""

@@ -150,9 +150,7 @@ class InvertedIndex:
             if not held[token]:
                 del held[token]
 
-    def compute_frequency(
-        self, word: str, scopes: Collection[str] | None, category: str | None = None
-    ) -> int:
+    def compute_frequency(self, word: str, scopes: Collection[str] | None, category: str | None) -> int:
         """Return how many passages in those scopes (None: in all) have the word; see `SearchIndex`."""
         if category is not None:
             values = (self._leaves[key].value for key in self._words.get(word, ()))
@@ -166,7 +164,7 @@ class InvertedIndex:
             return len(self._words.get(word, ()))
         return sum(self._in_scopes.get(scope, {}).get(word, 0) for scope in set(scopes))
 
-    def list_words(self, scopes: Collection[str] | None, category: str | None = None) -> Set[str]:
+    def list_words(self, scopes: Collection[str] | None, category: str | None) -> Set[str]:
         """Return the words of passages in those scopes (None: in all); see `SearchIndex`."""
         if category is not None:
             return {word for word in self._words if self.compute_frequency(word, scopes, category)}

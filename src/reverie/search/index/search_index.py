@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import StoreUnavailable
+from reverie.domain.errors import StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import (
@@ -267,14 +267,13 @@ class SearchIndex:
             until: Only those up to this one; None for all.
 
         Raises:
-            IndexBroken: the commit cannot be read.
+            IndexCorrupt: the commit cannot be read.
         """
         with self._lock:
             committed = self._catch_up().collect_keys(subject, after, until)
-            fresh = {leaf.key for leaf in self._fresh[subject].list_leaves()}
-            stale = {leaf.key for leaf in self._stale[subject].list_leaves()} | self._gone[subject]
-        in_range = {key for key in fresh if after < key and (until is None or key <= until)}
-        return (committed - stale) | in_range
+            fresh = self._fresh[subject].collect_keys()
+            in_range = {key for key in fresh if after < key and (until is None or key <= until)}
+            return (committed - self._collect_stale_keys(subject)) | in_range
 
     def _compute_rarities(
         self, subject: Searchable, query: CandidateQuery, scopes: Collection[str], category: str | None
@@ -537,7 +536,7 @@ class SearchIndex:
                     yield IndexedPassage(passage.key, value, passage.analysis)
 
     def _handle_loss(self, error: Exception) -> None:
-        """Return the files are gone or broken: go on with what is still open, and build new ones beside."""
+        """Go on with the files that are still open, since those on disk are gone or broken, and build new ones."""
         _log.warning("the search index was lost and is built again: %s", error)
         self._lost = True
         self._start(self._rebuild)
@@ -626,10 +625,10 @@ class SearchIndex:
         if self._lost:  # found by this thread, or while it was busy
             self._rebuild()
 
-    def _run_unless_unavailable(self, work: Callable[[], object]) -> None:
+    def _run_unless_store_fails(self, work: Callable[[], object]) -> None:
         try:
             work()
-        except StoreUnavailable as error:  # removed: whoever asks next is told by the store itself
+        except StoreError as error:  # removed: whoever asks next is told by the store itself
             _log.warning("the search index is left as it is: %s", error)
 
     def _start(self, work: Callable[[], object]) -> None:
@@ -637,7 +636,7 @@ class SearchIndex:
             return
         if self._folding is None or not self._folding.is_alive():
             self._folding = threading.Thread(
-                target=self._run_unless_unavailable, args=(work,), name="reverie-index", daemon=True
+                target=self._run_unless_store_fails, args=(work,), name="reverie-index", daemon=True
             )
             self._folding.start()
 
@@ -651,7 +650,7 @@ class SearchIndex:
         with self._lock:
             worthwhile = self._committed is not None and self._count_waiting() >= FOLD_ON_CLOSE
         if worthwhile and self._folder is not None:
-            self._run_unless_unavailable(self.fold)
+            self._run_unless_store_fails(self.fold)
         with self._lock:
             self._committed = None
             self._forget_tail(0)

@@ -20,7 +20,14 @@ from tantivy import Occur, Query
 from reverie.domain.category import list_ancestors
 from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter
-from reverie.domain.passage import CandidateQuery, Searchable, TermWeight, get_scope, get_searchable_kind
+from reverie.domain.passage import (
+    SEARCHABLE,
+    CandidateQuery,
+    Searchable,
+    TermWeight,
+    get_scope,
+    get_searchable_kind,
+)
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
@@ -35,21 +42,9 @@ _MOST_FREQUENCIES = 100_000  # remembered, some twenty megabytes
 _MOST_NEAR = 1_000  # remembered, each with up to fifty keys
 _MARKER = 0
 _NO_WORDS = frozenset({"meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock"})
-_WORDS: dict[Searchable, str] = {
-    "record": "record_words",
-    "turn": "turn_words",
-    "paragraph": "paragraph_words",
-}
-_DATES: dict[Searchable, str] = {
-    "record": "record_dates",
-    "turn": "turn_dates",
-    "paragraph": "paragraph_dates",
-}
-_ENDS: dict[Searchable, str] = {
-    "record": "record_ends",
-    "turn": "turn_ends",
-    "paragraph": "paragraph_ends",
-}
+_WORDS = {subject: f"{subject}_words" for subject in SEARCHABLE}
+_DATES = {subject: f"{subject}_dates" for subject in SEARCHABLE}
+_ENDS = {subject: f"{subject}_ends" for subject in SEARCHABLE}
 """Long words spelled backwards, so that what ends with a word is found as quickly as what begins with it."""
 
 _SHORTEST_REVERSED = 7  # letters; a part at the end of a shorter word is not looked for
@@ -113,7 +108,7 @@ class TantivyIndex:
         """Open the index in `folder`, or create an empty one there; None keeps it in memory.
 
         Raises:
-            IndexBroken: what is there cannot be opened.
+            IndexCorrupt: what is there cannot be opened.
         """
         self._folder = folder
         self._schema = build_schema()
@@ -161,7 +156,7 @@ class TantivyIndex:
             Whether there was one.
 
         Raises:
-            IndexBroken: the index has been deleted or cannot be read.
+            IndexCorrupt: the index has been deleted or cannot be read.
         """
         if self._read_stamp() == self._stamp:
             return False
@@ -449,7 +444,7 @@ class TantivyIndex:
 
         Raises:
             WriterBusy: somebody else is writing, or has just written: refresh and try again.
-            IndexBroken: the index cannot be written (deleted, disk full, unreadable).
+            IndexCorrupt: the index cannot be written (deleted, disk full, unreadable).
         """
         writer = self._open_writer()
         with _reporting_damage():

@@ -16,7 +16,6 @@ from typing import Any
 
 from reverie.domain.passage import SEARCHABLE, Passage, Searchable
 from reverie.search.index.candidates import CandidateIndex
-from reverie.search.index.tantivy_index import IndexCorrupt
 from reverie.stores.protocol import Store
 
 _BATCH = 1_000
@@ -118,7 +117,7 @@ def compare_index(index: CandidateIndex, store: Store) -> IndexMismatch:
     """Compare what the index finds with what the store has, while others may write.
 
     Raises:
-        IndexBroken: the index cannot be read.
+        IndexCorrupt: the index cannot be read.
         StoreUnavailable: the store cannot be read.
     """
     missing: set[int] = set()
@@ -197,6 +196,3 @@ def _count_miscounted(index: CandidateIndex, subject: Searchable, words: Counter
         for start in range(0, len(every), _WORDS_AT_ONCE)
         for word, count in index.frequencies(subject, every[start : start + _WORDS_AT_ONCE], None).items()
     )
-
-
-__all__ = ["IndexCorrupt", "IndexMismatch", "compare_index", "find_damaged_files"]

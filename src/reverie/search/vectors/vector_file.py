@@ -242,6 +242,9 @@ class VectorFile:
             ]
         )
 
+    def __del__(self) -> None:
+        self.close()
+
     def close(self) -> None:
         """Release the file. What was handed out stays readable."""
         if self._descriptor >= 0:
@@ -277,8 +280,7 @@ class VectorFile:
 
     def set_followed(self, followed: int) -> None:
         """Note how far the vectors follow the journal, after they are on disk."""
-        if self._descriptor >= 0:
-            os.fsync(self._descriptor)
+        self.sync()
         rows, _, generation = self._read_state()
         self._write(_FIXED.size, _STATE.pack(rows, followed, generation))
 

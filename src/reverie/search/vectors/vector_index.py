@@ -15,17 +15,17 @@ import random
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from reverie.domain.category import to_search_words
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import ModelUnavailable, StoreUnavailable
+from reverie.domain.errors import ModelUnavailable, StoreError, StoreUnavailable
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
 from reverie.domain.record import Record
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("reverie")
 
+T = TypeVar("T")
+
 FOLDER = Path("index", "vectors")
 """The folder of vectors in a memory's folder: whatever removes the search index removes them too."""
 
@@ -54,6 +56,7 @@ _DEBOUNCE_S = 0.2
 _RETRY_S = 0.5
 _FIRST_PAUSE_S = 5.0
 _LONGEST_PAUSE_S = 300.0
+_MOST_DOUBLINGS = 10
 _GRACE_S = 1.0
 _QUERIES = 512
 _ASKED_S = 1.0
@@ -132,49 +135,32 @@ class VectorIndex:
         Returns:
             None if there are no vectors yet, or the embedder fails: then words alone decide.
         """
-        from reverie.search.vectors.vector_file import TYPICAL_COSINE, VectorFileDamaged, hash_text
+        from reverie.search.vectors.vector_file import TYPICAL_COSINE
 
         if not text.strip():
             return None
         self._start()
-        try:
-            file = self._get_file()
-            if file is None:
-                return None
+
+        def search(file: VectorFile) -> Neighbours | None:
             if file.followed < self._store.sequence():
                 self._wake.set()
             query = self._embed_query(text, file.dimension) if file.count() else None
             if query is None:
                 return None
-            hashes = None if scopes is None else [hash_text(scope) for scope in scopes]
             typical = getattr(self.embedder, "typical_cosine", TYPICAL_COSINE)
-            return file.search(query, subject, hashes, typical)
-        except VectorFileDamaged as error:
-            self._discard(error)
-        except OSError as error:
-            self._note_failure(error)
-        return None
+            return file.search(query, subject, _hash_scopes(scopes), typical)
+
+        return self._read(search)
 
     def compare(
         self, subject: Searchable, keys: Sequence[int], scopes: Sequence[str] | None
     ) -> Likeness | None:
         """Return how near the vectors of passages of some scopes are to each other; None if there are none yet."""
-        from reverie.search.vectors.vector_file import VectorFileDamaged, hash_text
-
-        try:
-            file = self._get_file()
-            hashes = None if scopes is None else [hash_text(scope) for scope in scopes]
-            return None if file is None else file.compare(subject, keys, hashes)
-        except VectorFileDamaged as error:
-            self._discard(error)
-        except OSError as error:
-            self._note_failure(error)
-        return None
+        return self._read(lambda file: file.compare(subject, keys, _hash_scopes(scopes)))
 
     def status(self) -> VectorStatus:
         """Return the state of the vectors."""
-        file = self._get_file()
-        ready = 0 if file is None else file.count()
+        ready = self._read(lambda file: file.count()) or 0
         total = sum(self._store.measure(subject, None).passages for subject in SEARCHABLE)
         waiting = max(0, total - ready)
         state: Literal["current", "embedding", "failing"] = "embedding" if waiting else "current"
@@ -239,7 +225,7 @@ class VectorIndex:
             if not self._problem:
                 _log.warning("vectors are not available, searches go by words alone: %s", error)
             self._problem = str(error)
-            pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._failures)
+            pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, _MOST_DOUBLINGS))
             self._failures += 1
             self._retry_at = time.monotonic() + pause
 
@@ -279,6 +265,19 @@ class VectorIndex:
                 self._file = VectorFile(path, self.embedder.fingerprint, dimension)
             return self._file
 
+    def _read(self, read: Callable[[VectorFile], T]) -> T | None:
+        """Return the result of `read` for the file; None if there is no file, or it cannot be read."""
+        from reverie.search.vectors.vector_file import VectorFileDamaged
+
+        try:
+            file = self._get_file()
+            return None if file is None else read(file)
+        except VectorFileDamaged as error:
+            self._discard(error)
+        except OSError as error:
+            self._note_failure(error)
+        return None
+
     def _make_folder(self) -> None:
         assert self._folder is not None
         for folder in (self._folder.parent, self._folder):
@@ -316,7 +315,7 @@ class VectorIndex:
             self._wake.clear()
             try:
                 self._follow_until_current()
-            except StoreUnavailable as error:  # the next user is told; the next change starts another thread
+            except StoreError as error:  # the next user is told; the next change starts another thread
                 if not self._closing:
                     _log.warning("the vectors are left as they are: %s", error)
                 with self._lock:
@@ -601,14 +600,7 @@ class VectorIndex:
 
     def count_damaged(self) -> int:
         """Return the number of vectors on disk that are not as they were written."""
-        from reverie.search.vectors.vector_file import VectorFileDamaged
-
-        try:
-            file = self._get_file()
-            return 0 if file is None else len(file.find_damaged_rows())
-        except VectorFileDamaged as error:
-            self._discard(error)
-            return 0
+        return len(self._read(lambda file: file.find_damaged_rows()) or ())
 
     def rebuild(self) -> None:
         """Remove the vectors, and have them made again."""
@@ -630,6 +622,12 @@ class VectorIndex:
         with self._lock:
             if self._file is not None:
                 self._file.close()
+
+
+def _hash_scopes(scopes: Sequence[str] | None) -> list[int] | None:
+    from reverie.search.vectors.vector_file import hash_text
+
+    return None if scopes is None else [hash_text(scope) for scope in scopes]
 
 
 def _build_item(key: int, subject: Searchable, value: Record | Turn | Paragraph) -> _Item:
