@@ -297,8 +297,7 @@ class ConsolidationCycle:
         why = "said by a record of the conversation"
         for record in found.replaced:
             if record.id not in touched:
-                after = replace(record, archived_at=max(view.now, record.created_at), archive_reason=why)
-                edit = Change(before=record, after=after)
+                edit = Change(before=record, after=view.archive(record, why))
                 steps.append(PlanStep(edit=edit, why=why, sources=(record.id,)))
         end = {build_remembered_cursor(view.window.state.id): str(view.window.start)}
         return view.build_plan(

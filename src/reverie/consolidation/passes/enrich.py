@@ -183,8 +183,7 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
             return _build_settled_plan(view, note, "the note is well-formed already")
         after = replace(after, updated_at=max(view.now, note.updated_at))
     else:
-        reason = f"enriched into {', '.join(record.id for record in records)}"
-        after = replace(note, archived_at=max(view.now, note.created_at), archive_reason=reason)
+        after = view.archive(note, f"enriched into {', '.join(record.id for record in records)}")
     steps.append(
         PlanStep(edit=Change(before=note, after=after), why="the note it was made of", sources=(note.id,))
     )

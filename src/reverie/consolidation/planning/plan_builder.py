@@ -201,10 +201,8 @@ class PlanBuilder:
     def end_headline(self, headline: Record, reason: str) -> None:
         """Archive a headline. Nothing is lost by it, so it is not counted."""
         if headline.id not in self._touched:
-            after = replace(
-                headline, archived_at=max(self._view.now, headline.created_at), archive_reason=reason
-            )
-            self._take(Change(before=headline, after=after), reason, headline.parts)
+            edit = Change(before=headline, after=self._view.archive(headline, reason))
+            self._take(edit, reason, headline.parts)
 
     def archive(self, id: str, *, why: str) -> bool:
         """Archive a record that a model calls noise.
@@ -410,8 +408,7 @@ class PlanBuilder:
 
     def _archive(self, record: Record, reason: str) -> None:
         self._archived += 1
-        after = replace(record, archived_at=max(self._view.now, record.created_at), archive_reason=reason)
-        self._take(Change(before=record, after=after), reason, (record.id,))
+        self._take(Change(before=record, after=self._view.archive(record, reason)), reason, (record.id,))
 
     def _take(self, edit: Change, why: str, sources: tuple[str, ...]) -> None:
         self._steps.append(PlanStep(edit=edit, why=why, sources=sources))
