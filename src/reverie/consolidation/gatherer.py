@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -102,12 +102,13 @@ class InputGatherer:
     def gather_news(self, registered: Pass) -> News:
         """Return what changed since a pass last read the journal."""
         news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
+        left: Iterable[Turn] = ()
         if registered.reads("left over"):
-            news = replace(news, changed=news.changed.union(self._read_ids(merge.LEFT)))
+            ids = self._read_ids(merge.LEFT)
+            news, left = replace(news, changed=news.changed.union(ids)), self._iter_turns_with_answers(ids)
         if registered.reads("left turns"):
             left = self._store.turns(self._read_ids(infer.LEFT))
-            news = replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
-        return news
+        return replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
 
     def gather(self, registered: Pass, news: News, planned: Sequence[Change] = ()) -> PassInput:
         """Return the input of a pass.
@@ -246,16 +247,23 @@ class InputGatherer:
                 record=record,
                 batch=entry.batch,
                 turns=turns,
-                before={turn.id: said for turn in turns if (said := self._read_said_before(turn))},
+                before={turn.id: said.content for turn in turns if (said := self._find_answer_before(turn))},
                 displaced=tuple(edit for edit in displaced if self._store.records([edit.id]) == [edit.after]),
             )
 
-    def _read_said_before(self, turn: Turn) -> str:
-        """Return what the assistant said just before a user's turn; empty where it said nothing."""
+    def _iter_turns_with_answers(self, ids: Sequence[str]) -> Iterator[Turn]:
+        """Yield turns, each after the assistant's turn to which it replies."""
+        for turn in self._store.turns(ids):
+            if answer := self._find_answer_before(turn):
+                yield answer
+            yield turn
+
+    def _find_answer_before(self, turn: Turn) -> Turn | None:
+        """Return the assistant's turn just before a user's; None if there is none."""
         if turn.role != "user" or turn.position < 1:
-            return ""
+            return None
         earlier = self._store.turns(session=turn.session, start=turn.position - 1, stop=turn.position)
-        return earlier[0].content if earlier and earlier[0].role == "assistant" else ""
+        return earlier[0] if earlier and earlier[0].role == "assistant" else None
 
     def _list_live_records(self, now: datetime) -> tuple[Record, ...]:
         sequence, kept = self._store.sequence(), self._live

@@ -41,7 +41,7 @@ NAME = "merge"
 PROMPT = "dream.md"
 
 LEFT = "dream.merge.left"
-"""The store's cursor with the ids of changed records for which there was no room."""
+"""The store's cursor with the ids of changed records, and of turns with bad signals, for which there was no room."""
 
 NOISE = "dream.merge.noise"
 """The store's cursor with the number of records archived as noise on each of the last thirty days."""
@@ -129,7 +129,7 @@ def _request_merges(
     the rest.
 
     Returns:
-        The ids of changed records that there was no room to show.
+        The ids of changed records, and of turns with bad signals, that there was no room to show.
     """
     live = [
         record
@@ -155,8 +155,8 @@ def _request_merges(
     ids = frozenset(record.id for record in shown)
     if isinstance(reply, ModelReply):
         yield from _take(view, draft, writer, reply, scope, signals, shown_ids=ids)
-    elif reply == LATER and waiting:
-        return sorted(waiting)
+    elif reply == LATER:
+        return sorted(waiting.union(signal.id for signal in signals if signal.kind in BAD))
     elif reply.why == NO_MODEL.why:
         draft.note("no model: only what says the same by form was folded")
         return []
