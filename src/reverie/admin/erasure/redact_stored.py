@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from reverie.admin.erasure.eraser import Eraser, build_purge_edits
+from reverie.admin.erasure.matching import Name, get_name
 from reverie.admin.erasure.remains import EVER
-from reverie.domain.change import Change, JournalEntry, Value, get_subject
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page
@@ -89,17 +90,17 @@ class StoredSecretRedactor:
 
     def find(self) -> tuple[SecretFinding, ...]:
         """Return everything that holds or held a secret; takes 0.2 ms for a turn of two pages."""
-        findings: dict[tuple[str, str], SecretFinding] = {}
-        now: dict[tuple[str, str], Value | Entry] = {}
+        findings: dict[Name, SecretFinding] = {}
+        now: dict[Name, Value | Entry] = {}
         for value in self._iter_present():
-            now[_get_key(value)] = value
+            now[get_name(value)] = value
             self._add_finding(findings, value, past=False)
         for row in iter_rows_forwards(self._store):
             for version in row.values:
-                if version != now.get(_get_key(version)):
+                if version != now.get(get_name(version)):
                     self._add_finding(findings, version, past=True)
             if row.edit is not None and (kinds := self._find_reason_kinds(row)):
-                key = _get_key(row.edit.value)
+                key = get_name(row.edit.value)
                 findings.setdefault(key, SecretFinding(subject=key[0], id=key[1], kinds=kinds, past=True))
         cursors = (
             SecretFinding(subject="cursor", id=name, kinds=(kind,))
@@ -108,14 +109,12 @@ class StoredSecretRedactor:
         )
         return (*findings.values(), *cursors)
 
-    def _add_finding(
-        self, findings: dict[tuple[str, str], SecretFinding], value: Value | Entry, *, past: bool
-    ) -> None:
+    def _add_finding(self, findings: dict[Name, SecretFinding], value: Value | Entry, *, past: bool) -> None:
         """Add what a thing holds, unless it is known to hold a secret."""
-        subject, name = key = _get_key(value)
+        subject, name = key = get_name(value)
         if key not in findings and (kinds := find_secret_kinds(value, self._redactor)):
             named = self._has_secret_name(value)
-            shown = self._redactor.text(name) if named else name
+            shown = (self._redactor.text(name) if named else name).replace("\n", " ")
             findings[key] = SecretFinding(subject=subject, id=shown, kinds=kinds, past=past, named=named)
 
     def _find_reason_kinds(self, row: JournalEntry) -> tuple[str, ...]:
@@ -139,7 +138,7 @@ class StoredSecretRedactor:
         edits: list[Change] = []
         marks: set[tuple[str, str]] = set()
         for value in self._iter_present():
-            key = _get_key(value)
+            key = get_name(value)
             if isinstance(value, Entry):
                 if (entry := redact_value(value, self._redactor, known=True)) != value:
                     self._store.put_entry(entry, capacity=None, now=self._clock())
@@ -189,9 +188,3 @@ class StoredSecretRedactor:
         """Yield every present thing, expired entries too."""
         yield from iter_values(self._store)
         yield from self._store.entries(None, now=EVER)
-
-
-def _get_key(value: Value | Entry) -> tuple[str, str]:
-    if isinstance(value, Entry):
-        return "entry", f"{value.namespace} {value.key}"
-    return get_subject(value), value.id
