@@ -502,6 +502,27 @@ def test_a_thread_that_was_told_to_stop_is_not_revived_by_another(
     assert one.stop()
 
 
+def test_the_lease_is_kept_while_another_thread_of_the_process_works(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def wait(ask: ModelRequest) -> str | ModelReply:
+        asked.set()
+        assert go_on.wait(20)
+        return digesting()(ask)
+
+    talk(store, 60)
+    one, other = worker(store, now, wait), worker(store, now, digesting())
+    one.start(every_s=60)
+    assert asked.wait(20)
+    assert not one.run(["promote"]).busy
+    assert other.run(["promote"]).busy, "the thread is still at it"
+    go_on.set()
+    assert one.stop()
+    assert not other.run(["promote"]).busy
+
+
 def _count_threads() -> int:
     return [thread.name for thread in threading.enumerate()].count("reverie-worker")
 

@@ -130,6 +130,7 @@ class Worker:
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._has_renewed = not isinstance(self._leases, RenewableStore)
         self._nothing_due_at = -1  # number of the last journal entry when no session was due
+        self._holders = 0  # threads of this process that work under the lease
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
 
@@ -597,6 +598,8 @@ class Worker:
         if token is None:
             yield False
             return
+        with self._lock:
+            self._holders += 1
         done = threading.Event()
         renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
         renewing.start()
@@ -606,7 +609,11 @@ class Worker:
         finally:
             done.set()
             renewing.join()
-            self._release()
+            with self._lock:
+                self._holders -= 1
+                is_last = not self._holders
+            if is_last:
+                self._release()
 
     def _renew(self, done: threading.Event) -> None:
         every, left = LEASE_TIME.total_seconds() / 3, LONGEST_PASS.total_seconds()
