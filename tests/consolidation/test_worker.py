@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -521,6 +522,22 @@ def test_the_lease_is_kept_while_another_thread_of_the_process_works(
     go_on.set()
     assert one.stop()
     assert not other.run(["promote"]).busy
+
+
+def test_a_forked_process_does_not_share_the_lease(store: SQLiteStore, now: MovableClock) -> None:
+    one = worker(store, now)
+    with one._hold_lease() as leased:
+        assert leased
+        child = os.fork()
+        if not child:
+            os._exit(0 if one.run(["promote"]).busy else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        child = os.fork()
+        if not child:
+            store.drop_entries(LEASE)
+            os._exit(1 if one.run(["promote"]).busy or store.entries(LEASE, now=now()) else 0)
+        assert os.waitpid(child, 0)[1] == 0
+    assert not one.run(["promote"]).busy
 
 
 def _count_threads() -> int:

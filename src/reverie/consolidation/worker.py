@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -123,14 +125,14 @@ class Worker:
         self._plans = PlanShelf(self._writer)
         self._clock = writer.clock
         self._settings = settings
-        self._owner = secrets.token_hex(6)
+        self._token = secrets.token_hex(6)
         self._wake = threading.Event()
         self._stopped = weakref.WeakSet[threading.Thread]()  # threads that are to end, one after the other
         self._thread: threading.Thread | None = None
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._has_renewed = not isinstance(self._leases, RenewableStore)
         self._nothing_due_at = -1  # number of the last journal entry when no session was due
-        self._holders = 0  # threads of this process that work under the lease
+        self._holders = Counter[str]()  # threads that work under the lease, by its owner
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
 
@@ -591,6 +593,11 @@ class Worker:
 
     # -- the lease ---------------------------------------------------------------------------------------
 
+    @property
+    def _owner(self) -> str:
+        """The name under which this process holds the lease; a forked one has another."""
+        return f"{self._token}-{os.getpid()}"
+
     @contextmanager
     def _hold_lease(self) -> Iterator[bool]:
         """Hold the lease, renewed by a thread of its own. Yield False where another process has it."""
@@ -599,7 +606,7 @@ class Worker:
             yield False
             return
         with self._lock:
-            self._holders += 1
+            self._holders[self._owner] += 1
         done = threading.Event()
         renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
         renewing.start()
@@ -610,8 +617,8 @@ class Worker:
             done.set()
             renewing.join()
             with self._lock:
-                self._holders -= 1
-                is_last = not self._holders
+                self._holders[self._owner] -= 1
+                is_last = not self._holders[self._owner]
             if is_last:
                 self._release()
 
