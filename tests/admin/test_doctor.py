@@ -467,6 +467,15 @@ def test_where_no_memory_ever_was_there_is_nothing_to_say(tmp_path: Path) -> Non
         diagnose_unopened(tmp_path / "nothing", raised.value)
 
 
+def test_the_latest_copy_of_the_database_is_advised(tmp_path: Path) -> None:
+    for age, version in enumerate((10, 9)):
+        copy = tmp_path / f"reverie.db.v{version}.backup"
+        copy.write_bytes(b"whatever")
+        os.utime(copy, (1e9 - age,) * 2)
+    diagnosis = diagnose_unopened(tmp_path, NotFound("there is no memory"))
+    assert "put reverie.db.v10.backup in its place" in diagnosis.findings[0].fix
+
+
 # -- the search index ---------------------------------------------------------------------------------------
 
 
@@ -587,12 +596,16 @@ def test_unfinished_databases_are_removed_when_nobody_works_on_them(folder: Path
         draft.write_bytes(b"")
     rebuilding = folder / ".rebuilding-0123456789ab"
     rebuilding.mkdir()
-    shutil.copy(folder / "reverie.db", rebuilding / "reverie.db")
-    for left in (old, rebuilding):
+    recovering = folder / ".recovering-0123456789ab"
+    recovering.mkdir()
+    for unfinished in (rebuilding, recovering):
+        shutil.copy(folder / "reverie.db", unfinished / "reverie.db")
+    for left in (old, rebuilding / "reverie.db", rebuilding, recovering):
         os.utime(left, (time.time() - 3_600,) * 2)
     assert [finding.about for finding in doctor(folder).findings] == [(rebuilding.name, old.name)]
     assert doctor(folder, fix=True).sound
     assert (old.exists(), rebuilding.exists(), new.exists()) == (False, False, True)
+    assert recovering.exists(), "the database in it is being written"
 
 
 def test_backups_and_indexes_of_other_versions_are_told_of_and_kept(folder: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
-from reverie.consolidation.planning.nightly_requests import LATER, MOST_A_NIGHT, limit_requests
+from reverie.consolidation.planning.nightly_requests import LATER, MOST_REQUESTS, limit_requests
 from reverie.consolidation.planning.questions import VERIFY, build_question
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
@@ -74,10 +74,46 @@ def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_
             session.add("user", f"It is late on {clock.now}")
             model.asked.clear()
             memory.dreams.run()
-            assert max(model.asked.values()) <= MOST_A_NIGHT
+            assert max(model.asked.values()) <= MOST_REQUESTS
             clock.now += timedelta(days=1)
     assert saved <= model.records
     assert turns <= model.turns
+
+
+def test_a_correction_for_which_a_dream_has_no_request_left_is_shown_in_the_next() -> None:
+    clock, shown = MovableClock(), list[str]()
+
+    def answer(request: ModelRequest) -> str:
+        if request.purpose == "infer":  # is refused, and asked for again
+            turns = _TURN.findall(request.messages[0].content)
+            wrong = {"content": "Likes Zanzibar", "category": "", "evidence": turns[:1], "tags": []}
+            return json.dumps({"preferences": [wrong]})
+        if request.purpose == "merge":
+            shown.append(request.messages[0].content)
+            return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": []})
+        return "{}"
+
+    clock.now += timedelta(days=-clock.now.toordinal() % 3)  # `infer` asks first
+    settings = Settings(embedder="none", remember=False, learn=False)
+    with Memory.open(":memory:", model=answer, clock=clock, settings=settings) as memory:
+        memory.save("The ferry leaves at nine")
+        session = memory.session("cli:1")
+        session.add("user", "When does the ferry leave?")
+        session.add("assistant", "At noon, I believe.")
+        wrong = session.add("user", "No, look it up before you answer.", metadata={"signal": "correction"})
+        session.add("assistant", "I will.")
+        memory.dreams.run()
+        assert shown == []
+        clock.now += timedelta(days=1)
+        session.add("user", "Thanks")
+        memory.dreams.run()
+        [prompt] = shown
+        assert "The ferry leaves at nine" in prompt
+        assert f"[{wrong.id}] after “At noon, I believe.”" in prompt
+        clock.now += timedelta(days=1)
+        session.add("user", "Thanks again")
+        memory.dreams.run()
+        assert len(shown) == 1, "it was shown once"
 
 
 def test_the_last_request_of_a_scope_verifies() -> None:

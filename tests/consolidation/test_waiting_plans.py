@@ -136,6 +136,18 @@ def test_a_due_dream_waits_for_the_owner(memory: Memory, clock: MovableClock) ->
     assert list_layers(memory) == {"We decided on Postgres": "semantic"}
 
 
+def test_a_due_dream_that_is_too_large_to_wait_is_not_planned_again_at_once(
+    memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_plans, "LARGEST", 100)
+    memory.save("We decided on Postgres", kind="decision", layer="episodic")
+    clock.move(days=2)
+    outcome = memory.dreams.run_due().outcomes[-1]
+    assert (outcome.state, outcome.error) == ("failed", "InvalidInput")
+    assert memory.dreams.run_due().outcomes == ()
+    assert memory.admin.stats().failed == {"dream.dream": 1}
+
+
 def test_the_room_of_plans_is_bounded(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +171,21 @@ def test_a_decided_plan_keeps_no_content(memory: Memory) -> None:
     memory.dreams.keep_plan(plan)
     memory.dreams.decide_plan(plan.id, "reject", reason=SECRET)
     assert "Victor" not in "".join(memory._store.cursors("plan").values())
+
+
+def test_a_text_that_only_a_plan_has_is_erased(memory: Memory, clock: MovableClock) -> None:
+    said = make_record(7, content=f"It seems that {SECRET}")
+    step = PlanStep(edit=Change(before=None, after=said), why="x")
+    memory.dreams.keep_plan(Plan(id="a" * 12, name="infer", made_at=clock(), steps=(step,)))
+    memory._parts.writer.commit([], cursors={"plan:broken": "{"})
+    plan = memory.admin.forget(match="victor hid", dry_run=True)
+    assert [(item.subject, item.id, item.fate) for item in plan.going] == [
+        ("cursor", f"plan:{'a' * 12}", "removed")
+    ]
+    memory.admin.forget(match="victor hid")
+    assert memory.dreams.kept_plans() == []
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="victor hid")
 
 
 @pytest.mark.parametrize("how", ["id", "match", "scope", "source"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -465,6 +466,82 @@ def test_a_bug_in_ours_does_not_end_the_thread(
         time.sleep(0.02)
     assert store.count("worker.failed") >= 2
     assert one.stop()
+
+
+def test_what_is_due_is_done_on_request_after_the_thread_was_stopped(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    one = worker(store, now, digesting())
+    one.start(every_s=60)
+    assert one.stop()
+    talk(store, 60)
+    assert one.run_due().outcomes
+    assert window(store) == 10
+
+
+def test_a_thread_that_was_told_to_stop_is_not_revived_by_another(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def wait(ask: ModelRequest) -> str | ModelReply:
+        asked.set()
+        assert go_on.wait(20)
+        return digesting()(ask)
+
+    talk(store, 60)
+    one = worker(store, now, wait)
+    one.start(every_s=0.01)
+    assert asked.wait(20)
+    assert not one.stop(timeout_s=0.01), "it waits for the model"
+    one.start(every_s=0.01)
+    go_on.set()
+    deadline = time.monotonic() + 20
+    while _count_threads() > 1 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert _count_threads() == 1
+    assert one.stop()
+
+
+def test_the_lease_is_kept_while_another_thread_of_the_process_works(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def wait(ask: ModelRequest) -> str | ModelReply:
+        asked.set()
+        assert go_on.wait(20)
+        return digesting()(ask)
+
+    talk(store, 60)
+    one, other = worker(store, now, wait), worker(store, now, digesting())
+    one.start(every_s=60)
+    assert asked.wait(20)
+    assert not one.run(["promote"]).busy
+    assert other.run(["promote"]).busy, "the thread is still at it"
+    go_on.set()
+    assert one.stop()
+    assert not other.run(["promote"]).busy
+
+
+def test_a_forked_process_does_not_share_the_lease(store: SQLiteStore, now: MovableClock) -> None:
+    one = worker(store, now)
+    with one._hold_lease() as leased:
+        assert leased
+        child = os.fork()
+        if not child:
+            os._exit(0 if one.run(["promote"]).busy else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        child = os.fork()
+        if not child:
+            store.drop_entries(LEASE)
+            os._exit(1 if one.run(["promote"]).busy or store.entries(LEASE, now=now()) else 0)
+        assert os.waitpid(child, 0)[1] == 0
+    assert not one.run(["promote"]).busy
+
+
+def _count_threads() -> int:
+    return [thread.name for thread in threading.enumerate()].count("reverie-worker")
 
 
 CHILD = """

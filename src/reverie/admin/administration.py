@@ -92,13 +92,13 @@ class Administration:
         return numbers if self._vectors is None else replace(numbers, vectors=self._vectors.status())
 
     def disk(self) -> tuple[DiskPart, ...]:
-        """Return what takes the room in the folder, part by part, the largest first; nothing in memory."""
+        """Return the parts of what the folder takes on the disk, the largest first; none without a folder."""
         from reverie.admin.disk import measure_disk  # here: seldom asked
 
         return measure_disk(self._store, self._path)
 
     def embed(self, *, timeout: Duration | None = None) -> VectorStatus:
-        """Embed everything that has no vector yet, as the background does it piece by piece.
+        """Embed everything that has no vector yet; the background thread does the same, piece by piece.
 
         Args:
             timeout: Time after which to stop; None for no limit.
@@ -247,7 +247,7 @@ class Administration:
             if dry_run:
                 return self._eraser.plan(request)
             with (
-                self._rest_sessions(),
+                self._refresh_sessions(),
                 trace(self._settings, "delete_memory", scope=request.scope or "") as span,
             ):
                 report = self._eraser.forget(request)
@@ -276,7 +276,7 @@ class Administration:
         redactor = self._secret_redactor
         if dry_run:
             return RedactionReport(found=redactor.find(), done=False)
-        with self._rest_sessions():
+        with translate_os_errors("the redaction cannot be finished"), self._refresh_sessions():
             return redactor.redact()
 
     # -- copies ------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class Administration:
         overwrite: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> Backup:
-        """Write everything into one file, as it is at one moment, whatever others write meanwhile.
+        """Write a consistent copy of everything into one file; others may write to the memory meanwhile.
 
         Args:
             file: The file. It gets its name only when it is complete and was read back.
@@ -386,7 +386,7 @@ class Administration:
         """
         from reverie.admin.transfer import importer
 
-        return importer.take_in(
+        return importer.import_source(
             self._writer,
             source,
             form,
@@ -399,12 +399,14 @@ class Administration:
     # -- inside ------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _rest_sessions(self) -> Iterator[None]:
-        """Store what open sessions hold; have them read it again afterwards."""
+    def _refresh_sessions(self) -> Iterator[None]:
+        """Store what open sessions hold, and have them read the store again afterwards."""
         sessions = self._flush_sessions()
-        yield
-        for session in sessions:
-            session._discard_cache()
+        try:
+            yield
+        finally:
+            for session in sessions:
+                session._discard_cache()
 
     @property
     def _secret_redactor(self) -> StoredSecretRedactor:

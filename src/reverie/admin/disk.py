@@ -1,4 +1,4 @@
-"""Room on the disk, part by part."""
+"""Sizes of the parts of a memory on the disk."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DiskPart:
 
 
 def measure_disk(store: Store, folder: Path | None) -> tuple[DiskPart, ...]:
-    """Return what takes the room in the folder of a memory, the largest part first; nothing in memory.
+    """Return the parts of what a memory takes on the disk, the largest first; none without a folder.
 
     Where SQLite cannot tell the size of a table, the database is one part.
     """

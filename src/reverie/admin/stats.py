@@ -9,11 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from reverie.domain.filter import Filter
-from reverie.repositories.pages import NOTES_FAILED
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.status import IndexStatus
 from reverie.stores.health import ServerStatus
@@ -39,8 +37,8 @@ class Stats:
         by_kind: Live records of each kind.
         by_category: Live records of each category; those without one under the empty text.
         bytes_on_disk: Size of the folder's files; 0 in memory.
-        failed: Numbers of background steps that ever failed, such as `notes` (lines of daily notes), `learn`,
-            `digest`, `dream.merge`.
+        failed: How often each background step failed, such as `notes` (lines of daily notes), `learn`, `digest`,
+            `dream.merge`; without those that never did.
         index: Status of the search index.
         path: The folder; None in memory.
         vectors: Status of the vectors; None without an embedder.
@@ -64,23 +62,25 @@ class Stats:
     server: ServerStatus | None = None
 
 
-FAILURES: Mapping[str, str] = MappingProxyType(
-    {
-        "notes": NOTES_FAILED,
-        "learn": "learn.failed",
-        "worker": "worker.failed",
-        **{name: f"{name}.failed" for name in ("digest", "compact", "trim")},
-        **{
-            f"dream.{name}": f"dream.{name}.failed"
-            for name in ("enrich", "verify", "merge", "infer", "supersede", "promote")
-        },
-        **{
-            f"model.{name}": f"model.{name}.failed"
-            for name in ("digest", "compact", "enrich", "extract", "merge", "infer", "verify")
-        },
-    }
+FAILURES = (
+    *("notes", "files", "learn", "worker", "conclude", "digest", "compact", "trim", "remember"),
+    *(f"dream.{name}" for name in ("enrich", "verify", "merge", "infer", "supersede", "promote", "dream")),
+    *(
+        f"model.{name}"
+        for name in (
+            "digest",
+            "compact",
+            "remember",
+            "enrich",
+            "extract",
+            "merge",
+            "repair",
+            "infer",
+            "verify",
+        )
+    ),
 )
-"""Counters of failures: the name in `Stats.failed`, and the counter in the store."""
+"""Steps whose failures are counted, as in `Stats.failed`; in the store their counters end in `.failed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def compute_stats(store: Store, index: CandidateIndex, *, now: datetime, path: P
 
 def count_failures(store: Store) -> dict[str, int]:
     """Return how often each background step failed, without those that never did."""
-    return {name: count for name, key in FAILURES.items() if (count := store.count(key))}
+    return {name: count for name in FAILURES if (count := store.count(f"{name}.failed"))}
 
 
 def compute_folder_size(path: Path | None) -> int:

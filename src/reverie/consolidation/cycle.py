@@ -19,6 +19,7 @@ from reverie.consolidation.gatherer import ACTOR, InputGatherer
 from reverie.consolidation.passes.extract import Extraction
 from reverie.consolidation.passes.merge import NOISE
 from reverie.consolidation.passes.remember import HELD, Remembered
+from reverie.consolidation.passes.verify import NAME as VERIFY
 from reverie.consolidation.passes.verify import Verified
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.driver import NO_MODEL, Ask, Flow, run_pass, run_together
@@ -26,7 +27,7 @@ from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
 from reverie.consolidation.planning.nightly_requests import LATER, limit_requests
 from reverie.consolidation.planning.plan_combination import combine_plans
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
-from reverie.consolidation.waiting_plans import drop_rejected
+from reverie.consolidation.waiting_plans import drop_rejected, select_groups
 from reverie.consolidation.windows import WindowKind, WindowReader
 from reverie.context.ledger import build_remembered_cursor
 from reverie.domain.change import Change
@@ -198,7 +199,10 @@ class ConsolidationCycle:
         return combine_plans(self._gatherer.gather_basics(), ALL, named)
 
     def _plan_together(self, names: Sequence[str], ask: Ask, planned: Sequence[Change] = ()) -> list[Plan]:
-        """Return the plans of passes that do not need what another does; a thing is changed by the first only.
+        """Return the plans of passes that do not need what another does.
+
+        Of two plans that change the same thing, the first counts: of the second the whole group of steps is left
+        out, and so is what rests on a fact that `verify` withdraws.
 
         Who asks first has most room. Every third day that is `infer`, on the others `merge`.
         """
@@ -208,10 +212,19 @@ class ConsolidationCycle:
         found = run_together([self._plan_news(PASSES[name], planned) for name in asking], ask)
         plans = [found[asking.index(name)] for name in names]
         touched: set[str] = set()
+        withdrawn: set[str] = set()
+
+        def is_untouched(group: Sequence[PlanStep]) -> bool:
+            sources = (source for step in group for source in step.sources)
+            return touched.isdisjoint(step.edit.id for step in group) and withdrawn.isdisjoint(sources)
+
         for at, plan in enumerate(plans):
-            steps = tuple(step for step in plan.steps if step.edit.id not in touched)
+            steps = select_groups(plan.steps, is_untouched)
             plans[at] = replace(plan, steps=steps)
             touched |= {step.edit.id for step in steps}
+            if plan.name == VERIFY:
+                archived = (step.edit.after for step in steps)
+                withdrawn |= {each.id for each in archived if isinstance(each, Record) and each.archived}
         return plans
 
     def _plan_news(self, registered: Pass, planned: Sequence[Change] = ()) -> Flow[Plan]:
@@ -284,8 +297,7 @@ class ConsolidationCycle:
         why = "said by a record of the conversation"
         for record in found.replaced:
             if record.id not in touched:
-                after = replace(record, archived_at=max(view.now, record.created_at), archive_reason=why)
-                edit = Change(before=record, after=after)
+                edit = Change(before=record, after=view.archive(record, why))
                 steps.append(PlanStep(edit=edit, why=why, sources=(record.id,)))
         end = {build_remembered_cursor(view.window.state.id): str(view.window.start)}
         return view.build_plan(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -102,12 +102,13 @@ class InputGatherer:
     def gather_news(self, registered: Pass) -> News:
         """Return what changed since a pass last read the journal."""
         news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
+        left: Iterable[Turn] = ()
         if registered.reads("left over"):
-            news = replace(news, changed=news.changed.union(self._read_ids(merge.LEFT)))
+            ids = self._read_ids(merge.LEFT)
+            news, left = replace(news, changed=news.changed.union(ids)), self._iter_turns_with_answers(ids)
         if registered.reads("left turns"):
             left = self._store.turns(self._read_ids(infer.LEFT))
-            news = replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
-        return news
+        return replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
 
     def gather(self, registered: Pass, news: News, planned: Sequence[Change] = ()) -> PassInput:
         """Return the input of a pass.
@@ -191,7 +192,7 @@ class InputGatherer:
     def _read_news(self, after: int, until: int) -> News:
         """Return what others than passes changed after a journal entry, up to and including another.
 
-        What was only taken back is no news: otherwise the next cycle would do again what somebody has undone.
+        An undo is no news: otherwise the next cycle would repeat what somebody has undone.
         """
         changed: set[str] = set()
         drafts: dict[str, int] = {}
@@ -246,16 +247,23 @@ class InputGatherer:
                 record=record,
                 batch=entry.batch,
                 turns=turns,
-                before={turn.id: said for turn in turns if (said := self._read_said_before(turn))},
+                before={turn.id: said.content for turn in turns if (said := self._find_answer_before(turn))},
                 displaced=tuple(edit for edit in displaced if self._store.records([edit.id]) == [edit.after]),
             )
 
-    def _read_said_before(self, turn: Turn) -> str:
-        """Return what the assistant said just before a user's turn; empty where it said nothing."""
+    def _iter_turns_with_answers(self, ids: Sequence[str]) -> Iterator[Turn]:
+        """Yield turns, each after the assistant's turn to which it replies."""
+        for turn in self._store.turns(ids):
+            if answer := self._find_answer_before(turn):
+                yield answer
+            yield turn
+
+    def _find_answer_before(self, turn: Turn) -> Turn | None:
+        """Return the assistant's turn just before a user's; None if there is none."""
         if turn.role != "user" or turn.position < 1:
-            return ""
+            return None
         earlier = self._store.turns(session=turn.session, start=turn.position - 1, stop=turn.position)
-        return earlier[0].content if earlier and earlier[0].role == "assistant" else ""
+        return earlier[0] if earlier and earlier[0].role == "assistant" else None
 
     def _list_live_records(self, now: datetime) -> tuple[Record, ...]:
         sequence, kept = self._store.sequence(), self._live
@@ -267,7 +275,7 @@ class InputGatherer:
         return live
 
     def _iter_recalled(self) -> Iterator[str]:
-        """Yield the ids of what was ever put into a prompt."""
+        """Yield the ids of everything that was put into a prompt at least once."""
         start = build_recalled_counter("")
         return (name.removeprefix(start) for name in self._store.cursors() if name.startswith(start))
 
@@ -322,8 +330,16 @@ class InputGatherer:
 
 
 def _is_news(entry: JournalEntry) -> bool:
-    """Return whether others than passes made a change, or a pass wrote down or verified what was said."""
-    return entry.actor != ACTOR or entry.reason.startswith((f"{remember.NAME} ", f"{verify.NAME} "))
+    """Return whether others than passes made a change, or a pass wrote down what was said, or brought it back.
+
+    The reason of a dream that was applied as one plan does not tell which pass of it made a change.
+    """
+    if entry.actor != ACTOR or entry.reason.startswith((f"{remember.NAME} ", f"{verify.NAME} ")):
+        return True
+    before, after = entry.before, entry.after
+    if not isinstance(before, Record) or not isinstance(after, Record) or after.archived:
+        return False
+    return before.archived or (before.valid_to is not None and after.valid_to is None)
 
 
 def _was_only_seen_again(before: Record, after: Record) -> bool:
@@ -337,7 +353,7 @@ def _was_only_seen_again(before: Record, after: Record) -> bool:
 def _sort_remembered(
     entry: JournalEntry, value: Record, remembered: dict[str, JournalEntry], displaced: list[JournalEntry]
 ) -> None:
-    """Add a change of a record to those that wrote facts down or displaced others, or drop what was changed since."""
+    """Add a change to `remembered` or `displaced`; remove a record from `remembered` that others changed since."""
     before = entry.before
     if entry.actor != ACTOR:
         remembered.pop(value.id, None)
@@ -352,7 +368,7 @@ def _sort_remembered(
 
 
 def _is_displaced_by(record: Record, edit: Change) -> bool:
-    """Whether a change of the same plan ended another record by this one, or archived it because this one says it."""
+    """Whether a change ended another record because of this one, or archived it because this one says the same."""
     after = edit.after
     if not isinstance(after, Record):
         return False

@@ -49,8 +49,8 @@ CONFIDENCE: Mapping[Kind, tuple[float, float]] = MappingProxyType(
         "failure": (0.8, 0.75),
     }
 )
-"""Confidence of a sentence of the owner's, and of the assistant's. What the owner wants is for the owner to
-say; that something failed, or how it was mended, the assistant knows as well. From .75 on it is promoted."""
+"""Confidence of a sentence of the owner's, and of one of the assistant's. Only the owner knows what the owner wants;
+the assistant knows as well that something failed, or how it was repaired. Records of 0.75 and more are promoted."""
 
 SHORTEST_SUMMARY = 100
 """Characters that the last answer must exceed to stand for its session (agentkit)."""
@@ -59,7 +59,7 @@ _LONGEST_SUMMARY = 4_000
 _SAVING = frozenset(
     {"save_memory", "edit_memory", "memory", "remember", "add_observations", "create_entities"}
 )
-"""Tools by which an assistant has saved what the user said, so that the rules need not."""
+"""Tools with which an assistant saves what the user said; the rules then save no general statements of it."""
 
 _LEAST_SHARED = 0.8
 _WORD = defer_regex(r"[^\W_]{3,}")
@@ -89,7 +89,14 @@ _TOOL_FAILED = defer_regex(
 
 
 class _Exchange(NamedTuple):
-    """The user's turn, the final answer, and the turns between: whether tools were used, and to save."""
+    """A question with its final answer.
+
+    Attributes:
+        asked: The user's turns.
+        answer: The assistant's answer.
+        used_tools: Whether a tool was used for it.
+        saved: Whether one of those tools saved something.
+    """
 
     asked: tuple[Turn, ...]
     answer: Turn
@@ -113,7 +120,7 @@ class RuleLearner:
         self._settings = settings
         self._clock = clock
 
-    # -- beside the turns --------------------------------------------------------------------------------
+    # -- signals of new turns ----------------------------------------------------------------------------
 
     def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> list[Turn]:
         """Return the turns that are about to be added, with their signals in their metadata.
@@ -152,7 +159,7 @@ class RuleLearner:
                 return CORRECTION
         return ""
 
-    # -- after them --------------------------------------------------------------------------------------
+    # -- records of exchanges ----------------------------------------------------------------------------
 
     def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
         """Learn from the exchanges that new turns complete. Never raises a `ReverieError`.
@@ -177,9 +184,9 @@ class RuleLearner:
                 self._saving.save_many([self._as_insight(note) for note in notes])
         except ReverieError as error:
             _log.warning("nothing could be learned from an exchange: %s", error)
-            self._count()
+            self._count_failure()
 
-    def _count(self) -> None:
+    def _count_failure(self) -> None:
         try:
             self._store.commit([], actor=ACTOR, at=self._clock(), counts={FAILED: 1})
         except ReverieError as error:
@@ -196,7 +203,7 @@ class RuleLearner:
         return [note for note in notes if note is not None]
 
     def _extract_statements(self, exchange: _Exchange) -> Iterator[tuple[Turn, NewRecord]]:
-        """Return what the sentences of an exchange state, with the turn of each."""
+        """Yield the statements of an exchange as records, each with its turn."""
         from reverie.consolidation import rules
 
         for turn in (*exchange.asked, exchange.answer):

@@ -124,6 +124,14 @@ def group_steps(steps: Sequence[PlanStep]) -> list[tuple[PlanStep, ...]]:
     return [tuple(group) for group in groups.values()]
 
 
+def select_groups(
+    steps: Sequence[PlanStep], is_wanted: Callable[[Sequence[PlanStep]], bool]
+) -> tuple[PlanStep, ...]:
+    """Return the steps of the wanted groups, in their order."""
+    wanted = {id(step) for group in group_steps(steps) if is_wanted(group) for step in group}
+    return tuple(step for step in steps if id(step) in wanted)
+
+
 def build_group_key(steps: Iterable[PlanStep]) -> str:
     """Return what a group is recognised by: the things it rests on, and when they last changed."""
     names: set[str] = set()
@@ -141,12 +149,9 @@ def drop_rejected(plan: Plan, store: Store) -> Plan:
     rejected = _read_rejected(store)
     if not rejected or not plan.steps:
         return plan
-    groups = group_steps(plan.steps)
-    kept = [group for group in groups if build_group_key(group) not in rejected]
-    if len(kept) == len(groups):
+    steps = select_groups(plan.steps, lambda group: build_group_key(group) not in rejected)
+    if steps == plan.steps:
         return plan
-    ids = {id(step) for group in kept for step in group}
-    steps = tuple(step for step in plan.steps if id(step) in ids)
     refused = Rejection(what=f"{len(plan.steps) - len(steps)} changes", why="the owner rejected them before")
     skipped = plan.skipped if steps else "the owner rejected before what there is to do"
     return replace(plan, steps=steps, refused=(*plan.refused, refused), skipped=skipped)
@@ -208,7 +213,7 @@ class PlanShelf:
     def decide(
         self, id: str, verdict: Verdict, *, groups: Collection[int] | None = None, reason: str = ""
     ) -> WaitingPlan:
-        """Decide groups of a plan, and return it as it is then; see `Worker.decide_plan`."""
+        """Decide groups of a plan, and return the plan with the decision; see `Worker.decide_plan`."""
         validate_verdict(verdict, reason)
         stored = self._read(id)
         waiting = _decode(stored)
@@ -307,31 +312,34 @@ class PlanShelf:
 # -- erasure -------------------------------------------------------------------------------------------
 
 
-def find_erased_plans(
-    store: Store, ids: Collection[str], *, scope: str | None, is_unwanted: Callable[[str], bool]
-) -> dict[str, None]:
-    """Return the plans that go when things are erased: those that are about them, or repeat them.
+def find_erased_plans(store: Store, ids: Collection[str], *, scope: str | None) -> dict[str, None]:
+    """Return the cursors of the plans that are about things which are erased; one that cannot be read may be.
 
     Args:
         ids: Ids of what is erased.
         scope: A scope that is erased; None for none.
-        is_unwanted: Whether a text repeats what is erased.
     """
 
-    def is_about(name: str, text: str) -> bool:
+    def is_about(text: str) -> bool:
         try:
-            waiting = _decode(text)
+            steps = _decode(text).plan.steps
         except InvalidInput:
             return True
-        values = [value for step in waiting.plan.steps for value in step.edit.values]
-        named = {name for step in waiting.plan.steps for name in (step.edit.id, *step.sources)}
-        return (
-            not named.isdisjoint(ids)
-            or (scope is not None and any(is_within(getattr(each, "scope", ""), scope) for each in values))
-            or any(is_unwanted(each) for each in _iter_texts(json.loads(text)))
+        values = [value for step in steps for value in step.edit.values]
+        named = {name for step in steps for name in (step.edit.id, *step.sources)}
+        return not named.isdisjoint(ids) or (
+            scope is not None and any(is_within(getattr(each, "scope", ""), scope) for each in values)
         )
 
-    return {name: None for name, text in store.cursors(_PLAN).items() if is_about(name, text)}
+    return {name: None for name, text in store.cursors(_PLAN).items() if is_about(text)}
+
+
+def has_plan_text(cursor: str, text: str, is_unwanted: Callable[[str], bool]) -> bool:
+    """Whether a cursor keeps a plan, and one of the texts in it is unwanted."""
+    try:
+        return cursor.startswith(_PLAN) and any(map(is_unwanted, _iter_texts(json.loads(text))))
+    except ValueError:
+        return False
 
 
 def _iter_texts(value: Any) -> Iterator[str]:

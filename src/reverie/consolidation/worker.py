@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 import threading
 import time
+import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -122,13 +125,14 @@ class Worker:
         self._plans = PlanShelf(self._writer)
         self._clock = writer.clock
         self._settings = settings
-        self._owner = secrets.token_hex(6)
+        self._token = secrets.token_hex(6)
         self._wake = threading.Event()
-        self._stopping = threading.Event()
+        self._stopped = weakref.WeakSet[threading.Thread]()  # threads that are to end, one after the other
         self._thread: threading.Thread | None = None
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._has_renewed = not isinstance(self._leases, RenewableStore)
         self._nothing_due_at = -1  # number of the last journal entry when no session was due
+        self._holders = Counter[str]()  # threads that work under the lease, by its owner
         self._lock = threading.Lock()
         renew_lock_after_fork(self)
 
@@ -239,7 +243,7 @@ class Worker:
         return decide_proposal(self._writer.acting("owner"), id, verdict, reason=reason, now=self._clock())
 
     def ask(self, *, scope: str = "") -> Record | None:
-        """Return the newest proposal of a scope that the owner was not asked about; None where there is none.
+        """Return the newest proposal of a scope that the owner was not asked about yet; None without one.
 
         Each is returned once. Show its content to the owner, outside of any prompt, and pass what they say to `answer`.
 
@@ -316,9 +320,8 @@ class Worker:
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
-            self._stopping.clear()
             self._thread = threading.Thread(
-                target=self._loop, args=(every_s,), name="reverie-worker", daemon=True
+                target=self._loop, args=(every_s, list(self._stopped)), name="reverie-worker", daemon=True
             )
             self._thread.start()
 
@@ -337,15 +340,21 @@ class Worker:
         """
         with self._lock:
             thread, self._thread = self._thread, None
-        if thread is None:
-            return True
-        self._stopping.set()
+            if thread is None:
+                return True
+            self._stopped.add(thread)
         self._wake.set()
         thread.join(timeout_s)
         return not thread.is_alive()
 
-    def _loop(self, every_s: float) -> None:
-        while not self._stopping.is_set():
+    def _is_stopped(self) -> bool:
+        """Whether the present thread is to end; whoever calls `run_due` is not."""
+        return threading.current_thread() in self._stopped
+
+    def _loop(self, every_s: float, before: Sequence[threading.Thread]) -> None:
+        for thread in before:
+            thread.join()
+        while not self._is_stopped():
             try:
                 self.run_due()
             except Exception as error:  # noqa: BLE001 - the loop must outlive any bug
@@ -357,7 +366,7 @@ class Worker:
     # -- the work ----------------------------------------------------------------------------------------
 
     def run_due(self) -> WorkReport:
-        """Do once what is due; do nothing where another process is at it, or where nothing is recorded."""
+        """Do once what is due; do nothing if another process is doing it, or if nothing is recorded."""
         if not self._settings.is_recording:
             return WorkReport()
         if not self._find_due_work():
@@ -385,9 +394,9 @@ class Worker:
         return work
 
     def _do(self, work: Iterable[_DueWork]) -> Iterator[PassOutcome]:
-        """Do one after the other until the thread shall stop, and yield the outcomes."""
+        """Do the tasks one after the other, and yield the outcomes; end when the thread is told to stop."""
         for name, run in work:
-            if self._stopping.is_set():
+            if self._is_stopped():
                 return
             outcomes = run()
             self._record_outcome(name, next((each for each in outcomes if each.name == name), outcomes[0]))
@@ -407,7 +416,7 @@ class Worker:
         return [each for each in due if not self._is_paused(f"session {each.session}")]
 
     def _find_left_sessions(self) -> list[_DueWork]:
-        """Return what is to be done with sessions that are over: a model reads their new turns, or a rule sums up.
+        """Return the tasks for sessions that are over: a model reads their new turns, or a rule summarises them.
 
         The model reads those of this week, also when they were ended; the rule those of today, after the idle time.
         """
@@ -455,17 +464,17 @@ class Worker:
         return [PassOutcome(name="conclude", at=now, state="applied")]
 
     def _has_earlier_words(self) -> bool:
-        """Whether words for search are to be renewed; once they are, nothing is asked again."""
+        """Whether words for search are to be renewed; the store is not asked again once none are."""
         if isinstance(self._leases, RenewableStore) and not self._has_renewed:
             self._has_renewed = not self._leases.has_earlier_words()
         return not self._has_renewed and not self._is_paused("words")
 
     def _renew_words(self) -> list[PassOutcome]:
-        """Renew words for search, for some seconds; the next run, here or in another process, goes on."""
+        """Renew words for search for at most `LONGEST_RENEWAL_S`; the next run, in any process, continues."""
         assert isinstance(self._leases, RenewableStore)
         now, until = self._clock(), time.monotonic() + LONGEST_RENEWAL_S
         try:
-            while self._leases.renew_words() and time.monotonic() < until and not self._stopping.is_set():
+            while self._leases.renew_words() and time.monotonic() < until and not self._is_stopped():
                 pass
         except ReverieError as error:
             _log.warning("words for search could not be renewed: %s", error)
@@ -490,7 +499,7 @@ class Worker:
         return min(times, default=None)
 
     def is_dream_due(self) -> bool:
-        """Whether a dream is due: by interval or cron, with something to consider, and nobody writing."""
+        """Whether a dream is due by interval or cron, has work, and nothing was written for a while."""
         now = self._clock()
         last = self._read_last_cycle()
         schedule = self._settings.dream_schedule
@@ -515,7 +524,7 @@ class Worker:
         return False
 
     def is_enriching_due(self) -> bool:
-        """Whether there are drafts to enrich, and nobody has written for half a minute."""
+        """Whether there are drafts to enrich, and nothing was written for half a minute."""
         if self._is_paused("enrich") or not self.cycle.count_drafts():
             return False
         return self._is_idle(self._clock(), ENRICH_AFTER)
@@ -542,14 +551,18 @@ class Worker:
     def _run_reviewed_dream(self) -> list[PassOutcome]:
         """Enrich drafts, and keep the plan of the other passes for the owner's decision."""
         outcomes = self.cycle.run(["enrich"])
-        dreamed = self.cycle.run([ALL], dry_run=True)
-        plan = dreamed[0].plan
-        if plan is not None and plan.steps:
-            self._plans.add(plan)
-        elif plan is not None:
-            self.cycle.apply(plan)  # how far the journal was considered
+        (dreamed,) = self.cycle.run([ALL], dry_run=True)
+        try:
+            if dreamed.plan:
+                self._plans.add(dreamed.plan)
+            elif dreamed.plan is not None:
+                self.cycle.apply(dreamed.plan)  # how far the journal was considered
+        except InvalidInput as error:
+            _log.warning("a dream cannot wait for the owner: %s", error)
+            self.cycle.count(f"dream.{ALL}.failed")
+            dreamed = PassOutcome.from_error(ALL, dreamed.at, error)
         self._record_cycle(self._clock())
-        return [*outcomes, *dreamed]
+        return [*outcomes, dreamed]
 
     def _has_waiting_dream(self) -> bool:
         return any(each.plan.name == ALL and not each.decided for each in self._plans.list())
@@ -559,7 +572,7 @@ class Worker:
         return written is None or now - written >= least
 
     def _find_last_writing(self) -> datetime | None:
-        """Return when somebody else has written last; None if that is long ago, or by a clock that was wrong."""
+        """Return when anything but a pass last wrote; None if that is long ago, or by a clock that was wrong."""
         newest = self._store.journal(limit=_MOST_ENTRIES, newest_first=True)
         at = next((row.at for row in newest if row.actor != ACTOR), None)
         return None if at is None or at - self._clock() > _CLOCK_WAS_WRONG else at
@@ -580,6 +593,11 @@ class Worker:
 
     # -- the lease ---------------------------------------------------------------------------------------
 
+    @property
+    def _owner(self) -> str:
+        """The name under which this process holds the lease; a forked one has another."""
+        return f"{self._token}-{os.getpid()}"
+
     @contextmanager
     def _hold_lease(self) -> Iterator[bool]:
         """Hold the lease, renewed by a thread of its own. Yield False where another process has it."""
@@ -587,6 +605,8 @@ class Worker:
         if token is None:
             yield False
             return
+        with self._lock:
+            self._holders[self._owner] += 1
         done = threading.Event()
         renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
         renewing.start()
@@ -596,7 +616,11 @@ class Worker:
         finally:
             done.set()
             renewing.join()
-            self._release()
+            with self._lock:
+                self._holders[self._owner] -= 1
+                is_last = not self._holders[self._owner]
+            if is_last:
+                self._release()
 
     def _renew(self, done: threading.Event) -> None:
         every, left = LEASE_TIME.total_seconds() / 3, LONGEST_PASS.total_seconds()

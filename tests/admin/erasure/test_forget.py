@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import errno
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -15,20 +16,22 @@ from typing import Any
 
 import pytest
 
+import reverie
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
-from reverie.admin.erasure.eraser import PENDING
-from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem
+from reverie.admin.erasure.eraser import PENDING, Eraser
+from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem, strip_operation
 from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.cycle import LOG
 from reverie.context.ledger import build_shown_cursor
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.conversation import ToolCall
+from reverie.domain.conversation import SessionState, ToolCall
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, ModelRefused
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
+from reverie.files.hand_edits.intake import DELETED
 from reverie.llm.messages import ModelRequest
 from reverie.repositories.pages import build_import_cursor
 from reverie.search.analyzer import analyze
@@ -479,6 +482,83 @@ def test_a_text_is_not_found_in_what_reverie_itself_writes(memory: Memory) -> No
     assert dict(now.metadata) == {"origin": "web", "rough": "true"}
 
 
+def test_operations_named_in_reasons_are_no_text_and_what_a_person_adds_is(
+    memory: Memory, clock: MovableClock
+) -> None:
+    chat = memory.session("cli:1")
+    chat.add("user", "Hello")
+    chat.set_metadata("title", "greeting")
+    expired = memory.save("Rain at noon", ttl="1m").record
+    clock.move(hours=1)
+    memory.admin.purge()
+    memory.pages.write("MEMORY.md", "# Noon\n", reason="asked for by Odile")
+    memory.pages.write("MEMORY.md", "# Night\n")
+    for text in ("metadata", "expired", "has gone on", "by hand"):
+        with pytest.raises(NotFound, match="nothing has that text"):
+            memory.admin.forget(match=text, dry_run=True)
+    assert going(memory.admin.forget(match="odile")) == {("page", "MEMORY.md"): "past"}
+    now = memory.get(expired.id)
+    assert now is not None
+    assert now.archive_reason == "expired"
+
+
+def test_every_reason_that_the_code_gives_names_an_operation() -> None:
+    def list_texts(node: ast.expr) -> Iterator[str]:
+        match node:
+            case ast.Constant(value=str() as text):
+                yield text
+            case ast.JoinedStr(values=[ast.Constant(), *_]):
+                parts = (
+                    part.value if isinstance(part, ast.Constant) else generate_id() for part in node.values
+                )
+                yield "".join(map(str, parts))
+            case ast.BoolOp() | ast.IfExp():
+                for child in ast.iter_child_nodes(node):
+                    if isinstance(child, ast.expr):
+                        yield from list_texts(child)
+
+    reasons = {
+        text
+        for file in Path(reverie.__file__).parent.rglob("*.py")
+        if "contract" not in file.parts
+        for call in ast.walk(ast.parse(file.read_text()))
+        if isinstance(call, ast.Call)
+        for argument in call.keywords
+        if argument.arg in ("reason", "archive_reason")
+        for text in list_texts(argument.value)
+    }
+    assert len(reasons) > 20
+    assert {text for text in reasons if strip_operation(text)} == set()
+    for text in (
+        f"{DELETED}: ",
+        "edited by hand: ",
+        "graph: delete entities",
+        "shelf: put",
+        "undo of changes 1, 2",
+    ):
+        assert strip_operation(text) == ""
+    assert strip_operation("edited by hand: memory/anna.md") == "memory/anna.md"
+    assert strip_operation("we had to archive") == "we had to archive"
+
+
+def test_a_part_of_the_id_of_a_tool_call_is_no_text(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    call = ToolCall(id="call_Ab4X9dad", name="look", arguments="{}")
+    chat.add("user", "Look at the sea")
+    asked = chat.add("assistant", "", tool_calls=[call])
+    result = chat.add("tool", "It is calm", tool_call_id=call.id)
+    for text in ("call", "dad", "x9"):
+        with pytest.raises(NotFound, match="nothing has that text"):
+            memory.admin.forget(match=text)
+    with pytest.raises(NotFound, match="the id of a call"):
+        memory.admin.forget(match="CALL_ab4x9dad")
+    plan = memory.admin.forget(match="sea")
+    assert {asked.id, result.id}.isdisjoint(name for _, name in left(plan))
+    memory.delete_session("chat:1")
+    with pytest.raises(NotFound, match="nothing has that text"):
+        memory.admin.forget(match="dad")
+
+
 def test_a_long_text_takes_what_repeats_part_of_it(memory: Memory) -> None:
     whole = memory.save(f"She wrote: {SECRET}.").record
     part = memory.save(QUOTE).record
@@ -669,6 +749,29 @@ def test_a_reader_keeps_it_from_being_finished_and_that_is_said(
                 assert b"small flat" not in file.read_bytes()
 
 
+@pytest.mark.parametrize("how", ["match", "id"])
+def test_an_erasure_that_was_interrupted_is_finished_when_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    def die(_: Eraser) -> tuple[str, ...]:
+        raise KeyboardInterrupt
+
+    with Memory.open(tmp_path / "m") as memory:
+        secret = memory.save(SECRET).record
+        ids = (secret.id,) if how == "id" else ()
+        ask = partial(memory.admin.forget, *ids, match=SECRET if how == "match" else None)
+        with monkeypatch.context() as patch:
+            patch.setattr(Eraser, "finish", die)
+            with pytest.raises(KeyboardInterrupt):
+                ask()
+        assert "an erasure was interrupted" in str(memory.admin.doctor().findings)
+        with pytest.raises(NotFound):
+            ask()
+        assert memory.admin.doctor().sound
+        for file in (tmp_path / "m").rglob("*"):
+            assert file.is_dir() or b"small flat" not in file.read_bytes(), file
+
+
 def test_the_same_for_asyncio(tmp_path: Path) -> None:
     async def work() -> None:
         async with AsyncMemory.open(tmp_path / "m") as memory:
@@ -731,6 +834,34 @@ def test_files_that_could_not_be_written_are_named_until_they_are(
         assert "forgetting-unfinished" not in str(memory.admin.doctor().findings)
 
 
+def test_a_copy_that_cannot_be_removed_keeps_nothing_else_from_being_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.name.endswith(".backup"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        unlink(path, missing_ok)
+
+    with Memory.open(tmp_path / "m") as memory:
+        secret = memory.save(SECRET).record
+        copy = tmp_path / "m" / "reverie.db.v1.backup"
+        copy.write_text(SECRET)
+        (tmp_path / "m" / "index" / "0").mkdir(parents=True)
+        monkeypatch.setattr(Path, "unlink", refuse)
+        monkeypatch.setattr("reverie.admin.erasure.remains.remove_index", lambda _: None)
+        done = memory.admin.forget(secret.id)
+        assert done.pending == (
+            "the search index '0' of another version could not be removed",
+            "the copy 'reverie.db.v1.backup' could not be removed: Permission denied",
+        )
+        assert b"small flat" not in (tmp_path / "m" / "reverie.db").read_bytes()
+        monkeypatch.undo()
+        assert memory.admin.doctor(fix=True).sound
+        assert not copy.exists()
+
+
 def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     with Memory.open(folder) as memory:
@@ -739,7 +870,10 @@ def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path
         memory.session("chat:2").add("user", SECRET)
     with Memory.open(folder, settings=Settings(files=False)) as memory:
         assert memory.folder is None
+        plan = memory.admin.forget(secret.id, turns=True, dry_run=True)
+        assert (folder / f"memory/{secret.id}.json").exists()
         done = memory.admin.forget(secret.id, turns=True)
+        assert left(plan) == left(done)
         assert not (folder / f"memory/{secret.id}.json").exists()
         assert left(done) == {("file", "sessions/chat:1.jsonl"), ("file", "sessions/chat:2.jsonl")}
         memory.save("Something else")
@@ -830,6 +964,16 @@ def test_the_names_of_deleted_pages_and_sessions_go(memory: Memory) -> None:
     if memory.path is not None:
         for file in memory.path.rglob("*"):
             assert file.is_dir() or b"karenina" not in file.read_bytes().lower(), file
+
+
+def test_a_scope_with_nothing_but_a_scratchpad_or_a_session_is_named(memory: Memory) -> None:
+    memory.scoped("user:555123").scratchpad.set("a", "b")
+    with pytest.raises(NotFound, match="of 1 with it: scope 'user:555123'"):
+        memory.admin.forget(match="555123")
+    chat = SessionState(id="imported", created_at=memory._clock(), scope="user:555124")
+    memory._parts.writer.commit([Change(before=None, after=chat)])
+    with pytest.raises(NotFound, match="of 1 with it: scope 'user:555124'"):
+        memory.admin.forget(match="555124")
 
 
 def test_a_session_with_nothing_but_working_memory_is_named(memory: Memory) -> None:

@@ -11,14 +11,18 @@ from click.testing import CliRunner
 from evaluation.measures.synthetic_secrets import SECRETS
 
 from reverie import Memory, Settings
+from reverie.admin.erasure.eraser import Eraser
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.domain.change import Change
 from reverie.domain.secrets.redactor import Redactor
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
+from reverie.stores.contract.factories import make_record, make_time
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
 
-KEYS = [SECRETS["openai_service"](Random(seed)) for seed in range(7)]
+KEYS = [SECRETS["openai_service"](Random(seed)) for seed in range(9)]
 OFF = Settings(redact_secrets=False)
 
 
@@ -38,9 +42,17 @@ def folder(tmp_path: Path) -> Path:
         chat.add("user", f"use {KEYS[0]}")
         chat.add("assistant", f"done with {KEYS[0]}")
         chat.working.set("k", f"token {KEYS[5]}")
+        memory.scratchpad.set("expired", f"token {KEYS[6]}", ttl=1e-6)
         memory.pages.write("MEMORY.md", f"# Keys\n\n{KEYS[0]}\n")
+        memory.pages.write("TEAM.md", "# Team\n", reason=f"moved from {KEYS[7]}")
+        memory.dreams.keep_plan(plan_to_add(f"the other key is {KEYS[8]}"))
         memory.save("Rocky loves rock music")
     return tmp_path
+
+
+def plan_to_add(content: str) -> Plan:
+    step = PlanStep(edit=Change(before=None, after=make_record(1, content=content)), why="said")
+    return Plan(id="0123456789ab", name="dream", made_at=make_time(0), steps=(step,))
 
 
 def left(folder: Path) -> list[str]:
@@ -58,6 +70,7 @@ def test_the_doctor_names_what_holds_secrets_and_quotes_none(folder: Path) -> No
             "page",
             "paragraph",
             "entry",
+            "cursor",
         }
         assert "reverie redact" in finding.fix
         assert not any(key[10:30] in f"{finding}" for key in KEYS)
@@ -98,6 +111,24 @@ def test_of_two_that_say_the_same_afterwards_one_is_archived(folder: Path) -> No
         (archived,) = memory.list(archived=True)
         assert archived.content == "[redacted: openai key]"
         assert archived.archive_reason == "says the same once redacted"
+
+
+def test_a_redaction_that_was_interrupted_is_finished_by_the_next(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(_: Eraser) -> tuple[str, ...]:
+        raise KeyboardInterrupt
+
+    with Memory.open(folder) as memory:
+        with monkeypatch.context() as patch:
+            patch.setattr(Eraser, "finish", die)
+            with pytest.raises(KeyboardInterrupt):
+                memory.admin.redact()
+        assert "forgetting-unfinished" in {each.code for each in memory.admin.doctor().findings}
+        again = memory.admin.redact()
+        assert (again.found, again.done, again.pending) == ((), True, ())
+        assert memory.admin.doctor().sound
+        assert left(folder) == []
 
 
 def test_a_name_cannot_be_redacted_but_what_is_said_in_it_can(tmp_path: Path) -> None:

@@ -223,11 +223,12 @@ record {record.id} changed
 
 def test_long_lines_are_compared_by_sentences() -> None:
     before = (
-        "The first sentence of a paragraph. The second one, which is not short. The third one follows it. "
-        "And that is all."
+        "It begins here. The first sentence of a paragraph. The second one, which is not short. "
+        "The third one follows it. And that is all."
     )
-    assert format_unified_diff(before, before.replace("third", "last"), context=1) == [
+    assert format_unified_diff(before, before.replace("third", "last")) == [
         "…",
+        "  The first sentence of a paragraph.",
         "  The second one, which is not short.",
         "- The third one follows it.",
         "+ The last one follows it.",

@@ -17,13 +17,14 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace as changing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reverie import InvalidInput, Memory, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie import InvalidInput, Memory, Settings, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.admin.transfer.atomic_writes import build_unwritable_error
 from reverie.admin.transfer.backup import RecoveryReport, make, recover
 from reverie.domain.change import Change
@@ -226,6 +227,19 @@ def test_profiles_elsewhere_and_linked_are_kept(tmp_path: Path) -> None:
         assert memory.search("k8s")
     assert (tmp_path / "new profile" / "soul.md").read_text() == "I am mounted.\n"
     assert not (tmp_path / "new" / "soul.md").exists()
+
+
+def test_files_of_the_profile_are_kept_whatever_their_names(tmp_path: Path) -> None:
+    names = {"house rules.md", "prompts/my dream.txt", "soul (old).md", "über.md"}
+    for name in names:
+        (tmp_path / "profile" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "profile" / name).write_text(name)
+    settings = Settings(dream_directive="prompts/my dream.txt", memory_rules="../outside.md")
+    (tmp_path / "outside.md").write_text("elsewhere")
+    with Memory.open(tmp_path / "memory", profile=tmp_path / "profile", settings=settings) as memory:
+        assert set(memory.admin.backup(tmp_path / "kept.zip").profile) == names
+    recover(tmp_path / "kept.zip", tmp_path / "new")
+    assert all((tmp_path / "new" / name).read_text() == name for name in names)
 
 
 # -- refusing --------------------------------------------------------------------------------------------
@@ -618,6 +632,43 @@ def test_what_was_forgotten_since_the_backup_is_forgotten_again(tmp_path: Path) 
     connection = sqlite3.connect(folder / "reverie.db")
     assert connection.execute("SELECT count(*) FROM tombstones").fetchone()[0] > 0
     connection.close()
+
+
+def test_a_summary_that_was_forgotten_since_the_backup_does_not_come_back(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        chat = memory.session("cli:1")
+        chat.add("user", "Hello")
+        told = changing(chat.state, summary="They met.\nThe vault opens with nine turns.\nThey parted.")
+        memory._store.commit([Change(before=chat.state, after=told)], actor="compact", at=NOW)
+        memory.admin.backup(tmp_path / "kept.zip")
+        memory.admin.forget(match="nine turns")
+    done = recover(tmp_path / "kept.zip", tmp_path / "memory", replace=True)
+    assert done.forgotten_again == 1
+    with Memory.open(tmp_path / "memory") as memory:
+        assert "vault" not in memory.session("cli:1").state.summary
+    assert b"nine turns" not in (tmp_path / "memory" / "reverie.db").read_bytes()
+
+
+def test_earlier_versions_that_were_forgotten_since_the_backup_do_not_come_back(tmp_path: Path) -> None:
+    secret = "The vault behind the northern mill opens with nine turns of the key"
+    with Memory.open(tmp_path / "memory") as memory:
+        edited = memory.save(secret).record
+        memory.update(edited.id, content="The mill is closed")
+        removed = memory.save(f"{secret}, said Ruth").record
+        memory.archive(removed.id)
+        memory.admin.purge(older_than=0)
+        memory.pages.write("MEMORY.md", f"# Mill\n{secret}\n")
+        memory.pages.write("MEMORY.md", "# Mill\n")
+        memory.admin.backup(tmp_path / "kept.zip")
+        memory.admin.forget(match=secret)
+    done = recover(tmp_path / "kept.zip", tmp_path / "memory", replace=True)
+    assert done.forgotten_again == 3
+    with Memory.open(tmp_path / "memory") as memory:
+        assert "nine turns" not in repr(memory.history.log(limit=1_000))
+        assert [record.content for record in memory.list()] == ["The mill is closed"]
+        assert memory.pages.read("MEMORY.md") == "# Mill\n"
+        assert memory.admin.check() == []
+    assert b"nine turns" not in (tmp_path / "memory" / "reverie.db").read_bytes()
 
 
 def test_a_backup_removes_what_killed_ones_have_left_and_nothing_else(tmp_path: Path) -> None:

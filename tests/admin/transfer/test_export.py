@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from reverie import EVERY_SCOPE, InvalidInput, Memory, StoreUnavailable
 from reverie.admin.transfer.export import EXPORT_FORMS, ExportForm, export
 from reverie.admin.transfer.formats.native import frontmatter
-from reverie.admin.transfer.importer import ImportReport, take_in
+from reverie.admin.transfer.importer import ImportReport, import_source
 from reverie.domain.change import Value
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
@@ -25,7 +25,7 @@ from tests.profiles import examples
 
 
 def taken(store: Store, source: Path, **how: object) -> ImportReport:
-    return take_in(
+    return import_source(
         StoreWriter(store=store, clock=lambda: NOW),
         source,
         None,

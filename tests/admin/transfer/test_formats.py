@@ -323,6 +323,11 @@ def test_headings_bullets_and_code_are_told_apart() -> None:
 
 # -- ChatGPT -----------------------------------------------------------------------------------------------
 
+MAPPING: dict[str, Any] = dict(CHATGPT[0])["mapping"]  # type: ignore[assignment]
+NAMELESS = {
+    name: node | {"message": node["message"] and node["message"] | {"id": None}}
+    for name, node in MAPPING.items()
+}
 CHATGPT_ID = "chatgpt:8f3a2b1c-0000-4000-8000-000000000001"
 
 
@@ -385,6 +390,7 @@ def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: 
         ({"mapping": {}}, 0),
         ({"mapping": {"a": {"parent": "b", "message": None}, "b": {"parent": "a"}}, "current_node": "a"}, 0),
         ({"mapping": {"a": 5, "b": {"message": [], "parent": 7}}, "current_node": "b"}, 0),
+        ({"mapping": NAMELESS}, 4),
     ],
 )
 def test_trees_that_are_odd(memory: Memory, tmp_path: Path, change: dict[str, Any], turns: int) -> None:

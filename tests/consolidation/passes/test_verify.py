@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -201,6 +202,19 @@ def test_a_fact_that_another_pass_files_is_withdrawn_all_the_same(memory: Memory
     assert _contents(memory) == []
 
 
+def test_a_fact_that_is_withdrawn_ends_no_other(memory: Memory, model: _Model) -> None:
+    old, new = "The class on Mondays is taught by Mr. Bell", "Mrs. Ortiz teaches the class on Mondays now"
+    pair = f"{old} -> {new}"
+    model.judge = pair.__eq__
+    earlier = memory.save(old, created_at=memory._clock() - timedelta(days=2)).record
+    _remember(memory, model, f"{new}, in the film.", new)
+    assert memory.get(earlier.id).valid_to is None, "rules are not sure"
+    memory.dreams.run()
+    assert any(new in prompt and old in prompt for prompt in model.asked), "the pair is asked about"
+    assert _contents(memory) == [old]
+    assert memory.get(earlier.id).valid_to is None
+
+
 def test_more_facts_than_fit_are_verified_in_the_next_cycle(memory: Memory, model: _Model) -> None:
     for at in range(MOST_FACTS + 2):
         said = f"The {'big' if at % 2 else 'old'} shelf {at * 7} holds lot {at * 11}"
@@ -251,6 +265,23 @@ def test_a_fact_that_was_held_ends_what_it_changes(memory: Memory, model: _Model
     model.judge = lambda claim: claim.startswith("The user lives")
     memory.dreams.run(["verify"])
     assert memory.get(former.id).valid_to is not None
+
+
+@pytest.mark.parametrize("as_one_plan", [False, True])
+def test_a_fact_that_was_held_is_new_to_the_next_dream(
+    memory: Memory, model: _Model, as_one_plan: bool
+) -> None:
+    memory.save("The user goes by car.", created_at=memory._clock() - timedelta(days=2))
+    _remember(memory, model, IN_OTHER_WORDS, HELD)
+    model.judge = HELD.__eq__
+    if as_one_plan:
+        memory.dreams.apply(memory.dreams.plan())
+    else:
+        memory.dreams.run()
+    assert HELD in _contents(memory)
+    memory.dreams.run(["supersede"])
+    assert HELD in model.asked[-1], "it may have changed what was known before"
+    assert len(model.asked) == 2
 
 
 def test_a_fact_that_was_held_and_is_known_by_then_reinforces_what_says_it(

@@ -53,7 +53,7 @@ def test_all_that_is_somebodys_goes_from_every_byte(tmp_path: Path, clock: Movab
         assert plan.counts["session"] == 2
         assert plan.counts["entry"] == 3
         kept = {trace.because for trace in plan.left}
-        assert "it is the own of 'user:bob'" in kept
+        assert "it belongs to 'user:bob'" in kept
         done = memory.admin.forget(scope="user:zoe-quux")
         assert (done.done, done.pending) == (True, ())
         assert everything_of(memory, "user:bob") == before[0]

@@ -42,7 +42,7 @@ from reverie.stores.sqlite.integrity import RESTORE
 
 @runtime_checkable
 class RepairableStore(Protocol):
-    """Store that can repair what follows from the rest of it."""
+    """Store that can repair derived data from the rest of its content."""
 
     def repair(self) -> None:
         """Repair what `check` calls repairable."""

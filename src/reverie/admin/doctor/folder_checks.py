@@ -187,8 +187,9 @@ def _find_abandoned_drafts(path: Path) -> list[Path]:
 
 
 def _read_mtime(file: Path) -> float:
+    """Return when a file, or anything in a folder, last changed."""
     try:
-        return file.lstat().st_mtime
+        return max(each.lstat().st_mtime for each in (file, *_iter_paths(file)))
     except OSError:  # another process has just removed it
         return time.time()
 
@@ -227,13 +228,13 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
         1 for folder in ("memory", "sessions") for file in _iter_paths(path / folder) if file.is_file()
     )
     log = path / f"{DATABASE}-wal"
-    backups = tuple(to_relative_path(file, path) for file in sorted(path.glob(UPGRADE_COPIES)))
+    backups = sorted(path.glob(UPGRADE_COPIES), key=_read_mtime)
     ways = ["bring back a backup of yours with `reverie recover`"]
     if files:
         command = f"reverie rebuild{' --force' if isinstance(error, StoreCorrupt) else ''}"
         ways.insert(0, f"make a new one of the folder's {count(files, 'file')} with `{command}`")
     if backups:
-        ways.append(f"put {backups[-1]} in its place, which is from before an update of Reverie")
+        ways.append(f"put {backups[-1].name} in its place, which is from before an update of Reverie")
     fix = "; or ".join(ways)
     notes: list[Finding] = []
     if isinstance(error, NotFound) and (files or log.exists() or backups):

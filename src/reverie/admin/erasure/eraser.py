@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from reverie.admin.erasure.matching import (
     FORGOTTEN,
@@ -47,7 +48,7 @@ from reverie.admin.erasure.remains import (
 from reverie.admin.erasure.request import EraseRequest, ErasureReport
 from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.rule_learning import build_cursor_name
-from reverie.consolidation.waiting_plans import find_erased_plans
+from reverie.consolidation.waiting_plans import find_erased_plans, has_plan_text
 from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
@@ -127,10 +128,9 @@ class Eraser:
         going, left = self._build_matches(query, self._decide_all(query))
         if not going:
             raise _build_not_found(request, left)
-        if self._files is not None:
-            erased = {item.id for item in going if item.subject == "record" and item.fate == "removed"}
-            left = (*left, *self._remove_remains(query, erased, left, dry_run=True))
-        return ErasureReport(going=going, left=left, notes=self.describe_copies())
+        erased = {item.id for item in going if item.subject == "record" and item.fate == "removed"}
+        remains = self._remove_remains(query, erased, left, dry_run=True)
+        return ErasureReport(going=going, left=(*left, *remains), notes=self.describe_copies())
 
     def _build_query(self, request: EraseRequest) -> EraseQuery:
         if request.match is not None:
@@ -163,7 +163,7 @@ class Eraser:
                 )
             names |= {get_name(value) for value in versions}
             for value in versions:
-                # Nobody repeats a turn that says "thank you"; a record that says two words is a fact.
+                # A short turn such as "thank you" is not evidence of a repetition; a record of two words is a fact.
                 short = not isinstance(value, Turn)
                 phrases |= {
                     each
@@ -198,7 +198,7 @@ class Eraser:
         )
 
     def _collect_versions(self, belongs: Callable[[Value], bool]) -> tuple[dict[Phrase, datetime], set[Name]]:
-        """Return the shingles of versions that belong, with first times, and the names of the things."""
+        """Return the shingles of all versions that belong, with the times of the first, and the names of the things."""
         said_at: dict[Phrase, datetime] = {}
         names: set[Name] = set()
         for row in iter_rows_forwards(self._store):
@@ -287,6 +287,14 @@ class Eraser:
             NotFound: there is nothing to erase.
             Conflict: others kept changing the same things; what was erased by then stays erased.
         """
+        try:
+            return self._forget(request)
+        except NotFound:
+            if self.pending():  # an erasure was interrupted when nothing but its traces was left
+                self.finish()
+            raise
+
+    def _forget(self, request: EraseRequest) -> ErasureReport:
         self._sync()
         query = self._build_query(request)
         done: dict[tuple[str, str], ErasureItem] = {}
@@ -327,6 +335,17 @@ class Eraser:
         words = self._store.cursor(PENDING)
         return tuple(words.split("\n")) if words else ()
 
+    def note_interruption(
+        self, what: str = "an erasure", *, cursors: Mapping[str, str | None] = MappingProxyType({})
+    ) -> None:
+        """Note that something was begun and has to be asked for again; `finish` removes the note.
+
+        Args:
+            what: What was begun.
+            cursors: Cursors to set along with it.
+        """
+        self._writer.commit([], cursors={PENDING: f"{what} was interrupted: ask for it again", **cursors})
+
     def describe_copies(self) -> tuple[str, ...]:
         """Return notes about copies, and about where a database server keeps erased content for a while."""
         store = unwrap(self._store)
@@ -346,9 +365,13 @@ class Eraser:
             left += self._describe_unwritten_files()
             if not self._scrub_files(self._folder):
                 left.append("the list of files: another process was using it all the while")
-            remove_old_indexes(self._folder)
-            for backup in find_upgrade_copies(self._folder):
-                backup.unlink(missing_ok=True)
+            for old in remove_old_indexes(self._folder):
+                left.append(f"the search index {old.name!r} of another version could not be removed")
+            for copy in find_upgrade_copies(self._folder):
+                try:
+                    copy.unlink(missing_ok=True)
+                except OSError as error:
+                    left.append(f"the copy {copy.name!r} could not be removed: {error.strerror or error}")
         scrubs = {
             "the search index: another process was writing it all the while": self._index.scrub,
             "the vectors: the disk refused it": self._scrub_vectors,
@@ -384,7 +407,7 @@ class Eraser:
         *,
         dry_run: bool = False,
     ) -> list[ErasureItem]:
-        """Remove matches in files that the mirror must not touch; return those for a person to see to.
+        """Remove matches in files that the mirror must not touch; return those that a person has to remove.
 
         Args:
             query: The criteria.
@@ -444,9 +467,7 @@ class Eraser:
         present = [(each.match.now, each.after) for each in erasing]
         edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
         also = self._find_receipts_and_plans(erasing, query)
-        self._writer.commit(
-            [], cursors={PENDING: "an erasure was interrupted: ask for it again", **also, **cursors}
-        )
+        self.note_interruption(cursors={**also, **cursors})
         for entry, _ in present:
             if isinstance(entry, Entry):
                 self._store.drop_entries(entry.namespace, [entry.key])
@@ -474,6 +495,10 @@ class Eraser:
             elif name == LOG and query.phrases.has_match(value):
                 rest = drop_log_entries(value, query.phrases.has_match)
                 changes[name] = None if rest == value else rest
+            elif has_plan_text(
+                name, value, lambda text: text in query.sessions or query.phrases.has_match(text)
+            ):
+                changes[name] = None
         return changes
 
     def _find_receipts_and_plans(
@@ -488,13 +513,8 @@ class Eraser:
             sessions,
             pages=any(each.match.name[0] == "page" for each in erasing),
         )
-
-        def is_unwanted(text: str) -> bool:
-            return text in sessions or query.phrases.has_match(text)
-
         ids = {each.match.name[1] for each in erasing}
-        plans = find_erased_plans(self._store, ids, scope=query.scope, is_unwanted=is_unwanted)
-        return {**receipts, **plans}
+        return {**receipts, **find_erased_plans(self._store, ids, scope=query.scope)}
 
     def _is_present(self, name: str) -> bool:
         """Whether there is a session, page or log of that name."""
@@ -531,7 +551,7 @@ def _get_sort_key(edit: Change) -> tuple[int, int]:
 
 
 def _build_cursor_items(cursors: Mapping[str, str | None], query: EraseQuery) -> Iterator[ErasureItem]:
-    """Yield what a report says of cursors; those of an erased session go without a word."""
+    """Yield the items of a report about cursors, without those that only belong to an erased session."""
     for name, value in cursors.items():
         if not name.endswith(tuple(query.sessions)):
             fate: Fate = "removed" if value is None else "cut"

@@ -25,9 +25,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from reverie.consolidation.passes.infer import WAITING
+from reverie.consolidation.passes.remember import HELD
 from reverie.consolidation.planning.signals import SignalKind
-from reverie.domain.change import JournalEntry, Subject, Value, get_subject
-from reverie.domain.conversation import ORIGIN, SIGNAL, SessionState, ToolCall, Turn
+from reverie.domain.change import UNDO, JournalEntry, Subject, Value, get_subject
+from reverie.domain.conversation import ORIGIN, SESSION_STATUSES, SIGNAL, SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace
 from reverie.domain.headlines import LEFT_OUT, MERGED_FROM, PARTS_VERSION
 from reverie.domain.lazy_regex import defer_regex
@@ -45,15 +47,16 @@ from reverie.domain.record import (
 )
 from reverie.domain.scope import is_within, parse_session_scope
 from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, normalize_words
+from reverie.files.hand_edits.intake import DELETED
 
 FORGOTTEN = "[forgotten]"
 """Content of a turn whose text was forgotten."""
 
 COMMON = 20
-"""A run that stands in more things than this, beside those asked for, is no repetition."""
+"""A shingle in more things than this, beside the requested ones, is a common phrase and no repetition."""
 
 _BEFORE = timedelta(minutes=10)
-"""Tolerance: the results of a turn may be stored shortly before the turn, since the reply comes last."""
+"""Tolerance: what a turn taught may be stored shortly before the turn itself, which is stored with the reply."""
 
 Name = tuple[Subject | Literal["entry"], str]
 """Kind and id of a value. The id of an entry is its namespace, a line end and its key."""
@@ -62,17 +65,26 @@ Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _OPERATION = defer_regex(
-    "save|update|(un)?pin|archive|restore|purge|expired|write|append|replace|delete (page|session)|(create|edit|"
-    "delete|rename) file|(archived|edited) by the agent|import .*|undo .*|promoted from [0-9a-f]{12}|"
-    "[a-z]+ [0-9a-f]{12}"
+    r"\A(?:"
+    "save|update|(un)?pin|archive|restore|purge|expired|write|append|replace|delete (page|session)|clear all memory|"
+    f"(create|edit|delete|rename) file|edited by hand|{DELETED}|archived by hand|rebuilt from the folder|"
+    f"(archived|edited) by the agent|import [a-z]+|promoted from ID|{UNDO}changes? [a-z0-9, ]+|"
+    f"metadata|feedback|begun anew|item removed|{'|'.join(SESSION_STATUSES)}|the session has gone on|"
+    r"[\w/-]+: (read|put|delete|expired|(create|delete) (entities|relations)|(add|delete) observations)|"
+    "ask the owner about the proposal|(accept|reject) the proposal|leave the proposal for later|later|rejected|"
+    f"{WAITING}|{HELD}|said by a record of the conversation|one of its records has changed|noise|withdrawn|"
+    "(merged into|replaced by|enriched into) ID(, ID)*|wrong: ID holds|[a-z]+ ID|says the same once redacted|"
+    "deleted over (Hindsight|mem0)'s interface|its document was retained anew"
+    r")(?:: |\Z)".replace("ID", "[0-9a-f]{12}")
 )
-"""Reasons of changes that name an operation. Others are somebody's words."""
+"""Operation at the beginning of the reason of a change. What follows is a file, or somebody's words."""
 _OWN_METADATA = defer_regex(
     f"({PROMOTED_FROM}|{SUPERSEDED_BY}|{SUPERSEDES}|{MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
     f"{PROPOSAL}=(open|asked|later|rejected)|{ROUGH}=true|({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
     f"{SIGNAL}=({'|'.join(get_args(SignalKind))})"
 )
 """Metadata with ids and states, as `key=value`."""
+_CALL_PREFIXES = frozenset({"call", "fc", "toolu"})
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
 
@@ -113,7 +125,7 @@ _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(slots=True)
 class Match:
-    """Versions of one thing, present and past, that were examined.
+    """Present and past versions of one thing, and what of the request was found in them.
 
     Attributes:
         name: Its sort and id.
@@ -181,7 +193,7 @@ class EraseQuery:
         """Return the labels that name an erased session."""
         return frozenset(label for session in self.sessions for label in get_session_labels(session))
 
-    def why(self, value: Value | Entry) -> str:
+    def explain(self, value: Value | Entry) -> str:
         """Return why a thing is erased regardless of its text; empty for no reason."""
         if isinstance(value, Paragraph) and value.source in self.labels:
             return "written from it"
@@ -241,11 +253,18 @@ def extract_side_texts(value: Value | Entry) -> list[str]:
     texts: list[str] = []
     for name in _SIDE_FIELDS.get(type(value), ()):
         field: str | tuple[str, ...] | Mapping[str, str] = getattr(value, name)
-        if isinstance(field, Mapping):
+        if name == "archive_reason":
+            texts.append(strip_operation(str(field)))
+        elif isinstance(field, Mapping):
             texts += [text for pair in field.items() if not _is_own_metadata(*pair) for text in pair]
         else:
             texts += [field] if isinstance(field, str) else field
     return texts
+
+
+def strip_operation(reason: str) -> str:
+    """Return a reason without the operation that Reverie names in it."""
+    return _OPERATION.sub("", reason, count=1)
 
 
 def _is_own_metadata(key: str, text: str) -> bool:
@@ -255,6 +274,20 @@ def _is_own_metadata(key: str, text: str) -> bool:
 def has_side_piece(text: str, phrases: PhraseMatcher) -> bool:
     """Whether a text beside the content has the requested text, other than as a part of an id."""
     return phrases.has_piece(_ID.sub(lambda name: name[0] if name[0] == phrases.piece else " ", text))
+
+
+def has_call_id(value: Value | Entry, phrases: PhraseMatcher) -> bool:
+    """Whether the id of a tool call in a turn has the requested text as whole words.
+
+    Such ids are random: a part of a word means nothing, nor does the word that providers begin them with.
+    """
+    if not isinstance(value, Turn) or phrases.piece in _CALL_PREFIXES:
+        return False
+    wanted = normalize_words(phrases.piece)
+    ids = (value.tool_call_id, *(call.id for call in value.tool_calls))
+    return bool(wanted) and any(
+        f" {' '.join(wanted)} " in f" {' '.join(normalize_words(each))} " for each in ids
+    )
 
 
 def has_side_match(text: str, phrases: PhraseMatcher) -> bool:
@@ -314,7 +347,7 @@ def _list_names(value: Value | Entry) -> list[str]:
     """Return the names of a thing and of what it belongs to, which are no content."""
     match value:
         case Turn():
-            return [value.session, value.scope, value.tool_call_id, *(call.id for call in value.tool_calls)]
+            return [value.session, value.scope]
         case SessionState():
             return [value.id, value.scope]
         case Page():
@@ -352,7 +385,7 @@ class MatchCollector:
             return
         for value in row.values:
             self._add_value(value, at=row.at)
-        reason = "" if _OPERATION.fullmatch(row.reason) else row.reason
+        reason = strip_operation(row.reason)
         if reason and has_side_match(reason, self._query.phrases):
             name = get_name(row.edit.value)
             match = self.matches.setdefault(name, Match(name=name))
@@ -371,10 +404,12 @@ class MatchCollector:
 
     def _add_value(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
         name = get_name(value)
-        asked = self._query.why(value)
+        asked = self._query.explain(value)
         piece, phrases = self._find_hits(value)
         labelled = not self._query.labels.isdisjoint(extract_side_texts(value))
-        named = any(map(self._query.phrases.has_piece, _list_names(value)))
+        named = any(map(self._query.phrases.has_piece, _list_names(value))) or has_call_id(
+            value, self._query.phrases
+        )
         match = self.matches.get(name)
         if match is None:
             match = self._register_derived(value) or Match(name=name)
@@ -471,6 +506,8 @@ def remove_matches(value: Value, query: PhraseMatcher, *, labels: Collection[str
     elif any(query.has_match(text) for text in extract_texts(value, by_label=bool(query.piece))):
         return empty_turn(value) if isinstance(value, Turn) else None
     sides = {name: _drop_texts(getattr(value, name), bad) for name in _SIDE_FIELDS[type(value)]}
+    if isinstance(value, Record) and not bad(strip_operation(value.archive_reason)):
+        del sides["archive_reason"]
     return replace(value, **sides)
 
 
@@ -489,7 +526,7 @@ def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
     return tuple(text for text in field if not bad(text))
 
 
-# -- what becomes of all that was match --------------------------------------------------------------
+# -- decisions --------------------------------------------------------------------------------------
 
 
 def find_common_phrases(matches: Iterable[Match]) -> set[tuple[str, Phrase]]:
@@ -511,7 +548,7 @@ def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> 
     """
     if query.scope is not None and match.belongs_to and not is_within(match.belongs_to, query.scope):
         after = None if isinstance(match.now, Entry) else match.now
-        return _build_decision(match, "kept", f"it is the own of {match.belongs_to!r}", after)
+        return _build_decision(match, "kept", f"it belongs to {match.belongs_to!r}", after)
     piece = query.phrases.piece if match.has_piece or match.had_piece else ""
     repeated = {
         phrase for phrase in {*match.now_has, *match.once_had} if _is_repetition(match, phrase, query, common)
@@ -623,7 +660,7 @@ def _build_decision(
 def _explain_match(match: Match) -> str:
     if match.has_piece:
         return "it has the text"
-    return "it repeats it" if match.now_has else "it names it"
+    return "it repeats it" if match.now_has else "it names the session"
 
 
 def _extract_forgotten(values: Iterable[Value], effective: PhraseMatcher) -> list[Value]:

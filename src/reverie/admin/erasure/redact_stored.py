@@ -11,9 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from reverie.admin.erasure.eraser import Eraser, build_purge_edits
-from reverie.domain.change import Change, Value, get_subject
+from reverie.admin.erasure.matching import Name, get_name
+from reverie.admin.erasure.remains import EVER
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import JsonObject
@@ -32,7 +35,7 @@ class SecretFinding(JsonObject):
     """One thing that holds or held a secret.
 
     Attributes:
-        subject: `record`, `turn`, `session`, `page`, `paragraph` or `entry`.
+        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry`, or `cursor` (a note of Reverie's own).
         id: Its id; of an entry the namespace and key. A name that is itself a secret is redacted here.
         kinds: The kinds of the secrets.
         past: Whether only earlier versions hold one.
@@ -76,7 +79,7 @@ class StoredSecretRedactor:
         """Prepare to search a store.
 
         Args:
-            writer: Commits the changes; the journal names `redact` as their author.
+            writer: Its store is searched; it publishes the changes.
             eraser: Cleans files, index and free space afterwards.
         """
         self._store = unwrap(writer.store)
@@ -87,26 +90,37 @@ class StoredSecretRedactor:
 
     def find(self) -> tuple[SecretFinding, ...]:
         """Return everything that holds or held a secret; takes 0.2 ms for a turn of two pages."""
-        findings: dict[tuple[str, str], SecretFinding] = {}
-        now: dict[tuple[str, str], Value | Entry] = {}
+        findings: dict[Name, SecretFinding] = {}
+        now: dict[Name, Value | Entry] = {}
         for value in self._iter_present():
-            now[_get_key(value)] = value
+            now[get_name(value)] = value
             self._add_finding(findings, value, past=False)
         for row in iter_rows_forwards(self._store):
             for version in row.values:
-                if version != now.get(_get_key(version)):
+                if version != now.get(get_name(version)):
                     self._add_finding(findings, version, past=True)
-        return tuple(findings.values())
+            if row.edit is not None and (kinds := self._find_reason_kinds(row)):
+                key = get_name(row.edit.value)
+                findings.setdefault(key, SecretFinding(subject=key[0], id=key[1], kinds=kinds, past=True))
+        cursors = (
+            SecretFinding(subject="cursor", id=name, kinds=(kind,))
+            for name, text in self._store.cursors().items()
+            if (kind := self._redactor.detect_secret_name(text)) is not None
+        )
+        return (*findings.values(), *cursors)
 
-    def _add_finding(
-        self, findings: dict[tuple[str, str], SecretFinding], value: Value | Entry, *, past: bool
-    ) -> None:
+    def _add_finding(self, findings: dict[Name, SecretFinding], value: Value | Entry, *, past: bool) -> None:
         """Add what a thing holds, unless it is known to hold a secret."""
-        subject, name = key = _get_key(value)
+        subject, name = key = get_name(value)
         if key not in findings and (kinds := find_secret_kinds(value, self._redactor)):
             named = self._has_secret_name(value)
-            shown = self._redactor.text(name) if named else name
+            shown = (self._redactor.text(name) if named else name).replace("\n", " ")
             findings[key] = SecretFinding(subject=subject, id=shown, kinds=kinds, past=past, named=named)
+
+    def _find_reason_kinds(self, row: JournalEntry) -> tuple[str, ...]:
+        """Return the kinds of the secrets in the reason of a change, found as those in the content of a page."""
+        page = Page(name="", content=row.reason, updated_at=row.at)
+        return find_secret_kinds(page, self._redactor) if row.reason else ()
 
     def redact(self) -> RedactionReport:
         """Remove the secrets permanently.
@@ -116,13 +130,15 @@ class StoredSecretRedactor:
         """
         findings = self.find()
         if not findings:
-            return RedactionReport(found=(), done=True)
+            pending = self._eraser.finish() if self._eraser.pending() else ()
+            return RedactionReport(found=(), done=True, pending=pending)
+        self._eraser.note_interruption("a redaction")
         past = {(each.subject, each.id) for each in findings if each.past and not each.named}
         to_purge = set(past)
         edits: list[Change] = []
         marks: set[tuple[str, str]] = set()
         for value in self._iter_present():
-            key = _get_key(value)
+            key = get_name(value)
             if isinstance(value, Entry):
                 if (entry := redact_value(value, self._redactor, known=True)) != value:
                     self._store.put_entry(entry, capacity=None, now=self._clock())
@@ -139,9 +155,12 @@ class StoredSecretRedactor:
             self._erase(edits[start : start + _CHUNK])
         if to_purge:
             self._erase(build_purge_edits(sorted(to_purge), now))
-        pending = self._eraser.finish()
+        texts = self._store.cursors()
+        old = {each.id: texts.get(each.id) for each in findings if each.subject == "cursor"}
+        new = {name: text and self._redactor.text(text) for name, text in old.items()}
+        self._store.commit([], actor=ACTOR, at=now, cursors=new, expected=old)
         return RedactionReport(
-            found=findings, done=True, pending=pending, notes=self._eraser.describe_copies()
+            found=findings, done=True, pending=self._eraser.finish(), notes=self._eraser.describe_copies()
         )
 
     def _erase(self, edits: Sequence[Change]) -> None:
@@ -166,12 +185,6 @@ class StoredSecretRedactor:
         return False
 
     def _iter_present(self) -> Iterator[Value | Entry]:
-        """Yield every present thing."""
+        """Yield every present thing, expired entries too."""
         yield from iter_values(self._store)
-        yield from self._store.entries(None, now=self._clock())
-
-
-def _get_key(value: Value | Entry) -> tuple[str, str]:
-    if isinstance(value, Entry):
-        return "entry", f"{value.namespace} {value.key}"
-    return get_subject(value), value.id
+        yield from self._store.entries(None, now=EVER)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reverie.admin.erasure.matching import ErasureItem, get_entry_session
+from reverie.admin.erasure.matching import ErasureItem, get_entry_session, get_owning_scope, has_call_id
 from reverie.domain.filter import Filter
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
@@ -46,14 +46,15 @@ def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
         if phrases.has_piece(page):
             yield build_kept_item("page", page, "its name has the text: `reverie pages` can delete it")
     for turn in store.scan_turns(Filter()):
-        if any(map(phrases.has_piece, (turn.tool_call_id, *(call.id for call in turn.tool_calls)))):
+        if has_call_id(turn, phrases):
             yield build_kept_item("turn", turn.id, "the id of a call has the text: forget its session")
-    stored = (overview.state.id for overview in store.sessions())
-    noted = (get_entry_session(entry) for entry in store.entries(None, now=EVER))
-    for session in dict.fromkeys((*stored, *noted)):
+    states = [overview.state for overview in store.sessions()]
+    entries = store.entries(None, now=EVER)
+    for session in dict.fromkeys((*(state.id for state in states), *map(get_entry_session, entries))):
         if phrases.has_piece(session):
             yield build_kept_item("session", session, "its name has the text: forget it by session")
-    for scope in store.tally("scope", Filter(archived=None)):
+    scopes = store.tally("scope", Filter(archived=None))
+    for scope in dict.fromkeys((*scopes, *map(get_owning_scope, states), *map(get_owning_scope, entries))):
         if phrases.has_piece(scope):
             yield build_kept_item("scope", scope, "its name has the text: forget it by scope")
 
@@ -126,8 +127,9 @@ def find_upgrade_copies(folder: Path) -> list[Path]:
     return sorted(file for file in folder.glob(UPGRADE_COPIES) if file.is_file())
 
 
-def remove_old_indexes(folder: Path) -> None:
-    """Remove search indexes of earlier formats."""
-    for old in (folder / "index").glob("*"):
-        if old.name not in (FORMAT, VECTORS.name):
-            remove_index(old)
+def remove_old_indexes(folder: Path) -> list[Path]:
+    """Remove search indexes of earlier formats; return those that could not be removed."""
+    old = [each for each in (folder / "index").glob("*") if each.name not in (FORMAT, VECTORS.name)]
+    for each in old:
+        remove_index(each)
+    return [each for each in old if each.exists()]

@@ -167,7 +167,7 @@ def serialize_change(row: JournalEntry) -> dict[str, Any]:
     }
 
 
-def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> list[str]:
+def format_unified_diff(before: str, after: str) -> list[str]:
     r"""Return a unified diff of the lines.
 
     A line over 100 characters is compared sentence by sentence; `…` marks what is left out.
@@ -184,7 +184,7 @@ def format_unified_diff(before: str, after: str, *, context: int = CONTEXT) -> l
         pieces += [(" ", piece) for piece in old[a : a + 1]]
         i, j = a + 1, b + 1
     near = {
-        n + away for n, (mark, _) in enumerate(pieces) if mark != " " for away in range(-context, context + 1)
+        n + away for n, (mark, _) in enumerate(pieces) if mark != " " for away in range(-CONTEXT, CONTEXT + 1)
     }
     lines: list[str] = []
     for n, (mark, piece) in enumerate(pieces):

@@ -58,7 +58,7 @@ class History(Journal):
         return self._undo.undo(what, batch=batch, since=since, dry_run=dry_run)
 
     def thin(self, before: When, *, dry_run: bool = False) -> ThinningReport:
-        """Give up earlier versions from before a date, for room on the disk. This cannot be undone.
+        """Remove earlier versions from before a date, which makes room on the disk. This cannot be undone.
 
         Every change keeps its number, time, author and reason, and each thing what it was at that date. Changes
         before the date that were followed by others cannot be undone any more, `diff` and `blame` show them without

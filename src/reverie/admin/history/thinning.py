@@ -1,4 +1,4 @@
-"""Thinning of the journal: earlier versions from before a date are given up for room on the disk."""
+"""Thinning of the journal: removal of earlier versions from before a date, which makes room on the disk."""
 
 from __future__ import annotations
 

@@ -35,9 +35,8 @@ _ATTEMPTS = 20
 """Number of attempts before an undo that meets other changes fails with `Conflict`."""
 
 _PATIENT = 10
-"""So often it insists that no record at all was changed between planning and committing, forgotten above all;
-under a steady stream of saves it would wait for ever."""
-
+"""Number of attempts that require that no record was changed between planning and committing, such as erased. Later
+attempts do not, since an undo would never succeed under a steady stream of saves."""
 
 Name = tuple[Subject, str]
 """Kind and id of the value that a change is about."""
@@ -142,7 +141,7 @@ class Undo:
 
         return self._writer.retrying(attempt, attempts=_ATTEMPTS)
 
-    # -- which changes ---------------------------------------------------------------------------------
+    # -- the changes to undo ---------------------------------------------------------------------------
 
     def _resolve_request(
         self,
@@ -194,7 +193,7 @@ class Undo:
         advice = "pass the number of a change, as `history` gives it"
         return validate_number(self._store, value, name, least=1, advice=advice)
 
-    # -- what they come to -------------------------------------------------------------------------------
+    # -- the changes that undo them ----------------------------------------------------------------------
 
     def _build_edits(self, rows: Sequence[JournalEntry]) -> Iterator[Change]:
         """Build the changes that undo others, the last first, each on the result of the previous."""
@@ -295,14 +294,14 @@ class Undo:
 
 
 class _Clash(Exception):
-    """A change cannot be undone alone because of a later change."""
+    """A later change because of which a change cannot be undone alone."""
 
 
 def _revert_edit(edit: Change, value: Value | None) -> Value | None:
-    """Return a thing without one change, if no later change depends on it.
+    """Return a thing without one change.
 
     Raises:
-        _Clash: it was.
+        _Clash: a later change depends on it.
     """
     if value in (edit.before, edit.after):
         return edit.before

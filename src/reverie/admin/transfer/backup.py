@@ -3,8 +3,8 @@
 A backup is a zip archive:
 
     reverie.db             the database as it was at one moment, whatever was written meanwhile
-    profile/soul.md, …     the Markdown files of the profile's folder: who the agent is, and its own prompts;
-                           `synonyms.txt` beside them
+    profile/soul.md, …     the Markdown files of the profile's folder: who the agent is; the user's own prompts,
+                           and `synonyms.txt`
     manifest.json          when it was made, of what format, and the size and SHA-256 of every file
 
 The database holds everything else: records, turns, pages, the journal, working memory and tombstones. The
@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 import zipfile
@@ -66,7 +65,7 @@ _LARGEST_MANIFEST = 10_000_000
 _LARGEST_PROFILE_FILE = 10_000_000
 _CHUNK = 1 << 20
 _COUNTS = ("sequence", "records", "sessions", "turns", "problems")
-_PROFILE_NAME = defer_regex(rf"(?:[\w.-]+/)*[\w.-]+\.md|{re.escape(SYNONYMS_FILE)}")
+_PROFILE_NAME = defer_regex(r"(?:[^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.(?:md|txt)")
 _SHA256 = defer_regex(r"[0-9a-f]{64}")
 
 
@@ -134,7 +133,7 @@ def make(
     Args:
         store: The store to copy; others may write to it meanwhile.
         profile: The folder of the profile, whose Markdown files are copied too.
-        also: Names of further Markdown files below it.
+        also: Names of further files in that folder, which end in `.md` or `.txt`.
         overwrite: Whether a file of that name may be replaced.
         progress: Receives the number of bytes written since its last call.
 

@@ -1,7 +1,7 @@
 """Copy of a whole memory between folders and databases, with its journal to the last byte.
 
-The journal is copied first, while the memory may be in use, under a name by which nobody opens it. Then the things
-themselves are made from it, compared, and the copy gets its name. A copy that was interrupted goes on where it ended.
+The journal is copied first, while the memory may be in use, under a temporary name. Then the content is made from the
+journal and compared, and the copy gets its name. An interrupted copy is continued where it ended.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CopyReport(JsonObject):
 def copy_memory(
     source: str, target: str, *, progress: Callable[[int], None] = lambda done: None
 ) -> CopyReport:
-    """Copy a memory to a place where there is none.
+    """Copy a memory to a place that has none yet.
 
     Changes that are made to the source while the last of it is copied are not in the copy: stop what uses it first,
     or copy again to another place.
@@ -112,7 +112,7 @@ def _has_same_rest(reader: CopySource, writer: CopyTarget) -> bool:
 
 
 def _refuse_other(reader: CopySource, writer: CopyTarget, resumed: int) -> None:
-    """Refuse to go on with the copy of another memory."""
+    """Raise `InvalidInput` if the unfinished copy at the target is one of another memory."""
     if resumed and reader.read_rows(resumed - 1, 1) != writer.read_rows(resumed - 1, 1):
         raise InvalidInput("there is an unfinished copy of another memory at the target: name another place")
 

@@ -83,7 +83,7 @@ class ImportReport:
         return to_json_object(self) | {"skipped_by_reason": dict(self.skipped_by_reason)}
 
 
-def take_in(
+def import_source(
     writer: StoreWriter,
     source: str | os.PathLike[str],
     form: str | None,
@@ -110,14 +110,14 @@ def take_in(
     if form is not None:
         validate_choice(form, FORMS, name="form")
     detected = detection.detect_format(path) if form is None else cast(Form, form)
-    intake = Importer(
+    importer = Importer(
         writer=writer,
         source=path.name,
         reason=f"import {detected}",
         dry_run=dry_run,
         progress=validate_progress(progress),
     )
-    return intake.take(
+    return importer.take(
         registry.read(path, detected, ImportTerms(now=writer.clock(), scope=scope, origin=origin)), detected
     )
 

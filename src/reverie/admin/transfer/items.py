@@ -80,10 +80,10 @@ class FoundTurns:
     """Turns of one session that follow one another; a long session comes in several pieces.
 
     Attributes:
-        place: Where they stand.
+        place: Their place in the source.
         state: The session, as it shall be if it is not there.
         turns: The turns; none for a session without any.
-        form: The format they are from; empty where their ids are Reverie's own.
+        form: The source format; empty if their ids are Reverie's own.
     """
 
     place: str

@@ -12,6 +12,7 @@ from math import floor
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
+from reverie.consolidation.planning.plan_builder import find_new_injection
 from reverie.consolidation.planning.reply_parsing import UnusableReply, strip_reasoning
 from reverie.consolidation.planning.transcript import format_transcript
 from reverie.domain import provenance
@@ -55,7 +56,8 @@ def compact(view: PassInput, window: WindowInput) -> Flow[Plan]:
         reply = yield _build_request(view, state, conversation)
         usage = reply.usage
         if isinstance(reply, ModelReply):
-            summary, note = _parse_summary(reply)
+            spoken = (turn.content for turn in older if turn.role != "tool")
+            summary, note = _parse_summary(reply, [state.summary, *spoken])
         else:
             note = f"no summary: {reply.why}"
     origins = (provenance.get_summary_origin(state), *(turn.origin for turn in older))
@@ -78,8 +80,8 @@ def _build_request(view: PassInput, state: SessionState, conversation: str) -> M
     )
 
 
-def _parse_summary(reply: ModelReply) -> tuple[str, str]:
-    """Return the summary in a reply, and why there is none."""
+def _parse_summary(reply: ModelReply, sources: Sequence[str]) -> tuple[str, str]:
+    """Return the summary of some texts in a reply; without one, an empty text and the reason."""
     try:
         text = strip_reasoning(reply.text)
     except UnusableReply as error:
@@ -87,6 +89,8 @@ def _parse_summary(reply: ModelReply) -> tuple[str, str]:
     text = validation.clean_text(text).strip()[:_LONGEST_SUMMARY]
     if not text or reply.finish == "refused":
         return "", "no summary: the answer is empty or was refused"
+    if why := find_new_injection(sources, " ".join(text.split())):
+        return "", f"no summary: {why}"
     if reply.finish == "length":
         text = f"{text} …"
     return text, ""

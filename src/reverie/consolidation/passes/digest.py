@@ -241,7 +241,7 @@ def _get_notes(window: WindowInput) -> str:
 
 
 def _has_tool_source(older: Sequence[Turn]) -> bool:
-    """Whether something of what is told rests on what tools, the web or an import said."""
+    """Whether a turn beside the results of tools rests on what tools, the web or an import said."""
     return any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
 
 

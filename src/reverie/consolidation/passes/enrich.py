@@ -72,10 +72,9 @@ def enrich_drafts(view: PassInput) -> Flow[Plan]:
 
 
 def _is_model_away(parts: Sequence[Plan]) -> bool:
-    """Whether the model seems to answer nobody, judging by the plans so far.
+    """Whether the plans so far indicate that the model answers no request.
 
-    A single draft may be too much for the model, such as a very long one; those after it need not wait for
-    it.
+    A single draft may be too much for the model, such as a very long one; then the next ones are tried.
     """
     if len(parts) >= _MOST_REFUSED and all(part.failed for part in parts):
         return True
@@ -184,8 +183,7 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
             return _build_settled_plan(view, note, "the note is well-formed already")
         after = replace(after, updated_at=max(view.now, note.updated_at))
     else:
-        reason = f"enriched into {', '.join(record.id for record in records)}"
-        after = replace(note, archived_at=max(view.now, note.created_at), archive_reason=reason)
+        after = view.archive(note, f"enriched into {', '.join(record.id for record in records)}")
     steps.append(
         PlanStep(edit=Change(before=note, after=after), why="the note it was made of", sources=(note.id,))
     )

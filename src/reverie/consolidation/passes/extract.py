@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from reverie.consolidation.planning.answer_schemas import TEXTS, build_object
 from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.plan_builder import find_new_injection
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_texts
 from reverie.consolidation.planning.transcript import split_sentences
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.similarity.specifics import Specifics, extract_specifics
+from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
 from reverie.llm.messages import ModelReply, TokenUsage
@@ -88,23 +89,20 @@ def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]
         answer = parse_answer(reply, SCHEMA)
     except UnusableReply as error:
         return _extract_by_rule(text, note=str(error), usage=reply.usage)
-    known = extract_specifics(text)
-    findings, insights, lessons = (_select_grounded(to_texts(answer.get(name)), known) for name in _LISTS)
+    findings, insights, lessons = (_select_grounded(to_texts(answer.get(name)), text) for name in _LISTS)
     return Extraction(findings=findings, insights=insights, lessons=lessons, usage=reply.usage)
 
 
-def _select_grounded(texts: list[str], known: Specifics) -> tuple[str, ...]:
-    """Return the statements whose numbers and addresses stand in the output."""
-    found = []
+def _select_grounded(texts: list[str], output: str) -> tuple[str, ...]:
+    """Return the statements whose numbers, addresses and orders to the assistant stand in the output."""
+    known = extract_specifics(output)
+    grounded = []
     for text in texts[:_MOST]:
         said = extract_specifics(text)
-        if (
-            len(text) <= _LONGEST_STATEMENT
-            and said.numbers <= known.numbers
-            and said.addresses <= known.addresses
-        ):
-            found.append(text)
-    return tuple(found)
+        is_known = said.numbers <= known.numbers and said.addresses <= known.addresses
+        if is_known and len(text) <= _LONGEST_STATEMENT and not find_new_injection([output], text):
+            grounded.append(text)
+    return tuple(grounded)
 
 
 def _extract_by_rule(text: str, *, note: str, usage: TokenUsage) -> Extraction:

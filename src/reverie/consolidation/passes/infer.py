@@ -8,7 +8,6 @@ Without a model, what the owner stated repeatedly is taken.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.preference_evidence import NEEDED_TURNS, explain_unshown
+from reverie.consolidation.planning.preference_evidence import NEEDED_TURNS, PATTERNS, explain_unshown
 from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
 from reverie.consolidation.planning.reply_parsing import (
     UnusableReply,
@@ -33,7 +32,6 @@ from reverie.consolidation.planning.reply_parsing import (
 from reverie.consolidation.planning.signals import Signal, format_signals
 from reverie.consolidation.planning.transcript import compute_key, split_sentences
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
-from reverie.consolidation.rules.patterns import PatternFile
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.record import PROPOSAL, UNTRUSTED, Record
@@ -67,7 +65,6 @@ MOST_TOKENS = 12_000
 MOST_EARLIER_TOKENS = 4_000
 _LONGEST_TURN = 600
 
-_SHOWS = PatternFile("evidence", re.IGNORECASE)
 SCHEMA = build_object(preferences=build_list(content=TEXT, category=TEXT, evidence=TEXTS, tags=TEXTS))
 
 
@@ -78,7 +75,7 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
         view: What there is; its turns are read in their order, the owner's as evidence and the assistant's as
             what they answer. Turns of the week before count too, where a new one shows the same.
         injected: Texts that were put into prompts; a turn that only repeats one is no evidence.
-        signals: What tells how well it went; shown to the model, and no evidence by themselves.
+        signals: Signals since the last cycle; they are shown to the model, and are no evidence by themselves.
     """
     draft = PlanBuilder(view, name=NAME)
     echo = {compute_key(sentence) for text in injected for sentence in split_sentences(text)}
@@ -105,7 +102,7 @@ def needs_permission(content: str, category: str | None = None) -> bool:
     >>> needs_permission("Prefers to pay by card"), needs_permission("Prefers short answers")
     (True, False)
     """
-    return _SHOWS.matches(f"{content} {(category or '').replace('/', ' ').replace('-', ' ')}", "sensitive")
+    return PATTERNS.matches(f"{content} {(category or '').replace('/', ' ').replace('-', ' ')}", "sensitive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,7 +344,7 @@ class _ScopeInference:
                 if (
                     len(sentence) <= 300
                     and not sentence.endswith("?")
-                    and _SHOWS.matches(sentence, "outright")
+                    and PATTERNS.matches(sentence, "outright")
                 ):
                     said[compute_key(sentence)].append((sentence, turn))
         for found in said.values():

@@ -18,7 +18,7 @@ from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, Schema, b
 from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.nightly_requests import LATER
-from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.plan_builder import PlanBuilder, find_new_injection
 from reverie.consolidation.planning.questions import build_question
 from reverie.consolidation.planning.reply_parsing import (
     UnusableReply,
@@ -41,7 +41,7 @@ NAME = "merge"
 PROMPT = "dream.md"
 
 LEFT = "dream.merge.left"
-"""The store's cursor with the ids of changed records for which there was no room."""
+"""The store's cursor with the ids of changed records, and of turns with bad signals, for which there was no room."""
 
 NOISE = "dream.merge.noise"
 """The store's cursor with the number of records archived as noise on each of the last thirty days."""
@@ -77,8 +77,7 @@ def merge(view: PassInput, signals: Sequence[Signal] = ()) -> Flow[Plan]:
 
     Args:
         view: What there is.
-        signals: What tells how well it went since the last cycle; the bad ones may stand behind an
-            anti-pattern.
+        signals: Signals since the last cycle; the bad ones may be the evidence of an anti-pattern.
     """
     draft = PlanBuilder(view, name=NAME)
     fresh = [record for record in view.records if record.id in view.changed and not record.archived]
@@ -130,7 +129,7 @@ def _request_merges(
     the rest.
 
     Returns:
-        The ids of changed records that there was no room to show.
+        The ids of changed records, and of turns with bad signals, that there was no room to show.
     """
     live = [
         record
@@ -156,12 +155,12 @@ def _request_merges(
     ids = frozenset(record.id for record in shown)
     if isinstance(reply, ModelReply):
         yield from _take(view, draft, writer, reply, scope, signals, shown_ids=ids)
-    elif reply == LATER and waiting:
-        return sorted(waiting)
+    elif reply == LATER:
+        return sorted(waiting.union(signal.id for signal in signals if signal.kind in BAD))
     elif reply.why == NO_MODEL.why:
         draft.note("no model: only what says the same by form was folded")
         return []
-    elif reply.refused and not is_trusted:  # or a page could see to it that nothing is ever done with
+    elif reply.refused and not is_trusted:  # otherwise such a text could stop all merging
         draft.note(f"the model would not look at what tools, the web and imports say: {reply.why}")
     else:
         draft.fail(reply.why)
@@ -247,6 +246,9 @@ def _learn(
     evidence_text = "\n".join(
         f"{known[name].text}\n{known[name].before}\n{known[name].note}" for name in evidence
     )
+    if reason := find_new_injection([evidence_text], " ".join(content.split())):
+        draft.refuse(what, reason)
+        return
     stated, shown = extract_specifics(content), extract_specifics(evidence_text)
     commands = {code for code in stated.code - shown.code if f" {code.casefold()} " not in shown.wording}
     if invented := (stated.numbers - shown.numbers) | (stated.addresses - shown.addresses) | commands:

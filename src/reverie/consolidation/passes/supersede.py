@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from reverie.consolidation.plan import Plan
@@ -126,7 +127,7 @@ def _ask(
             draft.end(pair[0], by=pair[1], since=_get_start(pair[1]))
 
 
-def _get_start(record: Record) -> Any:
+def _get_start(record: Record) -> datetime:
     return record.valid_from or record.created_at
 
 

@@ -84,7 +84,7 @@ def verify(view: PassInput) -> Flow[Verified]:
 
 
 def _quote(fact: RememberedFact) -> Claim:
-    """Return a claim that nobody can deny: the first words of a turn that a fact cites."""
+    """Return a claim that is true by construction: it quotes the first words of a turn that a fact cites."""
     turn = fact.turns[0]
     text = f"{QUOTED}{turn.role.upper()} wrote “{turn.content[:_LONGEST_QUOTE]}”"
     return Claim(kind="fact", text=text, evidence=format_evidence([turn], {}))

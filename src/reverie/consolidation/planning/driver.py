@@ -60,7 +60,7 @@ def run_together(flows: Sequence[Flow[T]], answer: Ask) -> list[T]:
         reply = _ask(_combine_requests(list(asked.values())), answer)
         for at in asked:
             resume(at, reply)
-            reply = replace(reply, usage=TokenUsage())  # the first one pays
+            reply = replace(reply, usage=TokenUsage())  # its cost counts once
     return [results[at] for at in range(len(flows))]
 
 

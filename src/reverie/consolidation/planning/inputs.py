@@ -128,6 +128,10 @@ class PassInput:
         """Return a plan of a pass, made now; the arguments are those of `Plan`."""
         return Plan(id=self.new_id(), name=name, made_at=self.now, **fields)
 
+    def archive(self, record: Record, reason: str) -> Record:
+        """Return a record as archived at this moment."""
+        return replace(record, archived_at=max(self.now, record.created_at), archive_reason=reason)
+
     def prompt(self, name: str) -> str:
         """Return the prompt of a file name such as `dream.md`: the user's own, or the one that ships."""
         own = self.prompts.get(name)

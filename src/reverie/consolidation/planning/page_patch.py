@@ -227,7 +227,7 @@ class PagePatch:
 
 
 def parse_changes(value: Any, labels: Mapping[str, Turn]) -> list[LineChange]:
-    """Return the changes in an answer; what is none is left out.
+    """Return the changes in an answer, without entries that are no objects.
 
     Args:
         value: What the answer has for its changes.

@@ -1,4 +1,4 @@
-"""Checks that every proposed change goes through.
+"""Builder of plans, with the checks that every proposed change has to pass.
 
 A model or a rule proposes; nothing gets into a plan but through `PlanBuilder`. A rejected proposal is noted,
 and its records are protected from everything else that is proposed in the same cycle.
@@ -19,27 +19,29 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
 from reverie.domain.record import SUPERSEDED_BY, Record, normalize_labels, validate_record
 from reverie.domain.similarity.deduplication import DuplicateGroup
+from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.similarity.invention import find_inventions
 from reverie.llm.messages import TokenUsage
+from reverie.repositories.knowledge_graph import CATEGORY as KNOWLEDGE_GRAPH
 
 ARCHIVED_SHARE = 0.02
-"""At most this share of the live records is archived in a cycle. For folds, which keep what the others say, it is
-always two; for what a model calls noise it is strict."""
+"""Maximum share of the live records that one cycle archives. Two may always be folded or ended; for what a model calls
+noise there is no such minimum."""
 
 DROPPED_SHARE = 0.05
-"""At most this share of the live records is archived as noise in thirty days."""
+"""Maximum share of the live records that is archived as noise in thirty days."""
 
 IMPORTANT = 0.8
-"""Records of this importance, and more, are not archived by a model's word."""
+"""Least importance of records that no model's word archives."""
 
 CONFIRMED = 2
-"""Records said so often, and more, are not archived by a model's word."""
+"""Least number of times that a record was said, for which no model's word archives it."""
 
 MOST_PARTS = 30
-"""Records under one headline."""
+"""Maximum number of records under one headline."""
 
 LONGEST_HEADLINE = 800
-"""Characters of a headline, as many as a prompt shows of a record."""
+"""Maximum length of a headline in characters: as much as a prompt shows of a record."""
 
 _SLACK = 20  # characters of each record for the words that join it to the others
 
@@ -78,7 +80,7 @@ class PlanBuilder:
         self._failed = ""
         self._said = {(record.scope, record.fingerprint): record.id for record in self._live.values()}
 
-    # -- what is there now -------------------------------------------------------------------------------
+    # -- the state of the plan ---------------------------------------------------------------------------
 
     @property
     def live(self) -> list[Record]:
@@ -127,7 +129,7 @@ class PlanBuilder:
         """Return why no headline over these records may say this; empty when it may.
 
         It may if each record is known, live, unprotected and of one scope and trust, if all of them hold at the
-        same time, and if no number, date, path, name or doubt in it is new.
+        same time, and if no number, date, path, name, doubt or order to the assistant in it is new.
 
         Args:
             parts: The ids of two records or more.
@@ -143,7 +145,10 @@ class PlanBuilder:
         records = [self._live[name] for name in names]
         if reason := explain_mismatch(records) or _explain_length(records, content):
             return reason
-        inventions = find_inventions([record.content for record in records], content)
+        contents = [record.content for record in records]
+        if reason := find_new_injection(contents, content):
+            return reason
+        inventions = find_inventions(contents, content)
         return f"no record says: {', '.join(inventions)}" if inventions else ""
 
     def add_headline(
@@ -196,10 +201,8 @@ class PlanBuilder:
     def end_headline(self, headline: Record, reason: str) -> None:
         """Archive a headline. Nothing is lost by it, so it is not counted."""
         if headline.id not in self._touched:
-            after = replace(
-                headline, archived_at=max(self._view.now, headline.created_at), archive_reason=reason
-            )
-            self._take(Change(before=headline, after=after), reason, headline.parts)
+            edit = Change(before=headline, after=self._view.archive(headline, reason))
+            self._take(edit, reason, headline.parts)
 
     def archive(self, id: str, *, why: str) -> bool:
         """Archive a record that a model calls noise.
@@ -220,7 +223,7 @@ class PlanBuilder:
         return True
 
     def withdraw(self, fact: RememberedFact, *, why: str) -> bool:
-        """Archive what a model wrote down, and bring back what it displaced. It takes no budget.
+        """Archive what a model wrote down, and bring back what it displaced. It does not count as archived.
 
         Args:
             fact: The record, and the changes that displaced others.
@@ -268,6 +271,8 @@ class PlanBuilder:
         record = self._live[id]
         if record.pinned:
             return self.refuse(what, "it is pinned")
+        if record.category == KNOWLEDGE_GRAPH and category not in (None, KNOWLEDGE_GRAPH):
+            return self.refuse(what, "the knowledge graph finds it by its category")
         try:
             after = replace(
                 record,
@@ -399,12 +404,11 @@ class PlanBuilder:
         self.note(text)
         return text
 
-    # -- taking ------------------------------------------------------------------------------------------
+    # -- accepted changes --------------------------------------------------------------------------------
 
     def _archive(self, record: Record, reason: str) -> None:
         self._archived += 1
-        after = replace(record, archived_at=max(self._view.now, record.created_at), archive_reason=reason)
-        self._take(Change(before=record, after=after), reason, (record.id,))
+        self._take(Change(before=record, after=self._view.archive(record, reason)), reason, (record.id,))
 
     def _take(self, edit: Change, why: str, sources: tuple[str, ...]) -> None:
         self._steps.append(PlanStep(edit=edit, why=why, sources=sources))
@@ -415,6 +419,12 @@ class PlanBuilder:
 
     def _compute_update_time(self, record: Record) -> datetime:
         return max(self._view.now, record.updated_at)
+
+
+def find_new_injection(sources: Iterable[str], text: str) -> str:
+    """Return why a text must not be shown to a model; empty if it may, or if a source must not be shown either."""
+    is_known = any(find_injection(" ".join(source.split())) for source in sources)
+    return "" if is_known else find_injection(text)
 
 
 def _explain_length(records: Sequence[Record], content: str) -> str:

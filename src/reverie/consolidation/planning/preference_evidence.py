@@ -44,7 +44,9 @@ _FRAME = parse_word_set(
     does not without instead place no
     """
 )
-_SHOWS = PatternFile("evidence", re.IGNORECASE)
+PATTERNS = PatternFile("evidence", re.IGNORECASE)
+"""Patterns of what shows a preference."""
+
 _WORD = defer_regex(r"[^\W_]+(?:['’][^\W\d_]+)?")
 
 
@@ -60,7 +62,7 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
         return reason
     distinct = {" ".join(turn.content.lower().split()): turn for turn in turns}
     evidence = collect_evidence(distinct.values(), only_owner=True)
-    head = _SHOWS["contrast"].split(preference, maxsplit=1)[0].strip()
+    head = PATTERNS["contrast"].split(preference, maxsplit=1)[0].strip()
     first, _, rest = head.partition(" ")
     words = (extract_content(rest) or extract_content(first)) - _FRAME
     if not evidence or not words:
@@ -70,7 +72,7 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
     if reason := find_unsaid_universal(preference, evidence):
         return reason
     named = any(word.istitle() and word.lower() in words for word in _WORD.findall(preference)[1:])
-    if not named and any(_SHOWS.matches(each.text, "others") for each in evidence):
+    if not named and any(PATTERNS.matches(each.text, "others") for each in evidence):
         return "the turns are about what somebody else wants"
     shown, opposed = _find_shown_words(head, words, evidence)
     if opposed > len(shown):
@@ -84,12 +86,12 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
 def _find_shown_words(
     preference: str, words: frozenset[str], evidence: Sequence[Evidence]
 ) -> tuple[list[frozenset[str]], int]:
-    """Return the words of a preference in each clause that may mean what it means, and how many mean the opposite."""
+    """Return the words of a preference in each clause that may support it, and the number of clauses that oppose it."""
     shown: list[frozenset[str]] = []
     opposed = 0
     denies = _count_denials(preference) % 2
     for sentence in (sentence for each in evidence for sentence in split_statements(each.text)):
-        if PASSING.search(sentence) or _SHOWS.matches(sentence, "once"):
+        if PASSING.search(sentence) or PATTERNS.matches(sentence, "once"):
             continue
         for clause in CLAUSE.split(sentence):
             clause_words = extract_content(clause)
@@ -102,15 +104,15 @@ def _find_shown_words(
 
 
 def _count_denials(text: str) -> int:
-    text = _SHOWS["contrast"].split(text, maxsplit=1)[0]
+    text = PATTERNS["contrast"].split(text, maxsplit=1)[0]
     words = [word.lower() for word in _WORD.findall(text)]
     denials = [word for word in words if word != "without" and (word in DENIALS or word.endswith("n't"))]
-    return len(denials) + len(_SHOWS["aversion"].findall(text))
+    return len(denials) + len(PATTERNS["aversion"].findall(text))
 
 
 def _is_strong(turns: Iterable[Turn]) -> bool:
     """Whether one of the turns states it for good, or puts the assistant right."""
     return any(
-        _SHOWS.matches(turn.content, "for_good") or turn.metadata.get(SIGNAL) == "correction"
+        PATTERNS.matches(turn.content, "for_good") or turn.metadata.get(SIGNAL) == "correction"
         for turn in turns
     )

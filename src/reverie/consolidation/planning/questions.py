@@ -61,7 +61,7 @@ def build_question(
 def build_verification(
     text: str, scope: str, *, schema: Mapping[str, Any], answer_tokens: int
 ) -> ModelRequest:
-    """Return a request that verifies what a model has written about one scope, with what others of it verify.
+    """Return a request that verifies what a model has written; it is sent together with others of the same scope.
 
     Args:
         text: The question.

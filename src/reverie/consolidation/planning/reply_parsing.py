@@ -203,7 +203,7 @@ def _has(value: Any, wanted: frozenset[str]) -> int:
 
 
 def _unwrap(value: Any, wanted: frozenset[str], depth: int = 0) -> Any:
-    """Return the object with wanted keys within a wrapper; the value itself where there is none."""
+    """Return the object with wanted keys within a wrapper; the value itself if there is no such object."""
     if not wanted:
         return value
     if isinstance(value, dict):
@@ -227,7 +227,7 @@ def _unwrap(value: Any, wanted: frozenset[str], depth: int = 0) -> Any:
 
 
 def _as_object(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the value as an object with some of these properties; None where it is none."""
+    """Return the value as an object with some of these properties; None if it is no such object."""
     if isinstance(value, dict) and _has(value, frozenset(properties)):
         return value
     lists = [name for name, each in properties.items() if each.get("type") == "array"]

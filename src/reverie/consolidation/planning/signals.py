@@ -1,4 +1,4 @@
-"""Signals of how well it went, read from turns.
+"""Signals of good and bad answers, read from turns.
 
 A correction, a failure of a tool and a thumb up or down stand on the turns themselves; what a session came to
 is a record. Signals tell a model how to weigh what was said, and bad ones are evidence for anti-patterns.
@@ -32,7 +32,7 @@ _OF_TURNS: tuple[SignalKind, ...] = ("correction", "tool_failure", "thumbs_up", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signal:
-    """A sign of how well it went.
+    """A sign that something went well or badly.
 
     Attributes:
         kind: What it is.

@@ -1,4 +1,4 @@
-"""Records that share words with another."""
+"""Search for records that share words with another record."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from reverie.domain.record import Record
 from reverie.domain.text import tokenizer
 
-_MOST_LOOKED_AT = 500  # records that have one of its words, so that a night over many records stays short
+_MOST_LOOKED_AT = 500  # records with one of its words; bounds the time of a dream over many records
 
 
 class SimilarRecords:

@@ -26,7 +26,7 @@ MADE_UP = "The user keeps eleven colonies of bees on the roof of the town hall o
 """The claim that no evidence supports."""
 
 QUOTED = "Word for word: "
-"""What a claim begins with that quotes what it cites, so that nobody can deny it."""
+"""Beginning of a claim that quotes what it cites, and that is therefore true."""
 
 UNJUDGED = "the model did not say whether the cited turns support it"
 

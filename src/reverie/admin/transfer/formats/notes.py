@@ -75,7 +75,7 @@ def build_foreign_record(
     metadata: Mapping[str, str] = MappingProxyType({}),
     **fields: Any,
 ) -> Item:
-    """Return a record of another program, or why there is none.
+    """Return a record of another program, or the reason why it is left out.
 
     Args:
         form: The format that it is from.
@@ -237,7 +237,7 @@ def build_record_item(
     tags: tuple[str, ...] = (),
     category: str | None = None,
 ) -> Item:
-    """Return a record of a piece of a text, or why there is none.
+    """Return a record of a piece of a text, or the reason why it is left out.
 
     Args:
         name: The name of the text.

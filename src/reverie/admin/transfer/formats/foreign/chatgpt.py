@@ -73,7 +73,7 @@ def _find_message_path(mapping: Mapping[str, Any], current: Any) -> list[dict[st
         if not isinstance(node, dict):
             break
         if isinstance(message := node.get("message"), dict):
-            path.append({"id": node_id, **message})
+            path.append({**message, "id": message.get("id") or node_id})
         node_id = node.get("parent")
     return path[::-1]
 

@@ -75,7 +75,7 @@ def read(path: Path, terms: ImportTerms, *, name: str) -> Iterator[Item]:
 
 
 def _assign_id(ids: SourceIds, turn: dict[str, Any], session: str, *context: str) -> str:
-    """Take the id out of a turn's metadata, or derive one from the turn and what else is known of it."""
+    """Remove the id from a turn's metadata and return it; without one, derive it from the turn and its context."""
     parts = (turn["role"], *context, turn["content"], str(turn.get("tool_call_id")))
     return ids.assign(session, turn.pop("metadata", {}).get(SOURCE_ID, ""), *parts)
 
@@ -100,7 +100,7 @@ def _is_metadata(data: Mapping[str, Any]) -> bool:
 def _read_session(
     name: str, terms: ImportTerms, data: Mapping[str, Any], numbered: Iterator[tuple[str, Any]]
 ) -> Iterator[Item]:
-    """Yield the turns of a session, then what is left out of it.
+    """Yield the turns of a session, then the messages that are left out.
 
     Args:
         name: Name of the file.

@@ -1,4 +1,4 @@
-"""Reader of exports of Slack: a folder for each channel with a file for each day, and `users.json` with the names."""
+"""Reader of exports of Slack: a folder for each channel, a file for each day, and the names in `users.json`."""
 
 from __future__ import annotations
 

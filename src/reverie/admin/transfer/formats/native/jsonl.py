@@ -90,7 +90,7 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
         for number, data in safe_reading.iter_documents(file):
             place = f"{path.name}, line {number}"
             if isinstance(data, InvalidInput):
-                yield reading.broken(place, data)
+                yield notes.skip("line", place, data)
             else:
                 yield from reading.take(data, place)
         yield from reading.end()
@@ -108,10 +108,6 @@ class _Reading:
         self._turns: list[Turn] = []
         self._place = ""
         self._told = True
-
-    def broken(self, place: str, error: InvalidInput, what: object = None) -> Skipped:
-        """Return a line that cannot be read as left out."""
-        return notes.skip(codec.parse_type(what), place, error)
 
     def take(self, data: dict[str, Any], place: str) -> Iterator[Item]:
         """Yield the items that a line holds or completes."""
@@ -138,7 +134,7 @@ class _Reading:
                 detail = "no type of line that is known"
                 yield Skipped(what="line", place=place, why="unsupported", detail=detail)
         except InvalidInput as error:
-            yield self.broken(place, error, kind)
+            yield notes.skip(codec.parse_type(kind), place, error)
 
     def end(self) -> Iterator[Item]:
         """Yield the remaining items at the end of the file."""
