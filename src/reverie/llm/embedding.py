@@ -38,8 +38,8 @@ class Embedder(Protocol):
     """Object that embeds texts. Safe to use from several threads.
 
     An embedder may also have `typical_cosine`: mean and standard deviation of the cosine between a question and
-    unrelated texts. They are needed because they cannot be measured with few texts. And it may have `classifiers`, which
-    tell requests and rules by their vectors.
+    unrelated texts. They are needed because they cannot be measured with few texts. It may also have `classifiers`,
+    which tell requests and rules by their vectors.
     """
 
     @property

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -28,9 +27,10 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import ModelUnavailable, StoreError, StoreUnavailable
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import SEARCHABLE, Passage, Searchable, get_scope
-from reverie.domain.record import STANDING, Record
+from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
+from reverie.domain.record import Record
 from reverie.llm.embedding import Embedder, RuleClassifiers, is_loaded_here
+from reverie.search.vectors.rules import FORM_CHANCE, LEAST_CHANCE, RuleChances, compute_request_chance
 from reverie.settings import Settings
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import KeptVector, Store, VectorStore, get_reader, read_or_none
@@ -62,12 +62,6 @@ _MOST_DOUBLINGS = 10
 _GRACE_S = 1.0
 _QUERIES = 512
 _ASKED_S = 1.0
-_FORM_CHANCE = 0.25
-"""Chance that a query with the form of a request is one, where no classifier tells."""
-
-_LEAST_CHANCE = 0.05
-"""A question that asks for something to be done with a smaller chance is taken for one that does not."""
-
 _SHARE_ASKED = 0.25
 """Share of one core that a model on this machine uses for texts while questions need it too."""
 
@@ -98,34 +92,6 @@ class _Item(NamedTuple):
     scope: int
     digest: int
     text: str
-
-
-class RuleChances:
-    """How likely records are rules for what a query asks to be done."""
-
-    def __init__(self, rules: Neighbours | None, request: float, constant: float) -> None:
-        """Take what the classifier of rules gives each record, the chance of a request, and the constant to add.
-
-        Without a classifier every preference and constraint is a rule.
-        """
-        self._rules = rules
-        self._request = request
-        self._constant = constant
-
-    def list_likeliest(self, limit: int) -> list[int]:
-        """Return the keys of the records that are rules most likely, the likeliest first."""
-        return [] if self._rules is None else self._rules.list_nearest(limit)
-
-    def get(self, passages: Sequence[Passage]) -> dict[int, float]:
-        """Return the chance, 0 to 1, of those of the passages that may be rules, by key."""
-        if self._rules is None:
-            return {passage.key: self._request for passage in passages if passage.kind in STANDING}
-        log_odds = self._rules.get_cosines([passage.key for passage in passages])
-        return {key: self._request * _to_chance(value + self._constant) for key, value in log_odds.items()}
-
-
-def _to_chance(log_odds: float) -> float:
-    return 1.0 / (1.0 + exp(-log_odds))
 
 
 class VectorIndex:
@@ -196,15 +162,12 @@ class VectorIndex:
         """
         classifiers: RuleClassifiers | None = getattr(self.embedder, "classifiers", None)
         if classifiers is None:
-            return RuleChances(None, _FORM_CHANCE, 0.0) if query.is_request else None
+            return RuleChances(None, FORM_CHANCE, 0.0) if query.is_request else None
 
         def find(file: VectorFile) -> RuleChances | None:
             vector = self._embed_query(query.text, file.dimension)
-            if vector is None:
-                return None
-            log_odds = float(vector @ classifiers.request.weights) + classifiers.request.constant
-            chance = _to_chance(log_odds + (classifiers.form if query.is_request else 0.0))
-            if chance < _LEAST_CHANCE:
+            chance = 0.0 if vector is None else compute_request_chance(classifiers, vector, query.is_request)
+            if chance < LEAST_CHANCE:
                 return None
             rules = file.search(classifiers.rule.weights, "record", _hash_scopes(scopes))
             return RuleChances(rules, chance, classifiers.rule.constant)

@@ -1,0 +1,64 @@
+"""Rules that hold for what a message asks to be done, told by vectors, or by kinds where no classifier tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp
+from typing import TYPE_CHECKING, Any
+
+from reverie.domain.passage import Passage
+from reverie.domain.record import STANDING
+from reverie.llm.embedding import RuleClassifiers
+
+if TYPE_CHECKING:
+    from reverie.search.vectors.vector_file import Neighbours
+
+FORM_CHANCE = 0.25
+"""Chance that a query with the form of a request is one, where no classifier tells."""
+
+LEAST_CHANCE = 0.05
+"""A query that is a request with a smaller chance is taken for a question."""
+
+
+class RuleChances:
+    """How likely records are rules for what a query asks to be done."""
+
+    def __init__(self, rules: Neighbours | None, request: float, constant: float) -> None:
+        """Keep what the chances are computed from.
+
+        Args:
+            rules: The sum that the classifier of rules has for each record, without its constant. None where no
+                classifier tells: then every preference and constraint is a rule.
+            request: The chance that something is asked to be done, 0 to 1.
+            constant: The constant of the classifier.
+        """
+        self._rules = rules
+        self._request = request
+        self._constant = constant
+
+    def list_likeliest(self, limit: int) -> list[int]:
+        """Return the keys of the records that are rules most likely, the likeliest first."""
+        return [] if self._rules is None else self._rules.list_nearest(limit)
+
+    def get(self, passages: Sequence[Passage]) -> dict[int, float]:
+        """Return the chance, 0 to 1, of those of the passages that may be rules, by key."""
+        if self._rules is None:
+            return {passage.key: self._request for passage in passages if passage.kind in STANDING}
+        log_odds = self._rules.get_cosines([passage.key for passage in passages])
+        return {key: self._request * _to_chance(value + self._constant) for key, value in log_odds.items()}
+
+
+def compute_request_chance(classifiers: RuleClassifiers, vector: Any, has_form: bool) -> float:
+    """Return the chance, 0 to 1, that something is asked to be done.
+
+    Args:
+        classifiers: The classifiers of the embedder.
+        vector: The vector of the query, of length 1.
+        has_form: Whether the query has the form of a request.
+    """
+    log_odds = float(vector @ classifiers.request.weights) + classifiers.request.constant
+    return _to_chance(log_odds + (classifiers.form if has_form else 0.0))
+
+
+def _to_chance(log_odds: float) -> float:
+    return 1.0 / (1.0 + exp(-log_odds))
