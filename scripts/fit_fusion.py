@@ -6,8 +6,8 @@ against the others. The coefficients are found by gradient descent (Adam, Kingma
 the answers among the candidates of a question, with a small penalty on their squares.
 
 Printed are the fitted coefficients beside those in use, and how often an answer stands first and among the first five
-by the sum alone: in four-fold cross-validation over people, for those in use, and without what leads to a message.
-Recency, importance and the order of newer and older records, which a search adds, are left out.
+by the sum alone: for those in use, and in four-fold cross-validation over people, also without what leads to a message,
+and without rules. Recency, importance and the order of newer and older records, which a search adds, are left out.
 
 Usage: python scripts/fit_fusion.py [--data FOLDER] [--cache FILE]
 
@@ -40,7 +40,7 @@ sys.path.insert(0, str(ROOT))
 from evaluation.measures.questions import Persona, ask_questions, read_personas  # noqa: E402
 
 NAMES = ("words", "covered", "near", "both", "rule", "lead", "message", "reply")
-LEAD = NAMES.index("lead")
+LEAD, RULE = NAMES.index("lead"), NAMES.index("rule")
 ROUNDS = 1_500
 STEP = 0.05
 PENALTY = 1e-4
@@ -79,6 +79,7 @@ def main(arguments: Sequence[str]) -> int:
     for title, left_out in (
         ("fitted, cross-validation", None),
         ("the same without what leads to a message", LEAD),
+        ("the same without rules for what is asked to be done", RULE),
     ):
         _print(
             title,

@@ -19,6 +19,9 @@ FORM_CHANCE = 0.25
 LEAST_CHANCE = 0.05
 """A query that is a request with a smaller chance is taken for a question."""
 
+_STANDING_LOG_ODDS = 2.0
+"""Added to the logarithm of the odds for a preference or constraint."""
+
 
 class RuleChances:
     """How likely records are rules for what a query asks to be done."""
@@ -45,7 +48,11 @@ class RuleChances:
         if self._rules is None:
             return {passage.key: self._request for passage in passages if passage.kind in STANDING}
         log_odds = self._rules.get_cosines([passage.key for passage in passages])
-        return {key: self._request * _to_chance(value + self._constant) for key, value in log_odds.items()}
+        constants = {
+            passage.key: self._constant + (_STANDING_LOG_ODDS if passage.kind in STANDING else 0.0)
+            for passage in passages
+        }
+        return {key: self._request * _to_chance(value + constants[key]) for key, value in log_odds.items()}
 
 
 def compute_request_chance(classifiers: RuleClassifiers, vector: Any, has_form: bool) -> float:
