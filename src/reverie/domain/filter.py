@@ -124,6 +124,9 @@ class SearchFilters(RecordFilters, total=False):
     role: Role | Sequence[Role] | None
 
 
+MOST_VALUES = 500
+"""Categories or tags of a filter, at most: each is a condition, of which a database takes about a thousand."""
+
 _FIELDS = {
     "category": "categories",
     "tags": "tags",
@@ -189,6 +192,7 @@ def validate_filter(wanted: Filter) -> Filter:
             validate_raw_text(text, name=name, longest=len(text), empty=True)
     for category in wanted.categories:
         validate_category(category)
+    _validate_count(wanted)
     for name in ("archived", "pinned", "headlines"):
         if (value := getattr(wanted, name)) not in (None, True, False):
             raise InvalidInput(f"{name} is {quote_value(value)}: pass True, False, or None for both")
@@ -199,6 +203,15 @@ def validate_filter(wanted: Filter) -> Filter:
     if wanted.created_after and wanted.created_before and wanted.created_before <= wanted.created_after:
         raise InvalidInput("created_before is not after created_after, so nothing can match: swap them")
     return wanted
+
+
+def _validate_count(wanted: Filter) -> None:
+    for name in ("category", "tags"):
+        count = len(getattr(wanted, _FIELDS[name]))
+        if count > MOST_VALUES:
+            raise InvalidInput(
+                f"{name} has {count} values: pass at most {MOST_VALUES}, and filter in several calls"
+            )
 
 
 def is_record_allowed(wanted: Filter, record: Record) -> bool:
