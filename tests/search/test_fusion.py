@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.passage import Passage
-from reverie.search.fusion import fuse
+from reverie.search.fusion import DEFAULTS, fuse
 from reverie.search.query import parse_query
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
 
@@ -66,6 +66,14 @@ def test_a_rule_stands_before_a_nearer_fact_only_where_something_is_asked_to_be_
 
     assert list_keys({}) == [1, 2]
     assert list_keys({1: 0.01, 2: 0.9}) == [2, 1]
+
+
+def test_what_a_rule_gains_is_a_part_of_its_own():
+    cosines = Cosines({1: 0.85, 2: 0.85})
+    rule, other = fuse([], [record(1), record(2)], cosines, has_words=True, rules={1: 0.9}, floor=0.0)
+    assert rule.parts["rule"] == pytest.approx(0.9 * DEFAULTS.rule / DEFAULTS.words)
+    assert "rule" not in other.parts
+    assert rule.parts["vector"] == pytest.approx(other.parts["vector"])
 
 
 def test_a_sure_vector_stands_before_a_weak_match_of_words():

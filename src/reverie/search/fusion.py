@@ -92,6 +92,7 @@ class FusedPassage(NamedTuple):
         words: Result of the ranker; None if it has no word of the question.
         vector: Contribution of its vector, as a share of the full relevance by words.
         cosine: The cosine of its vector with the question's; None without a vector.
+        rule: Contribution of how likely it is a rule for what is asked to be done, as such a share.
     """
 
     key: int
@@ -99,6 +100,7 @@ class FusedPassage(NamedTuple):
     words: RankedPassage | None
     vector: float
     cosine: float | None
+    rule: float = 0.0
 
     @property
     def matched(self) -> tuple[str, ...]:
@@ -116,10 +118,12 @@ class FusedPassage(NamedTuple):
 
     @property
     def parts(self) -> dict[str, float]:
-        """Parts of the share by words by name, with `vector` and `cosine`."""
+        """Parts of the share by words by name, with `vector`, `cosine` and `rule`."""
         parts = {} if self.words is None else dict(self.words.parts)
         if self.cosine is not None:
             parts |= {"vector": self.vector, "cosine": self.cosine}
+        if self.rule:
+            parts["rule"] = self.rule
         return parts
 
 
@@ -168,18 +172,19 @@ def fuse(
             if thread is not None:
                 vector += settings.lead * compute_lead(passage, turns, nearness, settings.room)
                 vector += settings.message + (settings.reply if passage.speaker == "assistant" else 0.0)
-        vector += settings.rule * rules.get(passage.key, 0.0)
-        if entry is None and vector < settings.alone:
+        rule = settings.rule * rules.get(passage.key, 0.0)
+        if entry is None and vector + rule < settings.alone:
             continue
-        total = vector + (settings.talk if is_talk else 0.0)
+        total = vector + rule + (settings.talk if is_talk else 0.0)
         if entry is not None:
             total += settings.words * entry.relevance
             if not is_talk:
                 total += settings.covered * entry.coverage + settings.both * entry.relevance * max(0.0, own)
         relevance = 1.0 / (1.0 + exp((settings.middle - total) / settings.scale))
         cosine = cosines.get(passage.key)
+        full = settings.words
         fused.append(
-            (passage.at, FusedPassage(passage.key, relevance, entry, vector / settings.words, cosine))
+            (passage.at, FusedPassage(passage.key, relevance, entry, vector / full, cosine, rule / full))
         )
     fused.sort(key=lambda entry: (-entry[1].relevance, -entry[0], -entry[1].key))
     if not fused or not (has_words or fused[0][1].relevance >= floor):
