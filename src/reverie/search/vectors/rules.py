@@ -1,4 +1,4 @@
-"""Rules that hold for what a message asks to be done, told by vectors, or by kinds where no classifier tells."""
+"""Chances that records are rules for a request, by their vectors, or by their kinds if there is no classifier."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from reverie.search.vectors.vector_file import Neighbours
 
 FORM_CHANCE = 0.25
-"""Chance that a query with the form of a request is one, where no classifier tells."""
+"""Chance that a query with the form of a request is one, if there is no classifier."""
 
 LEAST_CHANCE = 0.05
-"""A query that is a request with a smaller chance is taken for a question."""
+"""Least chance of a request; a query with a smaller one is treated as a question."""
 
 _STANDING_LOG_ODDS = 2.0
 """Added to the logarithm of the odds for a preference or constraint."""
 
 
 class RuleChances:
-    """How likely records are rules for what a query asks to be done."""
+    """Chances that records are rules for what a query asks to be done."""
 
     def __init__(self, rules: Neighbours | None, request: float, constant: float) -> None:
-        """Keep what the chances are computed from.
+        """Compute chances from these values.
 
         Args:
-            rules: The sum that the classifier of rules has for each record, without its constant. None where no
-                classifier tells: then every preference and constraint is a rule.
+            rules: The sum of the classifier of rules for each record, without its constant. None if there is no
+                classifier: then every preference and constraint is a rule.
             request: The chance that something is asked to be done, 0 to 1.
             constant: The constant of the classifier.
         """
@@ -40,11 +40,11 @@ class RuleChances:
         self._constant = constant
 
     def list_likeliest(self, limit: int) -> list[int]:
-        """Return the keys of the records that are rules most likely, the likeliest first."""
+        """Return the keys of the records with the largest chances, the largest first."""
         return [] if self._rules is None else self._rules.list_nearest(limit)
 
     def get(self, passages: Sequence[Passage]) -> dict[int, float]:
-        """Return the chance, 0 to 1, of those of the passages that may be rules, by key."""
+        """Return the chances, 0 to 1, of the passages that may be rules, by key."""
         if self._rules is None:
             return {passage.key: self._request for passage in passages if passage.kind in STANDING}
         log_odds = self._rules.get_cosines([passage.key for passage in passages])
@@ -56,7 +56,7 @@ class RuleChances:
 
 
 def compute_request_chance(classifiers: RuleClassifiers, vector: Any, has_form: bool) -> float:
-    """Return the chance, 0 to 1, that something is asked to be done.
+    """Return the chance, 0 to 1, that a query asks for something to be done.
 
     Args:
         classifiers: The classifiers of the embedder.

@@ -155,7 +155,7 @@ class VectorIndex:
         return self._read(search)
 
     def find_rules(self, query: ParsedQuery, scopes: Sequence[str] | None) -> RuleChances | None:
-        """Return how likely the records of some scopes are rules for what a query asks to be done.
+        """Return the chances that the records of some scopes are rules for what a query asks to be done.
 
         Returns:
             None if it asks for nothing to be done.
