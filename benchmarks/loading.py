@@ -10,12 +10,12 @@ from typing import Any
 
 import psycopg
 from tests.stores.postgres.server import PostgresServer
+from tests.support.contract.factories import NOW, make_additions, make_record
 
 from benchmarks.texts import Texts
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import NOW, make_additions, make_record
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import build_parameters

@@ -17,13 +17,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from starlette.testclient import TestClient
+from tests.support.contract.factories import make_additions, make_record
 
 from benchmarks.texts import Texts
 from reverie import Memory, Settings
 from reverie.interfaces.http.page.site import GROUPS
 from reverie.interfaces.http.serve import build_application, warm_up
 from reverie.interfaces.http.server import HttpServer
-from reverie.stores.contract.factories import make_additions, make_record
 
 BASE = "http://127.0.0.1"
 

@@ -26,12 +26,12 @@ from pathlib import Path
 
 import psycopg
 from tests.stores.postgres.server import CannotStart, PostgresServer
+from tests.support.contract.factories import NOW, make_additions, make_record
 
 from benchmarks.loading import Loader
 from benchmarks.texts import Texts
 from reverie import Memory, Settings
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import NOW, make_additions, make_record
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue

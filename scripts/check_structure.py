@@ -5,25 +5,54 @@
 * Every package has a docstring that says what it holds and what it may import.
 * At most `ROOT_MODULES` modules and `ROOT_FOLDERS` folders in `src/reverie`.
 * No file and no function longer than a reader can hold.
+* No more lines of code, files and lines of tests than the budgets below allow.
 
-Prints one line for each violation and ends with 1 if there is any.
+Prints the sizes, then one line for each violation, and ends with 1 if there is any.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import sys
-from collections import defaultdict
+import tokenize
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
 SOURCE = CHECKOUT / "src"
 EVALUATION = CHECKOUT / "evaluation"
+TESTS = CHECKOUT / "tests"
 ROOT_MODULES = 8
 ROOT_FOLDERS = 13
 FILE_LINES = 700
 FUNCTION_LINES = 60
+
+MAX_PACKAGE_LINES = 45_000
+MAX_PACKAGE_FILES = 280
+MAX_TEST_LINES = 40_000
+ROOM_BUDGETS = {
+    "root": 2_250,
+    "domain": 4_200,
+    "search": 4_700,
+    "context": 1_300,
+    "consolidation": 4_000,
+    "repositories": 1_750,
+    "llm": 800,
+    "stores": 5_400,
+    "files": 3_500,
+    "admin": 5_400,
+    "tools": 1_450,
+    "integrations": 2_150,
+    "interfaces": 100,
+    "interfaces/cli": 2_600,
+    "interfaces/mcp": 680,
+    "interfaces/hooks": 680,
+    "interfaces/http": 3_900,
+    "evals": 300,
+}
+"""Lines of code for each folder of the package; a folder may exceed its budget by a tenth."""
 
 # Violations that existed when the check was introduced. The list may shrink and never grow.
 KNOWN: frozenset[str] = frozenset()
@@ -40,6 +69,7 @@ def main() -> int:
         *stub_docstrings(trees, files),
         *crowded_root(),
         *long_code(trees, files),
+        *exceeded_budgets(),
     ]
     new = [line for line in violations if line not in KNOWN]
     gone = KNOWN.difference(violations)
@@ -163,6 +193,81 @@ def long_code(trees: dict[str, ast.Module], files: dict[str, Path]) -> Iterator[
                 first = node.body[1].lineno if has_docstring else node.body[0].lineno
                 if (node.end_lineno or first) - first >= FUNCTION_LINES:
                     yield f"{name}.{node.name} has more than {FUNCTION_LINES} lines"
+
+
+# -- budgets -----------------------------------------------------------------------------------------
+
+
+def exceeded_budgets() -> Iterator[str]:
+    """Print the sizes of the package, its folders and the tests; yield each that exceeds its budget."""
+    package = SOURCE / "reverie"
+    sources = sorted(package.rglob("*.py"))
+    rooms: Counter[str] = Counter()
+    for file in sources:
+        rooms[room_name(file.relative_to(package))] += count_code_lines(file)
+    tests = sum(count_code_lines(file) for file in TESTS.rglob("*.py"))
+    total = rooms.total()
+    for room, lines in rooms.items():
+        sys.stdout.write(f"{room:20} {lines:6} lines of code (budget {ROOM_BUDGETS[room]})\n")
+        if lines > ROOM_BUDGETS[room] * 1.1:
+            yield f"{room} has {lines} lines of code, its budget is {ROOM_BUDGETS[room]} and a tenth more"
+    sys.stdout.write(
+        f"{'src/reverie':20} {total:6} lines of code (at most {MAX_PACKAGE_LINES}) "
+        f"in {len(sources)} files (at most {MAX_PACKAGE_FILES})\n"
+        f"{'tests':20} {tests:6} lines of code (at most {MAX_TEST_LINES})\n"
+    )
+    for name, suffixes in {
+        "templates": {".html", ".css", ".js"},
+        "SQL": {".sql"},
+        "prompts": {".md"},
+    }.items():
+        lines = sum(
+            len(file.read_bytes().splitlines()) for file in package.rglob("*") if file.suffix in suffixes
+        )
+        sys.stdout.write(f"{name:20} {lines:6} lines\n")
+    data = [file for file in package.rglob("*") if file.suffix in {".txt", ".toml", ".bin", ".npz", ".jsonl"}]
+    sys.stdout.write(
+        f"{'data files':20} {sum(file.stat().st_size for file in data):9} bytes in {len(data)} files\n"
+    )
+    measures = sum(count_code_lines(file) for file in EVALUATION.rglob("*.py"))
+    sys.stdout.write(f"{'evaluation':20} {measures:6} lines of code\n")
+    if total > MAX_PACKAGE_LINES:
+        yield f"src/reverie has {total} lines of code, at most {MAX_PACKAGE_LINES} are allowed"
+    if len(sources) > MAX_PACKAGE_FILES:
+        yield f"src/reverie has {len(sources)} files, at most {MAX_PACKAGE_FILES} are allowed"
+    if tests > MAX_TEST_LINES:
+        yield f"tests have {tests} lines of code, at most {MAX_TEST_LINES} are allowed"
+
+
+def room_name(file: Path) -> str:
+    """Return the folder of the package whose budget a file counts for."""
+    parts = file.parts
+    if len(parts) == 1:
+        return "root"
+    return "/".join(parts[:2]) if parts[0] == "interfaces" and len(parts) > 2 else parts[0]
+
+
+def count_code_lines(file: Path) -> int:
+    """Return the number of lines of a file without blank lines, comments and docstrings."""
+    text = file.read_text(encoding="utf-8")
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node) is not None:
+                docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    ignored = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in ignored:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return len(code - docstrings)
 
 
 if __name__ == "__main__":

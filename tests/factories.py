@@ -1,6 +1,6 @@
 """Factories for tests: values with defaults, and a clock.
 
-Those that the store contract needs are in `reverie.stores.contract.factories` and are passed on here.
+Those that the store contract needs are in `tests.support.contract.factories` and are passed on here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reverie.llm.messages import ModelReply, ModelRequest
 from reverie.memory import Memory
 from reverie.search.hits import Explanation, Hit
 from reverie.search.index.search_index import SearchIndex
-from reverie.stores.contract.factories import (
+from tests.support.contract.factories import (
     NOW,
     make_entry,
     make_page,

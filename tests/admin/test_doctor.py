@@ -31,9 +31,9 @@ from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import IndexedPassage
 from reverie.search.index.tantivy_index import IndexBatch
-from reverie.stores.contract.factories import NOW
 from tests.factories import get_search_index, make_paragraph
 from tests.profiles import sample_cases
+from tests.support.contract.factories import NOW
 
 SECRET = "marzipan"
 """Stands in everything that is remembered here, and in nothing that a doctor may say."""

@@ -8,7 +8,7 @@ import pytest
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record, validate_record
-from reverie.stores.contract.factories import make_record
+from tests.support.contract.factories import make_record
 
 ONE, TWO = make_record(1), make_record(2)
 

@@ -19,10 +19,10 @@ from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import HandEditReport
 from reverie.files.mirror.writer import MirrorWriter
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import NOW, make_record, make_time
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter
 from tests.factories import MovableClock
+from tests.support.contract.factories import NOW, make_record, make_time
 
 DAY = "memory/episodic/2026-03-01.jsonl"
 CHAT = "sessions/chat:1.jsonl"

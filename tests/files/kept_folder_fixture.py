@@ -9,12 +9,12 @@ import pytest
 from reverie.domain.change import Change, JournalEntry
 from reverie.files import folder
 from reverie.files.folder import MemoryFolder
-from reverie.stores.contract.factories import (
-    NOW,
-)
 from reverie.stores.writer import StoreWriter
 from tests.files.mirror_fixture import (
     MirroredFolder,
+)
+from tests.support.contract.factories import (
+    NOW,
 )
 
 

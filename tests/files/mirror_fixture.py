@@ -22,7 +22,9 @@ from reverie.files.layout import (
     render_session,
 )
 from reverie.files.mirror.writer import MirrorReport, MirrorWriter
-from reverie.stores.contract.factories import (
+from reverie.stores.protocol import Store
+from reverie.stores.sqlite import SQLiteStore
+from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -32,8 +34,6 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from reverie.stores.protocol import Store
-from reverie.stores.sqlite import SQLiteStore
 
 HOUR = 3600.0
 

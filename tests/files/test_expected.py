@@ -25,7 +25,14 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from reverie.stores.contract.factories import (
+from tests.files.mirror_fixture import (
+    MirroredFolder,
+    make_page,
+    make_paragraph,
+    render_all_files,
+    write_samples,
+)
+from tests.support.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -34,13 +41,6 @@ from reverie.stores.contract.factories import (
     make_session,
     make_time,
     make_turn,
-)
-from tests.files.mirror_fixture import (
-    MirroredFolder,
-    make_page,
-    make_paragraph,
-    render_all_files,
-    write_samples,
 )
 
 is_earlier_version_prefix = partial(is_earlier_version, torn=True)

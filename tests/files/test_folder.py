@@ -21,13 +21,6 @@ from reverie import InvalidInput, Memory, Settings
 from reverie.domain.page import HISTORY
 from reverie.files import folder
 from reverie.files.mirror import writer
-from reverie.stores.contract.factories import (
-    make_additions,
-    make_change,
-    make_record,
-    make_session,
-    make_turn,
-)
 from tests.files.kept_folder_fixture import KeptFolder, large, middle
 from tests.files.mirror_fixture import (
     assert_files_match,
@@ -36,6 +29,13 @@ from tests.files.mirror_fixture import (
     read_all_files,
     render_all_files,
     write_samples,
+)
+from tests.support.contract.factories import (
+    make_additions,
+    make_change,
+    make_record,
+    make_session,
+    make_turn,
 )
 
 
@@ -415,7 +415,7 @@ def test_a_fork_leaves_both_processes_with_a_folder_that_works(tmp_path: Path) -
         from pathlib import Path
         sys.path.insert(0, {os.fspath(Path(__file__).parents[2])!r})
         from tests.files.test_folder import KeptFolder
-        from reverie.stores.contract.factories import make_additions, make_record
+        from tests.support.contract.factories import make_additions, make_record
         kept = KeptFolder(Path({os.fspath(tmp_path / "memory")!r}))
         kept.folder.start()
         kept.commit_and_mirror(make_additions(make_record(1)))

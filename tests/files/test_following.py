@@ -18,7 +18,14 @@ from reverie import Memory
 from reverie.files import folder
 from reverie.files.disk.state import FileState
 from reverie.files.mirror import writer
-from reverie.stores.contract.factories import (
+from tests.files.kept_folder_fixture import KeptFolder
+from tests.files.mirror_fixture import (
+    assert_files_match,
+    make_page,
+    make_paragraph,
+    read_all_files,
+)
+from tests.support.contract.factories import (
     NOW,
     make_additions,
     make_change,
@@ -26,13 +33,6 @@ from reverie.stores.contract.factories import (
     make_removals,
     make_session,
     make_turn,
-)
-from tests.files.kept_folder_fixture import KeptFolder
-from tests.files.mirror_fixture import (
-    assert_files_match,
-    make_page,
-    make_paragraph,
-    read_all_files,
 )
 
 

@@ -35,8 +35,8 @@ from reverie.files.layout import (
     render_turns,
 )
 from reverie.files.parsing import read_record
-from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from tests.factories import make_page, make_paragraph
+from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
 moments = st.datetimes(timezones=st.just(UTC))

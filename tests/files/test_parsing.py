@@ -25,7 +25,7 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 RECORD = "memory/notes/000000000001.json"
 DAY = "memory/episodic/2026-03-01.jsonl"

@@ -29,7 +29,6 @@ from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.files.rebuild import RebuildReport, rebuild
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.sqlite import SQLiteStore
@@ -44,6 +43,7 @@ from tests.files.hand_edit_fixture import (
 )
 from tests.files.test_parsing import RECORDS
 from tests.profiles import examples
+from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 
 @pytest.fixture

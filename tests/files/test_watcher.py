@@ -18,8 +18,8 @@ from reverie.domain.page import Page
 from reverie.files import watcher
 from reverie.files.hand_edits.intake import HandEditReport
 from reverie.files.watcher import FolderWatcher
-from reverie.stores.contract.factories import NOW
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
+from tests.support.contract.factories import NOW
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from typing import Any
 from reverie.domain.errors import Conflict
 from reverie.files.disk import atomic, rename
 from reverie.files.disk.state import FileState
-from reverie.stores.contract.factories import (
+from tests.support.contract.factories import (
     NOW,
     make_additions,
     make_change,

@@ -19,8 +19,8 @@ from reverie.domain.text.ids import generate_id
 from reverie.files.rebuild import rebuild
 from reverie.search.analyzer import analyze
 from reverie.search.headlines import Cluster
-from reverie.stores.contract.factories import make_record
 from tests.factories import NOW
+from tests.support.contract.factories import make_record
 
 FAMILY = ("Bea's daughter is called Mia", "Bea's husband is called Tom", "Bea has a dog that is called Rex")
 SUM = "Bea lives with Tom, Mia and Rex"

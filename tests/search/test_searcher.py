@@ -13,8 +13,8 @@ import pytest
 from reverie import EVERY_SCOPE, Change, InvalidInput, Memory, Settings
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
-from reverie.stores.contract.factories import make_record
 from tests.factories import MovableClock, get_search_index
+from tests.support.contract.factories import make_record
 
 
 def contents(hits: list[object]) -> list[str]:

@@ -19,7 +19,7 @@ from reverie.memory import Memory
 from reverie.search import updates
 from reverie.search.hits import Explanation, Hit
 from reverie.search.updates import Matched, RareWords, order_by_time, put_successors_first
-from reverie.stores.contract.factories import make_record
+from tests.support.contract.factories import make_record
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

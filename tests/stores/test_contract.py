@@ -6,11 +6,11 @@ from pathlib import Path
 
 from hypothesis import settings
 
-from reverie.stores.contract.suite import StoreContract, StoreStateMachine, analyse
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from tests.profiles import examples as scale_examples
+from tests.support.contract.suite import StoreContract, StoreStateMachine, analyse
 
 
 class TestInMemoryStore(StoreContract):

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from reverie.domain.change import Change, undo_of
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
-from reverie.stores.contract.factories import NOW, analyse, make_record
-from reverie.stores.contract.state_machine import record_fields
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from tests.profiles import examples
+from tests.support.contract.factories import NOW, analyse, make_record
+from tests.support.contract.state_machine import record_fields
 
 edits_of_records = st.lists(
     st.tuples(st.integers(1, 6), record_fields, st.booleans()), min_size=1, max_size=12

@@ -4,8 +4,8 @@ A store keeps records, turns, sessions, pages and working-memory entries, change
 transactions, and writes a journal row for every change of a record, turn, session, page or paragraph in
 that same transaction. It decides nothing: duplicates, relevance and due work are decided above it.
 
-To add a store, write a class with these methods and run `reverie.stores.contract.suite.StoreContract` and
-`reverie.stores.contract.suite.StoreStateMachine` on it.
+To add a store, write a class with these methods and run on it `StoreContract` and `StoreStateMachine` of
+`tests.support.contract.suite`, which the source distribution has.
 """
 
 from __future__ import annotations

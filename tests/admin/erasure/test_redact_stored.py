@@ -17,10 +17,10 @@ from reverie.domain.change import Change
 from reverie.domain.secrets.redactor import Redactor
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import make_record, make_time
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
+from tests.support.contract.factories import make_record, make_time
 
 KEYS = [SECRETS["openai_service"](Random(seed)) for seed in range(9)]
 OFF = Settings(redact_secrets=False)

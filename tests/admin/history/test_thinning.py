@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from reverie import InvalidInput, Memory
 from reverie.admin.history.thinning import THINNED
 from reverie.domain.filter import Filter
-from reverie.stores.contract.replay import is_journal_consistent, read_contents
 from reverie.stores.redacting import unwrap
 from tests.factories import MovableClock
+from tests.support.contract.replay import is_journal_consistent, read_contents
 
 
 @pytest.fixture

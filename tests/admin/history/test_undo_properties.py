@@ -22,12 +22,12 @@ from reverie.integrations.agentkit import FILTools
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.snapshot import Snapshot
-from reverie.stores.contract.replay import read_contents, replay
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter
 from tests.profiles import examples
+from tests.support.contract.replay import read_contents, replay
 
 BEGIN = datetime(2025, 6, 2, 9, 0, tzinfo=UTC)
 SENTENCES = (

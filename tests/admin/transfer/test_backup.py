@@ -29,9 +29,9 @@ from reverie.admin.transfer.atomic_writes import build_unwritable_error
 from reverie.admin.transfer.backup import RecoveryReport, make, recover
 from reverie.domain.change import Change
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import make_record
 from reverie.stores.sqlite import SQLiteStore
 from tests.admin.transfer.holdings import dump
+from tests.support.contract.factories import make_record
 
 WRITER = Path(__file__).with_name("writer.py")
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

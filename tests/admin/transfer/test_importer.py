@@ -18,10 +18,10 @@ from reverie.admin.transfer import batch
 from reverie.admin.transfer.items import FoundValue, build_alternative_id
 from reverie.domain.change import Change
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import make_record, make_session, make_turn
 from reverie.stores.in_memory import InMemoryStore
 from tests.admin.transfer import samples
 from tests.admin.transfer.holdings import NOW, dump
+from tests.support.contract.factories import make_record, make_session, make_turn
 
 IMPORTER = Path(__file__).with_name("importer.py")
 

@@ -15,9 +15,9 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import MOST_LABELS, Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_text, merge_values
-from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from tests.factories import make_page
 from tests.profiles import examples
+from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 # -- values ------------------------------------------------------------------------------------------------
 

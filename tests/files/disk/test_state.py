@@ -31,8 +31,8 @@ from reverie.files.disk.state import (
     compute_checksum,
     compute_stamp,
 )
-from reverie.stores.contract.factories import NOW, make_record
 from tests.files.hand_edit_fixture import build_note_path, make_note, open_edited_folder
+from tests.support.contract.factories import NOW, make_record
 
 A = FileRecord("memory/a/1.json", 10, 1_700_000_000_000_000_001, compute_checksum(b"a"))
 B = FileRecord("memory/b.json", 20, 1_700_000_000_000_000_002, compute_checksum(b"b"))

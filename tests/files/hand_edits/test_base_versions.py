@@ -11,8 +11,8 @@ import pytest
 
 from reverie.admin.history.thinning import thin
 from reverie.files.written_texts import read_base_text
-from reverie.stores.contract.factories import make_record, make_time
 from tests.files.hand_edit_fixture import DAY, EditedFolder, build_note_path, make_note, open_edited_folder
+from tests.support.contract.factories import make_record, make_time
 
 
 @pytest.fixture

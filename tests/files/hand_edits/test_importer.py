@@ -16,7 +16,6 @@ import pytest
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.files.layout import render_record
-from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from tests.files.hand_edit_fixture import (
     CHAT,
     DAY,
@@ -28,6 +27,7 @@ from tests.files.hand_edit_fixture import (
     make_paragraph,
     open_edited_folder,
 )
+from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import pytest
 
 from reverie.domain.change import Change
 from reverie.domain.page import Page
-from reverie.stores.contract.factories import NOW, make_record, make_session, make_time, make_turn
 from tests.files.hand_edit_fixture import (
     CHAT,
     DAY,
@@ -23,6 +22,7 @@ from tests.files.hand_edit_fixture import (
     make_paragraph,
     open_edited_folder,
 )
+from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
 
 
 @pytest.fixture

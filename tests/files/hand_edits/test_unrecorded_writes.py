@@ -15,7 +15,6 @@ from reverie.domain.change import Change, Value
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.files.layout import build_path
-from reverie.stores.contract.factories import NOW, make_session, make_turn
 from tests.files.hand_edit_fixture import (
     EditedFolder,
     make_note,
@@ -23,6 +22,7 @@ from tests.files.hand_edit_fixture import (
     make_paragraph,
     open_edited_folder,
 )
+from tests.support.contract.factories import NOW, make_session, make_turn
 
 NOTE = make_note(pinned=False)
 ARCHIVED = replace(NOTE, archived_at=NOW, archive_reason="old")

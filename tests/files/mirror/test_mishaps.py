@@ -20,15 +20,6 @@ from reverie.files.disk.state import FileRecord, compute_checksum
 from reverie.files.layout import build_path, render_record
 from reverie.files.mirror.scrub import FileRemnants, scrub_files
 from reverie.files.mirror.writer import FILES_FAILED
-from reverie.stores.contract.factories import (
-    make_additions,
-    make_change,
-    make_record,
-    make_removals,
-    make_session,
-    make_time,
-    make_turn,
-)
 from tests.files.mirror_fixture import (
     MirroredFolder,
     assert_files_match,
@@ -36,6 +27,15 @@ from tests.files.mirror_fixture import (
     make_paragraph,
     render_all_files,
     write_samples,
+)
+from tests.support.contract.factories import (
+    make_additions,
+    make_change,
+    make_record,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
 )
 
 WORKER = Path(__file__).parents[1] / "writer_process.py"

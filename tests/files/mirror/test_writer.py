@@ -20,16 +20,6 @@ from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.record import Record
 from reverie.files.layout import build_path, render_episodic
 from reverie.files.mirror import writer
-from reverie.stores.contract.factories import (
-    NOW,
-    make_additions,
-    make_change,
-    make_record,
-    make_removals,
-    make_session,
-    make_time,
-    make_turn,
-)
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.mirror_fixture import (
     MirroredFolder,
@@ -40,6 +30,16 @@ from tests.files.mirror_fixture import (
     write_samples,
 )
 from tests.profiles import sample_cases
+from tests.support.contract.factories import (
+    NOW,
+    make_additions,
+    make_change,
+    make_record,
+    make_removals,
+    make_session,
+    make_time,
+    make_turn,
+)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from reverie import Memory
 from reverie.interfaces.http.conflicts import MOST_COMPARED
 from reverie.interfaces.http.server import HttpServer
-from reverie.stores.contract.factories import make_additions, make_record
 from tests.interfaces.http.conftest import open_client
 from tests.interfaces.http.test_page import OWN, Page, read_form, see, sign_in
+from tests.support.contract.factories import make_additions, make_record
 
 LIST, SETTLE = "/v1/conflicts", "/v1/conflicts/settle"
 DAYS = ("Deploys happen on Tuesdays after the stand-up", "Deploys happen on Thursdays after the stand-up")

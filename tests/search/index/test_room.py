@@ -16,7 +16,7 @@ from pathlib import Path
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import IndexedPassage
 from reverie.search.index.tantivy_index import IndexBatch, TantivyIndex
-from reverie.stores.contract.factories import make_record
+from tests.support.contract.factories import make_record
 
 
 def read_memory() -> int:

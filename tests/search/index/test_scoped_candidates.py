@@ -18,10 +18,10 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import BRIEFEST, IndexedPassage, compute_brevity, compute_emphasis
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import IndexBatch, TantivyIndex
-from reverie.stores.contract.factories import NOW
 from reverie.stores.in_memory import InMemoryStore
 from tests.profiles import examples
 from tests.search.index.test_search_index import put, record
+from tests.support.contract.factories import NOW
 
 WORDS = ("tea", "oolong", "garden", "chess", "queen")
 MINE = Filter(scopes=("user:ann", ""))

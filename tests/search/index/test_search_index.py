@@ -23,11 +23,11 @@ from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import IndexCorrupt, TantivyIndex, WriterBusy
-from reverie.stores.contract.factories import make_additions, make_change, make_paragraph, make_removals
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from tests.profiles import examples
 from tests.search.index.values import NOON, WORDS, put, record
+from tests.support.contract.factories import make_additions, make_change, make_paragraph, make_removals
 
 LIVE = Filter()
 

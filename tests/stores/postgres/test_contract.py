@@ -9,11 +9,11 @@ from typing import ClassVar
 import pytest
 from hypothesis import settings
 
-from reverie.stores.contract.suite import StoreContract, StoreStateMachine, analyse
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.protocol import Store
 from tests.profiles import examples as scale_examples
 from tests.stores.postgres.server import PostgresServer
+from tests.support.contract.suite import StoreContract, StoreStateMachine, analyse
 
 
 class OnServer:

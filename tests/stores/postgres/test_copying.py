@@ -16,8 +16,6 @@ from reverie.admin.transfer.copying import copy_memory
 from reverie.domain.errors import StoreCorrupt
 from reverie.search.analyzer import analyze
 from reverie.stores import copying
-from reverie.stores.contract.factories import NOW, make_entry
-from reverie.stores.contract.replay import is_journal_consistent, read_contents
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.copying import PostgresCopyTarget
 from reverie.stores.protocol import Store
@@ -25,6 +23,8 @@ from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.copying import SQLiteCopyTarget
 from tests.factories import MovableClock
 from tests.stores.postgres.server import PostgresServer
+from tests.support.contract.factories import NOW, make_entry
+from tests.support.contract.replay import is_journal_consistent, read_contents
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from benchmarks.texts import Texts
 from reverie import Memory
 from reverie.domain.filter import Filter
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import NOW, make_additions
-from reverie.stores.contract.replay import is_journal_consistent
 from reverie.stores.postgres import PostgresStore
 from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.server import PostgresServer
+from tests.support.contract.factories import NOW, make_additions
+from tests.support.contract.replay import is_journal_consistent
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ import pytest
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.worker import LEASE_TIME
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.replay import replay
 from reverie.stores.postgres import PostgresStore
 from tests.factories import MovableClock
 from tests.stores.postgres.server import OWNER, PostgresServer
+from tests.support.contract.replay import replay
 
 SUBJECTS = (
     "deploy",

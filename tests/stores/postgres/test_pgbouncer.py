@@ -17,12 +17,12 @@ from typing import ClassVar
 import pytest
 
 from reverie.domain.filter import Filter
-from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
-from reverie.stores.contract.suite import StoreContract
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.protocol import Store
 from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.server import OWNER, PostgresServer
+from tests.support.contract.factories import NOW, analyse, make_additions, make_record
+from tests.support.contract.suite import StoreContract
 
 pytestmark = pytest.mark.slow
 

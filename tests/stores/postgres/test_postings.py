@@ -22,15 +22,6 @@ from reverie.domain.passage import TermWeight
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import compute_brevity, compute_emphasis
-from reverie.stores.contract.factories import (
-    NOW,
-    make_additions,
-    make_change,
-    make_paragraph,
-    make_record,
-    make_removals,
-)
-from reverie.stores.contract.replay import replay
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.redacting import unwrap
@@ -40,6 +31,15 @@ from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, PostgresServer
 from tests.stores.postgres.test_memory import ENDS, SUBJECTS, VERBS, fill, search_everything
+from tests.support.contract.factories import (
+    NOW,
+    make_additions,
+    make_change,
+    make_paragraph,
+    make_record,
+    make_removals,
+)
+from tests.support.contract.replay import replay
 
 TABLES = "&index=tables"
 

@@ -12,7 +12,11 @@ import pytest
 
 from reverie import Memory, Settings
 from reverie.domain.record import Record
-from reverie.stores.contract.factories import (
+from reverie.stores.postgres import PostgresStore
+from tests.factories import MovableClock
+from tests.stores.postgres.proxy import CuttingProxy
+from tests.stores.postgres.server import PostgresServer
+from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -20,10 +24,6 @@ from reverie.stores.contract.factories import (
     make_record,
     make_removals,
 )
-from reverie.stores.postgres import PostgresStore
-from tests.factories import MovableClock
-from tests.stores.postgres.proxy import CuttingProxy
-from tests.stores.postgres.server import PostgresServer
 
 
 @pytest.fixture

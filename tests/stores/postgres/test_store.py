@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_removals
 from reverie.stores.postgres import PostgresStore, check, is_postgres_url, migrations
 from reverie.stores.postgres.address import parse_postgres_url
 from tests.profiles import examples
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
+from tests.support.contract.factories import NOW, analyse, make_additions, make_record, make_removals
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.filter import Filter
-from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
-from reverie.stores.contract.replay import is_journal_consistent
 from reverie.stores.postgres import PostgresStore
 from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.server import PostgresServer
+from tests.support.contract.factories import NOW, analyse, make_additions, make_record
+from tests.support.contract.replay import is_journal_consistent
 
 pytestmark = pytest.mark.slow
 

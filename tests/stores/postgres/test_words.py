@@ -20,7 +20,11 @@ from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
-from reverie.stores.contract.factories import (
+from reverie.stores.postgres import PostgresStore, words
+from reverie.stores.postgres.address import parse_postgres_url
+from tests.stores.postgres.conftest import start_or_skip
+from tests.stores.postgres.server import OWNER, PostgresServer
+from tests.support.contract.factories import (
     NOW,
     make_additions,
     make_paragraph,
@@ -28,10 +32,6 @@ from reverie.stores.contract.factories import (
     make_session,
     make_turn,
 )
-from reverie.stores.postgres import PostgresStore, words
-from reverie.stores.postgres.address import parse_postgres_url
-from tests.stores.postgres.conftest import start_or_skip
-from tests.stores.postgres.server import OWNER, PostgresServer
 
 QUIET = Settings(embedder=None, dream_interval=None)
 

@@ -27,13 +27,13 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.interfaces.cli.main import cli
-from reverie.stores.contract.factories import NOW, analyse, make_additions, make_entry, make_record
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.migrations import list_migrations, migrate
 from reverie.stores.postgres.work import WorkQueue
 from tests.llm.server import Handler, Script, says, serving
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
+from tests.support.contract.factories import NOW, analyse, make_additions, make_entry, make_record
 
 LASTING = timedelta(seconds=30)
 

@@ -6,8 +6,8 @@ import sys
 from datetime import timedelta
 from itertools import count
 
-from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
 from reverie.stores.postgres import PostgresStore
+from tests.support.contract.factories import NOW, analyse, make_additions, make_record
 
 
 def main() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
-from reverie.stores.contract.factories import (
+from reverie.stores.sqlite import SQLiteStore
+from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -23,8 +24,7 @@ from reverie.stores.contract.factories import (
     make_session,
     make_turn,
 )
-from reverie.stores.contract.replay import read_contents
-from reverie.stores.sqlite import SQLiteStore
+from tests.support.contract.replay import read_contents
 
 
 @pytest.fixture

@@ -15,7 +15,10 @@ import pytest
 from reverie.domain.errors import Conflict, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Searchable
-from reverie.stores.contract.factories import (
+from reverie.stores.copying import iterate_rows
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
+from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -28,9 +31,6 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from reverie.stores.copying import iterate_rows
-from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
 
 SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 

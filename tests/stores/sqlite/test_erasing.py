@@ -22,7 +22,8 @@ from reverie.domain.change import Change, Value
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.stores.contract.factories import (
+from reverie.stores.sqlite import SQLiteStore
+from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -35,8 +36,7 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from reverie.stores.contract.replay import is_journal_consistent, read_contents
-from reverie.stores.sqlite import SQLiteStore
+from tests.support.contract.replay import is_journal_consistent, read_contents
 
 ROOT = os.geteuid() == 0
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -260,7 +260,7 @@ SCRUBS = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
+    from tests.support.contract.factories import NOW, analyse, make_additions, make_record
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     print("begun", flush=True)
     while True:

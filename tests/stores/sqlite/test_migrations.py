@@ -22,7 +22,9 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText, CollectionStats
 from reverie.domain.record import Record
-from reverie.stores.contract.factories import (
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.migrations import MIGRATIONS, Migration, prepare
+from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -36,9 +38,7 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from reverie.stores.contract.replay import is_journal_consistent, read_contents
-from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import MIGRATIONS, Migration, prepare
+from tests.support.contract.replay import is_journal_consistent, read_contents
 
 ONE = make_record(
     1,

@@ -33,16 +33,16 @@ from reverie.stores.codec import (
     to_document,
     to_short_document,
 )
-from reverie.stores.contract.factories import (
+from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
+from reverie.stores.sqlite.where import build_records_where
+from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
     make_record,
     make_time,
 )
-from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
-from reverie.stores.sqlite.where import build_records_where
 
 ROOT = os.geteuid() == 0
 NOBODY = 65534
@@ -351,7 +351,7 @@ COMMITS = """
     from pathlib import Path
     from reverie.domain.errors import Conflict
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
+    from tests.support.contract.factories import NOW, analyse, make_additions, make_record
     path, first = Path(sys.argv[1]), int(sys.argv[2])
     store = SQLiteStore(path, analyse=analyse)
     for number in range(60):
@@ -468,7 +468,7 @@ FORKS = """
     import os, sys, threading
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record
+    from tests.support.contract.factories import NOW, analyse, make_additions, make_record
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     def work():
         for number in range(150):
@@ -500,7 +500,7 @@ STREAM = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.contract.factories import NOW, analyse, make_additions, make_record, make_session, make_turn
+    from tests.support.contract.factories import NOW, analyse, make_additions, make_record, make_session, make_turn
     store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
     first = store.sequence()
     store.commit(make_additions(make_session(f"chat:{first}")), actor="test", at=NOW)

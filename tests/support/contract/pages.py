@@ -12,7 +12,8 @@ from reverie.domain.change import undo_of
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import CollectionStats, Passage
-from reverie.stores.contract.factories import (
+from reverie.stores.protocol import Store
+from tests.support.contract.factories import (
     NOW,
     add,
     change,
@@ -28,8 +29,7 @@ from reverie.stores.contract.factories import (
     make_turn,
     remove,
 )
-from reverie.stores.contract.opening import ContractBase
-from reverie.stores.protocol import Store
+from tests.support.contract.opening import ContractBase
 
 NOTE = "2026-03-01.md"
 """A daily note, which is a log that is not searched."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 from reverie.domain.conversation import Turn
 from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
-from reverie.stores.contract.factories import (
+from reverie.stores.protocol import Store
+from tests.support.contract.factories import (
     NOW,
     add,
     change,
@@ -16,8 +17,7 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from reverie.stores.contract.opening import ContractBase
-from reverie.stores.protocol import Store
+from tests.support.contract.opening import ContractBase
 
 
 class SearchingContract(ContractBase):

@@ -19,7 +19,9 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
-from reverie.stores.contract.factories import (
+from reverie.stores.in_memory import InMemoryStore
+from reverie.stores.protocol import Store
+from tests.support.contract.factories import (
     NOW,
     analyse,
     make_additions,
@@ -33,9 +35,7 @@ from reverie.stores.contract.factories import (
     make_time,
     make_turn,
 )
-from reverie.stores.contract.replay import is_journal_consistent, read_contents, replay
-from reverie.stores.in_memory import InMemoryStore
-from reverie.stores.protocol import Store
+from tests.support.contract.replay import is_journal_consistent, read_contents, replay
 
 SCOPES = ("", "user:a", "user:b")
 CATEGORIES = (None, "a", "a/b", "a-b", "a0", "b")
@@ -436,7 +436,7 @@ class StoreStateMachine(RuleBasedStateMachine):
         """Make every change of the journal again, in an empty store, and compare what there is then."""
         rows = self.store.journal(limit=1_000_000)
         if any(row.forgotten for row in rows):
-            return  # see `reverie.stores.contract.replay`
+            return  # see `tests.support.contract.replay`
         place = self.place / "again"
         place.mkdir()
         again = self.open_store(place)

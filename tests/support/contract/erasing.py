@@ -12,7 +12,8 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
-from reverie.stores.contract.factories import (
+from reverie.stores.protocol import Store
+from tests.support.contract.factories import (
     add,
     change,
     commit,
@@ -28,9 +29,8 @@ from reverie.stores.contract.factories import (
     make_turn,
     remove,
 )
-from reverie.stores.contract.opening import ContractBase
-from reverie.stores.contract.replay import is_journal_consistent, read_contents, replay
-from reverie.stores.protocol import Store
+from tests.support.contract.opening import ContractBase
+from tests.support.contract.replay import is_journal_consistent, read_contents, replay
 
 THINGS: tuple[Value, ...] = (make_record(1), make_session(), make_turn(0), make_page(), make_paragraph(5))
 

@@ -31,9 +31,10 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.domain.passage import SEARCHABLE, CollectionStats
 from reverie.domain.record import KEPT, Record
-from reverie.stores.contract.conversations import ConversationsContract
-from reverie.stores.contract.erasing import ErasingContract
-from reverie.stores.contract.factories import (
+from reverie.stores.protocol import Store
+from tests.support.contract.conversations import ConversationsContract
+from tests.support.contract.erasing import ErasingContract
+from tests.support.contract.factories import (
     NOW,
     add,
     analyse,
@@ -51,12 +52,11 @@ from reverie.stores.contract.factories import (
     make_turn,
     remove,
 )
-from reverie.stores.contract.pages import PagesContract
-from reverie.stores.contract.reading import ReadingContract
-from reverie.stores.contract.replay import read_contents
-from reverie.stores.contract.searching import SearchingContract
-from reverie.stores.contract.state_machine import StoreStateMachine
-from reverie.stores.protocol import Store
+from tests.support.contract.pages import PagesContract
+from tests.support.contract.reading import ReadingContract
+from tests.support.contract.replay import read_contents
+from tests.support.contract.searching import SearchingContract
+from tests.support.contract.state_machine import StoreStateMachine
 
 __all__ = ["StoreContract", "StoreStateMachine", "analyse"]
 

@@ -9,7 +9,8 @@ import pytest
 
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
-from reverie.stores.contract.factories import (
+from reverie.stores.protocol import Store
+from tests.support.contract.factories import (
     NOW,
     add,
     commit,
@@ -22,8 +23,7 @@ from reverie.stores.contract.factories import (
     make_session,
     make_turn,
 )
-from reverie.stores.contract.opening import ContractBase
-from reverie.stores.protocol import Store
+from tests.support.contract.opening import ContractBase
 
 
 def _run_in_thread(action: Callable[[], object]) -> None:

@@ -10,7 +10,8 @@ from reverie.domain.change import undo_of
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
-from reverie.stores.contract.factories import (
+from reverie.stores.protocol import Store
+from tests.support.contract.factories import (
     add,
     change,
     commit,
@@ -22,8 +23,7 @@ from reverie.stores.contract.factories import (
     make_turn,
     remove,
 )
-from reverie.stores.contract.opening import ContractBase
-from reverie.stores.protocol import Store
+from tests.support.contract.opening import ContractBase
 
 
 class ConversationsContract(ContractBase):

@@ -1,0 +1,1 @@
+"""What tests share: the contract that every store keeps."""
