@@ -252,9 +252,10 @@ def count_code_lines(file: Path) -> int:
     text = file.read_text(encoding="utf-8")
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node) is not None:
-                docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if ast.get_docstring(node) is not None:
+            docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     ignored = {
         tokenize.COMMENT,
         tokenize.NL,
