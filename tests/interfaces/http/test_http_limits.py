@@ -1,4 +1,4 @@
-"""Limits of the server: requests a minute, sizes, slow and broken clients, connections."""
+"""Limits of the server: sizes, slow and broken clients, connections."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from starlette.testclient import TestClient
 
 from reverie import Memory, Settings
 from reverie.interfaces.http import server as server_module
-from reverie.interfaces.http.limits import RateLimit
-from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.serve import build_application
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.web import LARGEST_BODY, create_web_server, open_socket
@@ -67,46 +65,6 @@ def read_all(connection: socket.socket) -> bytes:
     while part := connection.recv(65_536):
         data += part
     return data
-
-
-# -- rate ------------------------------------------------------------------------------------------------
-
-
-def test_a_token_that_asks_too_often_is_told_when_to_ask_again(memory: Memory) -> None:
-    server = HttpServer(memory, limit=RateLimit(3))
-    tokens = [server.tokens.create(name, rights=["read", "write"], scope="user:a")[1] for name in "ab"]
-    with serve_here(server) as client:
-
-        def ask(token: str) -> Any:
-            return client.get("/v1/tags", headers={"Authorization": f"Bearer {token}"})
-
-        answers = [ask(tokens[0]) for _ in range(4)]
-        assert [each.status_code for each in answers] == [200, 200, 200, 429]
-        assert answers[0].headers["ratelimit"] == '"token";r=2;t=0'
-        refused = answers[-1]
-        assert refused.json()["type"] == "urn:reverie:problem:too-many-requests"
-        assert 1 <= int(refused.headers["retry-after"]) <= 20
-        assert refused.headers["ratelimit-policy"] == '"token";q=3;w=60'
-        assert ask(tokens[1]).status_code == 200  # each token has its own
-        assert client.get("/livez").status_code == 200
-        mcp = client.post("/mcp", json={}, headers={"Authorization": f"Bearer {tokens[0]}"})
-        assert mcp.status_code == 429
-
-
-def test_requests_come_back_evenly() -> None:
-    limit = RateLimit(60)
-    for _ in range(60):
-        limit.take("a", now=0.0)
-    with pytest.raises(Problem) as refused:
-        limit.take("a", now=0.0)
-    assert refused.value.headers["Retry-After"] == "1"
-    limit.take("a", now=1.0)
-    with pytest.raises(Problem):
-        limit.take("a", now=1.5)
-    for _ in range(60):
-        limit.take("a", now=1_000.0)
-    with pytest.raises(Problem):
-        limit.take("a", now=1_000.0)
 
 
 # -- many at once ----------------------------------------------------------------------------------------

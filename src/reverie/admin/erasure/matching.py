@@ -74,7 +74,7 @@ _OPERATION = defer_regex(
     "ask the owner about the proposal|(accept|reject) the proposal|leave the proposal for later|later|rejected|"
     f"{WAITING}|{HELD}|said by a record of the conversation|one of its records has changed|noise|withdrawn|"
     "(merged into|replaced by|enriched into) ID(, ID)*|wrong: ID holds|[a-z]+ ID|says the same once redacted|"
-    "deleted over (Hindsight|mem0)'s interface|its document was retained anew"
+    "deleted over mem0's interface"
     r")(?:: |\Z)".replace("ID", "[0-9a-f]{12}")
 )
 """Operation at the beginning of the reason of a change. What follows is a file, or somebody's words."""

@@ -42,7 +42,6 @@ TITLES: Mapping[int, str] = {
     421: "Wrong host",
     422: "Invalid input",
     428: "If-Match required",
-    429: "Too many requests",
     500: "Internal error",
     501: "Not supported",
     502: "Model refused",

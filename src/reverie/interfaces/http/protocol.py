@@ -79,7 +79,6 @@ class ProtocolEndpoint:
     async def _serve(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:
             caller = await self._server.threads.run(lambda: self._server.authenticate(headers, right="read"))
-            self._server.count_request(caller)
             app = await self._open(caller)
         except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
             await problems.build_problem(error).to_response()(scope, receive, send)

@@ -29,7 +29,6 @@ from reverie.interfaces.http import (
     conflicts,
     conversations,
     health,
-    hindsight,
     mem0,
     pages,
     problems,
@@ -88,7 +87,7 @@ speed."""
 
 _M_ARENA_MAX = -8  # of glibc's malloc.h
 
-COMPATIBLE = {"mem0": mem0.OPERATIONS, "hindsight": hindsight.OPERATIONS}
+COMPATIBLE = {"mem0": mem0.OPERATIONS}
 """Operations of other programs whose interface can be served."""
 
 

@@ -23,7 +23,6 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
-from reverie.interfaces.http.limits import RateLimit
 from reverie.interfaces.http.live_stats import LiveStats
 from reverie.interfaces.http.metrics import Metrics
 from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number, to_answer
@@ -76,7 +75,6 @@ class HttpServer:
         threads: Threads on which operations run.
         stats: Statistics of its scopes.
         plans: Plans that wait for a decision.
-        limit: Limit of the requests of each token; None for none.
         streams: Number of open streams of changes.
         stopping: Whether the server is about to stop, so that streams end.
         at_stop: Functions that `stop` calls.
@@ -87,12 +85,11 @@ class HttpServer:
         folder_size: Returns the bytes of the memory's folder, as of the last minute: it has a file for each record.
     """
 
-    def __init__(self, memory: Memory, *, limit: RateLimit | None = None) -> None:
+    def __init__(self, memory: Memory) -> None:
         """Serve a memory.
 
         Args:
             memory: The open memory; the caller keeps it open and closes it.
-            limit: Limit of the requests of each token; None for none.
         """
         writer = memory._parts.writer
         self.memory = memory
@@ -102,7 +99,6 @@ class HttpServer:
         self.threads = CallThreads()
         self.stats = LiveStats(writer.store)
         self.plans = PlanShelf(writer.acting(ACTOR))
-        self.limit = limit
         self.stopping = False
         self.at_stop: list[Callable[[], None]] = []
         self.streams = 0
@@ -205,7 +201,6 @@ class HttpServer:
     def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
         """Do the operation of a request, on a thread."""
         caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
-        limits = self.count_request(caller)
         try:
             query = parse_query(operation.query, request.query_params.multi_items())
             value = None if operation.body is None else operation.body.model_validate_json(body, strict=True)
@@ -233,18 +228,9 @@ class HttpServer:
         else:
             asked = f"{request.method} {request.url.path}?{request.url.query}"
             answer = self._receipts.run(call, key, asked, body, act, operation.replay)
-        answer.headers.update(limits)
         if request.method != "GET" and operation.right is not None:
             answer.headers["Reverie-Sequence"] = str(self.store.sequence())
         return _to_response(operation, answer)
-
-    def count_request(self, caller: Caller) -> dict[str, str]:
-        """Count a request of a caller, and return the headers that say what is left.
-
-        Raises:
-            Problem: it is one too many.
-        """
-        return {} if self.limit is None or not caller.token else self.limit.take(caller.token)
 
     def refresh_files(self) -> None:
         """Import hand edits of the files; requests that wait for that share the import that begins next."""

@@ -36,14 +36,8 @@ _PACKAGES = ("starlette", "uvicorn", "pydantic")
 @click.option(
     "--compat",
     multiple=True,
-    type=click.Choice(["mem0", "hindsight"]),
+    type=click.Choice(["mem0"]),
     help="Serve the interface of this program too; repeatable.",
-)
-@click.option(
-    "--rate-limit",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Maximum requests a minute with one token.  [no limit]",
 )
 def serve(
     context: CommandContext,
@@ -52,20 +46,17 @@ def serve(
     port: int,
     allow_host: tuple[str, ...],
     compat: tuple[str, ...],
-    rate_limit: int | None,
 ) -> None:
     """Serve the memory over HTTP: a page to look at and edit it, the API under /v1, and MCP under /mcp.
 
     The server listens on this machine only, unless --host names another address; then every request needs a
     token of `reverie token create`. Once a token exists, every request needs one on this machine too.
-    /openapi.json describes the API. With --compat mem0 or hindsight, the client of that program works with this
-    server.
+    /openapi.json describes the API. With --compat mem0, mem0's own client works with this server.
 
     It creates a missing memory, does background work such as dreams, and stops on Ctrl-C.
     """
     if any(find_spec(name) is None for name in _PACKAGES):
         raise MissingExtra("the server needs starlette and uvicorn: pip install 'reverie[server]'")
-    from reverie.interfaces.http.limits import RateLimit
     from reverie.interfaces.http.serve import serve as serve_memory
     from reverie.interfaces.http.serve import validate_host
     from reverie.interfaces.http.server import HttpServer
@@ -78,7 +69,7 @@ def serve(
         open_socket(host, port) as sock,
         context.memory(create=True, actor="http", rehearse=rehearse) as memory,
     ):
-        server = HttpServer(memory, limit=None if rate_limit is None else RateLimit(rate_limit))
+        server = HttpServer(memory)
         validate_host(host, server)
         with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=False):
             serve_memory(
