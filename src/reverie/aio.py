@@ -290,7 +290,6 @@ class AsyncHistory(AsyncJournal):
         self.sync: History = sync
 
     undo = _on_thread(History.undo)
-    thin = _on_thread(History.thin)
 
 
 class AsyncWorker(_Wrapper[Worker]):

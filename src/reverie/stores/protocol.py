@@ -349,27 +349,6 @@ class StoreInFile(Protocol):
 
 
 @runtime_checkable
-class ThinnableStore(Protocol):
-    """A store whose journal can give up earlier versions."""
-
-    def count_thinnable(self, until: int) -> int:
-        """Return how many entries of the journal `thin` would take content from."""
-
-    def thin(self, until: int, *, cursor: str) -> int:
-        """Take the earlier versions up to an entry out of the journal, as `Store.erase` does for one thing.
-
-        Of each thing the latest version by then stays; the entries keep number, time, actor and reason.
-
-        Args:
-            until: The number of the last entry to be thinned.
-            cursor: Name of a cursor that holds the largest such number, set in the same transaction.
-
-        Returns:
-            The number of entries that lost content.
-        """
-
-
-@runtime_checkable
 class StoreOnServer(Protocol):
     """A store on a server, which keeps logs and copies that the store cannot reach.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reverie.admin.history.thinning import thin
 from reverie.files.written_texts import read_base_text
 from tests.files.hand_edit_fixture import DAY, EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.support.contract.factories import make_record, make_time
@@ -47,23 +45,3 @@ def test_the_base_version_is_the_version_that_was_written_whatever_came_after(
         if number < 2:
             with edited_folder.state.lock() as ledger:
                 assert read_base_text(edited_folder.store, ledger, build_note_path(1)) == written
-
-
-def test_an_edit_that_cannot_be_imported_keeps_its_base_version_when_the_journal_is_thinned(
-    edited_folder: EditedFolder,
-) -> None:
-    edited_folder.add(make_note(1))
-    fields = edited_folder.load_json(build_note_path(1))
-    edited_folder.write(build_note_path(1), "{")
-    edited_folder.sync()
-    for importance in (0.7, 0.8, 0.9):
-        edited_folder.clock.now = make_time(10_000 + int(importance * 10))
-        edited_folder.change(edited_folder.record(1), make_note(1, importance=importance, seen_count=2))
-    edited_folder.add(make_note(2, content="The last change"))
-    assert thin(edited_folder.store, edited_folder.store.sequence(), dry_run=False).changes
-    edited_folder.write(build_note_path(1), json.dumps(fields | {"content": "By hand"}))
-    edited_folder.sync()
-    found = edited_folder.record(1)
-    assert (found.content, found.importance, found.seen_count) == ("By hand", 0.9, 2)
-    assert edited_folder.importer.conflicts() == []
-    edited_folder.assert_settled()

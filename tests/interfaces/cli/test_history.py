@@ -83,22 +83,6 @@ def test_a_forgotten_change_is_shown_as_such(call: Call, answer: Answer, folder:
     assert "forgotten for good" in one_line(refused)
 
 
-def test_thinning_asks_first_and_says_what_it_did(call: Call, answer: Answer, port: str) -> None:
-    whole = answer("history")["history"]
-    number = str(whole[0]["sequence"])
-    assert answer("thin", "--before", number, "--dry-run")["changes"] > 0
-    assert "add --yes" in call("thin", "--before", number).stderr
-    assert answer("history")["history"] == whole
-    done = call("thin", "--before", number, "--yes")
-    assert done.stderr.startswith("Gave up the versions before ")
-    assert len(answer("history")["history"]) == len(whole)
-    refused = call("undo", "1")
-    assert refused.exit_code == 2
-    assert "the journal was thinned" in one_line(refused)
-    assert "Nothing to thin" in call("thin", "--before", number, "--yes").stderr
-    assert answer("check")["sound"]
-
-
 # -- blame and diff --------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from reverie.admin.history.journal import Journal
 from reverie.admin.history.positions import When
-from reverie.admin.history.thinning import ThinningReport, thin
 from reverie.admin.history.undo import Undo, UndoResult
 from reverie.consolidation.cycle import ApplyResult
 from reverie.domain.change import JournalEntry
@@ -56,23 +55,3 @@ class History(Journal):
                 raise InvalidInput(f"the plan {what.plan.id} changed nothing: there is nothing to undo")
             batch, what = what.batch, None
         return self._undo.undo(what, batch=batch, since=since, dry_run=dry_run)
-
-    def thin(self, before: When, *, dry_run: bool = False) -> ThinningReport:
-        """Remove earlier versions from before a date, which makes room on the disk. This cannot be undone.
-
-        Every change keeps its number, time, author and reason, and each thing what it was at that date. Changes
-        before the date that were followed by others cannot be undone any more, `diff` and `blame` show them without
-        content, and `Memory.as_of` answers from the date on only. Nothing does this by itself.
-
-        Args:
-            before: A moment, or the number of a change: everything before it, or before its transaction.
-            dry_run: Whether to change nothing, and only count.
-
-        Returns:
-            How many changes it concerns.
-
-        Raises:
-            InvalidInput: it is neither a moment with a time zone nor a number, or the memory is not in a folder.
-            NotFound: there is no such change.
-        """
-        return thin(self._store, before, dry_run=dry_run)

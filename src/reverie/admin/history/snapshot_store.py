@@ -16,7 +16,6 @@ from reverie.admin.history.positions import (
     get_row,
     sequence_at,
 )
-from reverie.admin.history.thinning import explain_thinned, read_thinned
 from reverie.domain.change import Change, JournalEntry, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
@@ -52,8 +51,7 @@ class SnapshotStore(InMemoryStore):
             now: The clock; it gives the moment of a store without changes.
 
         Raises:
-            InvalidInput: it is neither a moment with a time zone nor a number, or the journal was thinned up to
-                a later change.
+            InvalidInput: it is neither a moment with a time zone nor a number.
             NotFound: there is no change of that number.
         """
         super().__init__(analyse=lambda _: _UNREAD)
@@ -61,11 +59,6 @@ class SnapshotStore(InMemoryStore):
         self._read_words = analyse
         self._has_words = False
         self.last = sequence_at(store, when)
-        if self.last < (thinned := read_thinned(store)):
-            raise InvalidInput(
-                f"the memory cannot be shown as of change {self.last}: {explain_thinned(thinned)}; "
-                f"ask for {thinned} or a later moment"
-            )
         if isinstance(when, datetime):
             self.moment = timestamps.to_utc(when)
         else:

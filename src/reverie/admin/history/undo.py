@@ -6,7 +6,7 @@ erased.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -19,7 +19,6 @@ from reverie.admin.history.positions import (
     sequence_before,
     validate_number,
 )
-from reverie.admin.history.thinning import explain_thinned, read_thinned
 from reverie.domain.change import UNDO, Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
@@ -119,14 +118,9 @@ class Undo:
         def attempt(tries: int) -> UndoResult:
             sequence = self._store.sequence()
             rows, reason = self._resolve_request(what, batch, since)
-            thinned = read_thinned(self._store)
-            undone, left = _partition_rows(rows, thinned)
+            undone, left = _partition_rows(rows)
             edits = list(self._build_edits(undone))
-            if left and (torn := dict(self._find_torn_sessions(edits))):
-                undone, left = _partition_rows(rows, thinned, torn)
-                edits = list(self._build_edits(undone))
-            if since is None:
-                self._refuse_broken(edits)
+            self._refuse_broken(edits)
             result = UndoResult(
                 changes=tuple(row.sequence for row in reversed(undone)),
                 differences=_compute_net_differences(edits),
@@ -166,9 +160,7 @@ class Undo:
         rows = [get_row(self._store, number) for number in sorted(numbers)]
         for row in rows:
             if row.forgotten:
-                until = read_thinned(self._store)
-                why = explain_thinned(until) if row.sequence <= until else _FORGOTTEN
-                raise InvalidInput(f"change {row.sequence} cannot be undone: {why}")
+                raise InvalidInput(f"change {row.sequence} cannot be undone: {_FORGOTTEN}")
         ends = {row.sequence: row for row in (*rows, *self._list_ends(rows))}
         return [ends[number] for number in sorted(ends)], _format_reason(rows)
 
@@ -332,7 +324,7 @@ def _has_overlap(before: str, after: str, now: str) -> bool:
 
 
 def _partition_rows(
-    rows: Sequence[JournalEntry], thinned: int, torn: Collection[str] = ()
+    rows: Sequence[JournalEntry],
 ) -> tuple[list[JournalEntry], tuple[NotUndone, ...]]:
     """Split changes into those that can be undone and those whose content was erased.
 
@@ -340,7 +332,7 @@ def _partition_rows(
     is, because its turns depend on one another.
     """
     cut: dict[int, int] = {}
-    sessions: set[str] = set(torn)
+    sessions: set[str] = set()
     for row in rows:
         if row.forgotten:
             cut[row.key] = row.sequence
@@ -352,15 +344,13 @@ def _partition_rows(
             left.setdefault(row.key, []).append(row)
         else:
             undone.append(row)
-    return undone, tuple(_build_left(rows, cut, thinned) for rows in left.values())
+    return undone, tuple(_build_left(rows, cut) for rows in left.values())
 
 
-def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int], thinned: int) -> NotUndone:
+def _build_left(rows: Sequence[JournalEntry], cut: dict[int, int]) -> NotUndone:
     name = next((row.edit.id for row in rows if row.edit is not None), "")
     why = _FORGOTTEN
-    if cut.get(rows[0].key, thinned + 1) <= thinned:
-        why = explain_thinned(thinned)
-    elif rows[0].key not in cut:
+    if rows[0].key not in cut:
         why = "something said in its session has been forgotten for good"
     numbers = tuple(row.sequence for row in rows)
     return NotUndone(changes=numbers, subject=rows[0].subject, id=name, why=why)

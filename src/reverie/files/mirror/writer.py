@@ -469,9 +469,7 @@ class _Batch:
         self._report.edited.append(path)
         self._ledger.mark_due([path])
         if (known := self._ledger.find(path)) is not None:
-            if (
-                self._ledger.read_text(path) is None
-            ):  # the journal may be thinned before the edit can be imported
+            if self._ledger.read_text(path) is None:  # an erasure may come before the edit can be imported
                 self._ledger.keep_text(path, read_base_text(self._store, self._ledger, path))
             self._ledger.put([known._replace(mtime_ns=-1)])
 

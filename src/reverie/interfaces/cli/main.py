@@ -46,7 +46,6 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "blame": (".admin.history:blame", "Show where something comes from."),
         "diff": (".admin.history:diff", "Show differences."),
         "undo": (".admin.history:undo", "Undo changes."),
-        "thin": (".admin.history:thin", "Give up earlier versions from before a time."),
     },
     "Conversations": {
         "chat": (".agent.chat:chat", "Talk with a model that remembers."),

@@ -1,17 +1,8 @@
-"""Measurement of the room that tables take, and removal of earlier versions from the journal."""
+"""Measurement of the space that tables take."""
 
 from __future__ import annotations
 
 import sqlite3
-
-_LATEST = (
-    "(SELECT max(last.sequence) FROM journal AS last "
-    "WHERE last.key = journal.key AND last.key <> last.sequence AND last.sequence <= :until)"
-)
-_THINNABLE = (
-    "sequence <= :until AND key IN (SELECT key FROM journal WHERE key <> sequence AND sequence <= :until) "
-    f"AND (before IS NOT NULL OR (after IS NOT NULL AND sequence <> {_LATEST}))"
-)
 
 
 def measure_tables(file: sqlite3.Connection) -> dict[str, int]:
@@ -28,31 +19,3 @@ def measure_tables(file: sqlite3.Connection) -> dict[str, int]:
         "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
     ).fetchone()
     return {**sizes, "": whole - sum(sizes.values())}
-
-
-def count_thinnable(file: sqlite3.Connection, until: int) -> int:
-    """Return how many entries of the journal `thin_journal` would take content from."""
-    (count,) = file.execute(f"SELECT count(*) FROM journal WHERE {_THINNABLE}", {"until": until}).fetchone()
-    return int(count)
-
-
-def thin_journal(file: sqlite3.Connection, until: int, cursor: str) -> int:
-    """Take the earlier versions out of the journal; return from how many entries.
-
-    The entries keep number, time, actor, subject and reason. Of each thing the latest version by then stays, on
-    which later entries rest, as after an erasure (`Store.erase`).
-
-    Args:
-        file: A connection in a transaction.
-        until: The number of the last entry to be thinned.
-        cursor: Name of a cursor that holds the largest such number.
-    """
-    file.execute(
-        "INSERT INTO cursors VALUES (?, ?) ON CONFLICT DO UPDATE SET value = max(value + 0, excluded.value + 0)",
-        (cursor, str(until)),
-    )
-    sql = (
-        f"UPDATE journal SET before = NULL, after = CASE WHEN sequence = {_LATEST} THEN after END "
-        f"WHERE {_THINNABLE}"
-    )
-    return file.execute(sql, {"until": until}).rowcount

@@ -202,16 +202,6 @@ class SQLiteStore(DatabaseStore):
         with self._connections.reading() as file:
             return room.measure_tables(file)
 
-    def count_thinnable(self, until: int) -> int:
-        """Return how many entries of the journal `thin` would take content from."""
-        with self._connections.reading() as file:
-            return room.count_thinnable(file, until)
-
-    def thin(self, until: int, *, cursor: str) -> int:
-        """Take the earlier versions up to an entry out of the journal; return from how many entries."""
-        with self._connections.writing() as file:
-            return room.thin_journal(file, until, cursor)
-
     # -- the journal ---------------------------------------------------------------------------------
 
     def reading(self) -> AbstractContextManager[None]:

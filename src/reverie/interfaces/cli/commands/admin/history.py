@@ -1,4 +1,4 @@
-"""The commands on changes: `history`, `blame`, `diff`, `undo` and `thin`."""
+"""The commands on changes: `history`, `blame`, `diff` and `undo`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 from reverie.interfaces.cli.prompts import ChangeParam
 
 if TYPE_CHECKING:
-    from reverie.admin.history.thinning import ThinningReport
     from reverie.admin.history.undo import UndoResult
 
 Moment: TypeAlias = "datetime | int | None"
@@ -170,50 +169,3 @@ def _print_result(result: UndoResult) -> None:
     changes = output.count(len(result.changes), "change")
     head = f"Would undo {changes}:" if result.dry_run else f"Undone: {changes}."
     output.print_text(f"{head}\n\n{result.text}")
-
-
-@command(json=True)
-@click.option(
-    "--before",
-    type=ChangeParam(),
-    required=True,
-    metavar="TIME",
-    help="Give up versions from before then: 2025-01-31, a time, 90d for 90 days ago, or a number.",
-)
-@click.option("--dry-run", is_flag=True, help="Only count what would be given up.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def thin(context: CommandContext, /, before: datetime | int, dry_run: bool, yes: bool) -> None:
-    """Give up earlier versions from before a time, to free room on the disk. It is never done automatically.
-
-    The current content and the list of changes stay. Changes before that time that were followed by others can no
-    longer be undone, and --as-of answers only from that time on. This cannot be undone. `reverie stats --disk`
-    shows the size of the journal.
-
-    With --json: {"until", "changes": numbers, "scrubbed", "dry_run": true or false}.
-    """
-    with context.memory() as memory:
-        result = memory.history.thin(before, dry_run=True)
-        if not dry_run and result.changes:
-            if not yes:
-                question = (
-                    f"Give up the versions before {output.count(result.changes, 'change')} permanently?"
-                )
-                context.confirm(question, refused="Nothing was thinned.")
-            result = memory.history.thin(before)
-    if context.as_json:
-        output.print_json(result)
-    elif not context.quiet:
-        _print_thinning(result, dry_run=dry_run)
-
-
-def _print_thinning(result: ThinningReport, *, dry_run: bool) -> None:
-    if not result.changes:
-        output.print_message("Nothing to thin: nothing was changed twice by then.")
-        return
-    changes = output.count(result.changes, "change")
-    lead = "Would give up" if dry_run else "Gave up"
-    output.print_message(f"{lead} the versions before {changes}, up to change {result.until}.")
-    if not dry_run and not result.scrubbed:
-        output.print_message(
-            "Other programs have the database open, so its file does not shrink: new content will fill the free room."
-        )
