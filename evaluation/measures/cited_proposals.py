@@ -18,6 +18,7 @@ from typing import Any
 
 from evaluation.measures.harness import Evaluation, format_share, group_rows
 from evaluation.measures.scripted_verifier import answer_check
+from evaluation.output import compute_wilson_interval
 from reverie.consolidation.passes.remember import remember
 from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
@@ -26,7 +27,6 @@ from reverie.consolidation.planning.preference_evidence import explain_unshown
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
-from reverie.evals.recall import metrics
 from reverie.llm.messages import ModelReply, ModelRequest
 
 _COLUMNS = (
@@ -229,7 +229,7 @@ def _summarize(verdicts: Sequence[ProposalVerdict]) -> dict[str, Any]:
         figures |= {
             name: counts.total,
             f"{name}_accepted": counts.accepted,
-            f"{name}_interval": metrics.compute_wilson_interval(counts.accepted, counts.total),
+            f"{name}_interval": compute_wilson_interval(counts.accepted, counts.total),
             f"{name}_accepted_by_code": counts.by_code,
         }
     return figures
@@ -292,7 +292,7 @@ DIGEST = _build_evaluation(
     """,
     listed="changes accepted wrongly, and good ones refused",
 )
-"""The evaluation that `reverie eval digest` runs."""
+"""The evaluation that `python -m evaluation digest` runs."""
 
 INFER = _build_evaluation(
     "infer",
@@ -306,7 +306,7 @@ INFER = _build_evaluation(
     """,
     listed="preferences accepted wrongly, and good ones refused",
 )
-"""The evaluation that `reverie eval infer` runs."""
+"""The evaluation that `python -m evaluation infer` runs."""
 
 REMEMBER = _build_evaluation(
     "remember",
@@ -321,4 +321,4 @@ REMEMBER = _build_evaluation(
     """,
     listed="records accepted wrongly, and good ones refused",
 )
-"""The evaluation that `reverie eval remember` runs."""
+"""The evaluation that `python -m evaluation remember` runs."""

@@ -1,4 +1,4 @@
-"""Commands of the measurements: `python -m evaluation NAME`, or `reverie eval NAME` in a checkout."""
+"""Commands of the measurements: `python -m evaluation NAME`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.evals.command import EMBEDDER, HELP, JSON, run_and_exit
+from evaluation.options import EMBEDDER, HELP, JSON, boards_command, run_and_exit
 
 if TYPE_CHECKING:
     from evaluation.measures.harness import Evaluation
@@ -110,6 +110,7 @@ def month_command(data: str | None, sealed: bool, show_errors: bool, embedder: s
 
 
 COMMANDS: dict[str, Callable[[], click.Command]] = {
+    "boards": lambda: boards_command,
     "month": lambda: month_command,
     "questions": lambda: questions_command,
     **{name: partial(build_command, name) for name in _LABELLED},

@@ -176,4 +176,4 @@ EVALUATION = Evaluation(
     describe=_describe,
     group_of=lambda pair: pair.group,
 )
-"""The evaluation that `reverie eval fold` runs."""
+"""The evaluation that `python -m evaluation fold` runs."""

@@ -11,9 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
+from evaluation.output import check_output_file, compute_wilson_interval, print_table, write_json
 from reverie.domain.errors import InvalidInput
-from reverie.evals.output import check_output_file, print_table, write_json
-from reverie.evals.recall import metrics
 
 CHECKOUT_DATA = Path(__file__).resolve().parents[1]
 """The labelled sets in a checkout of the repository. The installed package does not contain them."""
@@ -249,10 +248,10 @@ class DetectionFigures:
             found: self.found,
             "wrong": self.wrong,
             "precision": self.precision,
-            "precision_interval": metrics.compute_wilson_interval(self.right, self.found),
+            "precision_interval": compute_wilson_interval(self.right, self.found),
             "missed": self.wanted - self.met,
             "recall": self.recall,
-            "recall_interval": metrics.compute_wilson_interval(self.met, self.wanted),
+            "recall_interval": compute_wilson_interval(self.met, self.wanted),
         }
 
     def format_cells(self) -> tuple[str, ...]:
@@ -283,7 +282,7 @@ def group_rows(
 
 def format_share(part: int, whole: int) -> tuple[str, str]:
     """Format a share and its 95 % interval by Wilson; `-` for both if there is nothing to share."""
-    ends = metrics.compute_wilson_interval(part, whole)
+    ends = compute_wilson_interval(part, whole)
     return ("-", "-") if ends is None else (f"{part / whole:.3f}", f"{ends[0]:.2f}–{ends[1]:.2f}")
 
 

@@ -157,4 +157,4 @@ EVALUATION = Evaluation(
     group_of=lambda turn: turn.language,
     group_name="language",
 )
-"""The evaluation that `reverie eval learn` runs."""
+"""The evaluation that `python -m evaluation learn` runs."""

@@ -1,4 +1,4 @@
-"""`reverie eval month`: play a month of somebody's conversations, and see what stands in the prompts afterwards.
+"""`python -m evaluation month`: play a month of conversations, and measure the prompts afterwards.
 
 A file of `evaluation/month` has thirty days of short conversations, the facts and headlines that a good model would
 write down, false headlines, and questions (`evaluation/month/README.md` has the format). Each month is played through
@@ -20,13 +20,13 @@ from typing import Any, cast
 
 from evaluation.measures.questions import SEALED
 from evaluation.measures.scripted_verifier import answer_check
+from evaluation.output import check_output_file, print_table, write_json
 from reverie.domain.conversation import Role
 from reverie.domain.errors import InvalidInput
 from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.validation import estimate_tokens
-from reverie.evals.output import check_output_file, print_table, write_json
-from reverie.evals.recall.run import embed_all
+from reverie.evals.command import embed_all
 from reverie.llm.embedding import NO_EMBEDDER
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 from reverie.memory import Memory

@@ -19,10 +19,10 @@ from typing import Any
 from evaluation.measures import attack_scenarios, prompt_quoting
 from evaluation.measures.attack_scenarios import QUOTED_WAYS, UNTRUSTED_WAYS, WAYS, AttackWorld
 from evaluation.measures.harness import Evaluation, format_share, has_blank
+from evaluation.output import compute_wilson_interval
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import escaping
-from reverie.evals.recall import metrics
 
 BENIGN = "benign"
 """The kind of harmless cases."""
@@ -213,7 +213,7 @@ def _compute_figures(verdicts: Sequence[AttackVerdict]) -> dict[str, Any]:
     return {
         "cases": len(verdicts),
         "right": right,
-        "interval": metrics.compute_wilson_interval(right, len(verdicts)),
+        "interval": compute_wilson_interval(right, len(verdicts)),
     }
 
 
@@ -275,4 +275,4 @@ EVALUATION = Evaluation(
     group_name="kind",
     is_failure=lambda verdict: bool(verdict.wrong) and verdict.case.kind != BENIGN,
 )
-"""The evaluation that `reverie eval attacks` runs."""
+"""The evaluation that `python -m evaluation attacks` runs."""

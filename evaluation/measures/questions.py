@@ -1,4 +1,4 @@
-"""`reverie eval questions`: natural questions about everyday facts, beside SQLite's FTS5.
+"""`python -m evaluation questions`: natural questions about everyday facts, beside SQLite's FTS5.
 
 A collection is a folder of JSON files, one for each persona: facts that are saved one by one at their times,
 short conversations, and questions with the ids of the facts or turns that answer them (`evaluation/README.md`
@@ -20,9 +20,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from evaluation.output import check_output_file, print_table, write_json
 from reverie.domain.errors import InvalidInput
-from reverie.evals.output import check_output_file, print_table, write_json
-from reverie.evals.recall.run import embed_all
+from reverie.evals.command import embed_all
 from reverie.llm.embedding import NO_EMBEDDER, Embedder
 from reverie.memory import Memory
 

@@ -231,4 +231,4 @@ EVALUATION = Evaluation(
     summarize=_summarize,
     set_of=lambda text: text.set,
 )
-"""The evaluation that `reverie eval secrets` runs."""
+"""The evaluation that `python -m evaluation secrets` runs."""

@@ -129,4 +129,4 @@ EVALUATION = Evaluation(
     summarize=_summarize,
     describe=_describe,
 )
-"""The evaluation that `reverie eval sentences` runs."""
+"""The evaluation that `python -m evaluation sentences` runs."""

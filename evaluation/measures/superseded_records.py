@@ -14,9 +14,9 @@ from typing import Any
 
 from evaluation.measures.harness import Evaluation, format_share, group_rows, has_blank
 from evaluation.measures.scripted_verifier import answer_check
+from evaluation.output import compute_wilson_interval
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
-from reverie.evals.recall import metrics
 from reverie.llm.messages import ModelRequest
 
 EXPECTATIONS = ("ends", "stands")
@@ -103,11 +103,11 @@ def _summarize(verdicts: Sequence[ChangeVerdict]) -> dict[str, Any]:
         "pairs": len(verdicts),
         "end": end.total,
         "ended": end.ended,
-        "ended_interval": metrics.compute_wilson_interval(end.ended, end.total),
+        "ended_interval": compute_wilson_interval(end.ended, end.total),
         "ended_with_model": end.ended + end.asked,
         "stand": stand.total,
         "wrong": stand.ended,
-        "wrong_interval": metrics.compute_wilson_interval(stand.ended, stand.total),
+        "wrong_interval": compute_wilson_interval(stand.ended, stand.total),
         "stand_asked": stand.asked,
     }
 
@@ -159,4 +159,4 @@ EVALUATION = Evaluation(
     group_of=lambda pair: pair.language,
     group_name="language",
 )
-"""The evaluation that `reverie eval supersede` runs."""
+"""The evaluation that `python -m evaluation supersede` runs."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from evaluation.measures.harness import Evaluation, format_share
 from evaluation.measures.scripted_verifier import answer_check
+from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
 from reverie.consolidation.passes.headlines import HeadlineWriter
 from reverie.consolidation.planning.driver import run_pass
@@ -22,7 +23,6 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
-from reverie.evals.recall import metrics
 from reverie.llm.messages import ModelReply, ModelRequest
 
 _COLUMNS = ("clusters", "accepted", "share", "95 %", "by code alone", "share", "truth found", "truth shown")
@@ -126,7 +126,7 @@ def _summarize(verdicts: Sequence[HeadlineVerdict]) -> dict[str, Any]:
         figures[name] = {
             "clusters": len(group),
             "accepted": accepted,
-            "accepted_interval": metrics.compute_wilson_interval(accepted, len(group)),
+            "accepted_interval": compute_wilson_interval(accepted, len(group)),
             "accepted_by_code": sum(each.accepted_by_code for each in group),
             "truth_found": sum(each.found for each in group),
             "truth_shown": sum(each.shown for each in group if each.found),
@@ -196,4 +196,4 @@ EVALUATION = Evaluation(
     group_name="language",
     is_failure=lambda verdict: verdict.found and not verdict.shown,
 )
-"""The evaluation that `reverie eval merging` runs."""
+"""The evaluation that `python -m evaluation merging` runs."""

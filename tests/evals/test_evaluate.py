@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-
-from reverie.admin.transfer.conversations import ImportedConversation
-from reverie.admin.transfer.items import SOURCE_ID
-from reverie.domain.errors import InvalidInput
-from reverie.evals.collections.datasets import (
+from evaluation.boards.datasets import (
     Dialogue,
     Dialogues,
     DocumentCollection,
     EvalDocument,
     EvalQuestion,
 )
-from reverie.evals.command import eval_command, parse_numbers
-from reverie.evals.recall.report import render
-from reverie.evals.recall.run import evaluate
+from evaluation.boards.report import render
+from evaluation.boards.run import evaluate
+from evaluation.options import boards_command, parse_numbers
+
+from reverie.admin.transfer.conversations import ImportedConversation
+from reverie.admin.transfer.items import SOURCE_ID
+from reverie.domain.errors import InvalidInput
 
 GARDEN = {
     "g1": "The zucchini seedlings froze overnight.",
@@ -218,7 +218,7 @@ def locomo(path: Path) -> Path:
 def test_the_json_file_has_flat_metrics(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     asked = [str(locomo(tmp_path)), "--json", str(out), "--k", "1,10"]
-    assert CliRunner().invoke(eval_command, asked).exit_code == 0
+    assert CliRunner().invoke(boards_command, asked).exit_code == 0
     data = json.loads(out.read_text())
     assert data["metrics"]["recall@10"] == 1.0
     assert data["metrics"]["recall@1/category/4 single-hop"] == 1.0
@@ -236,7 +236,7 @@ def test_the_json_file_has_flat_metrics(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_the_report(tmp_path: Path) -> None:
-    done = CliRunner().invoke(eval_command, [str(locomo(tmp_path)), "--k", "1"])
+    done = CliRunner().invoke(boards_command, [str(locomo(tmp_path)), "--k", "1"])
     assert done.exit_code == 0
     assert done.output.splitlines()[2].split("\t")[:3] == ["all", "1", "1.000"]
 
@@ -252,7 +252,7 @@ def test_the_command_prints_the_report(tmp_path: Path) -> None:
     ],
 )
 def test_the_command_says_what_is_wrong(tmp_path: Path, arguments: list[str], why: str) -> None:
-    done = CliRunner().invoke(eval_command, [str(locomo(tmp_path)), *arguments])
+    done = CliRunner().invoke(boards_command, [str(locomo(tmp_path)), *arguments])
     assert done.exit_code == 1
     assert why in done.output
 

@@ -1,4 +1,4 @@
-"""`reverie eval learn` and `reverie eval supersede` on files of one's own."""
+"""`python -m evaluation learn` and `python -m evaluation supersede` on files of one's own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from evaluation.measures import learned_turns, superseded_records
+from evaluation.measures.command import build_command
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.command import eval_command
 
 
 def write(file: Path, *items: Mapping[str, Any]) -> Path:
@@ -34,7 +34,7 @@ def test_superseding_counts_what_ended_and_what_ended_wrongly(tmp_path: Path) ->
         {**pair, "id": "c", "expect": "ends", "new": "The kitchen is blue"},
     )
     out = tmp_path / "out.json"
-    ran = CliRunner().invoke(eval_command, ["supersede", str(file), "--show-errors", "--json", str(out)])
+    ran = CliRunner().invoke(build_command("supersede"), [str(file), "--show-errors", "--json", str(out)])
     assert ran.exit_code == 0, ran.output
     assert "ended wrongly: b" in ran.output
     assert "stands: c\n  old: The staging port is 5432\n  new: The kitchen is blue" in ran.output
@@ -53,7 +53,7 @@ def test_learning_counts_what_was_wanted_wrong_and_missed(tmp_path: Path) -> Non
         {**turn, "id": "d", "text": "Fine.", "before": [{"role": "user", "text": "We decided to use Go."}]},
     )
     out = tmp_path / "out.json"
-    ran = CliRunner().invoke(eval_command, ["learn", str(file), "--show-errors", "--json", str(out)])
+    ran = CliRunner().invoke(build_command("learn"), [str(file), "--show-errors", "--json", str(out)])
     assert ran.exit_code == 0, ran.output
     assert "learned wrongly: We decided to use Redis. (b)" in ran.output
     assert "missed: postgresql (decision, c): Hello there." in ran.output

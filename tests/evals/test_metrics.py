@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
+from evaluation.output import compute_intervals, compute_wilson_interval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.evals.recall import metrics
+from reverie.evals import metrics
 
 RANKING = ["x", "a", "y", "b", "c"]
 EVIDENCE = {"a": 1.0, "b": 1.0, "d": 1.0}
@@ -66,15 +67,15 @@ def test_every_question_counts_the_same() -> None:
 def test_intervals_are_the_same_each_time_and_narrow_with_more_questions() -> None:
     few = [{"m": float(n % 2)} for n in range(20)]
     many = few * 20
-    assert metrics.compute_intervals(few) == metrics.compute_intervals(few)
-    (low, high), (lower, higher) = metrics.compute_intervals(few)["m"], metrics.compute_intervals(many)["m"]
+    assert compute_intervals(few) == compute_intervals(few)
+    (low, high), (lower, higher) = compute_intervals(few)["m"], compute_intervals(many)["m"]
     assert low < lower < 0.5 < higher < high
     # A share of one half over 400 questions: 1.96 standard errors are 0.049.
     assert higher - lower == pytest.approx(2 * 0.049, rel=0.15)
 
 
 def test_questions_that_all_do_the_same_leave_no_doubt() -> None:
-    assert metrics.compute_intervals([{"m": 0.25}] * 7) == {"m": (0.25, 0.25)}
+    assert compute_intervals([{"m": 0.25}] * 7) == {"m": (0.25, 0.25)}
 
 
 def test_percentiles_lie_between_neighbours() -> None:
@@ -119,3 +120,23 @@ def test_only_the_best_order_has_an_ndcg_of_1(ranking: list[str], evidence: dict
     best = sorted(evidence, key=lambda name: -evidence[name])
     assert metrics.ndcg(best, evidence, 10) == pytest.approx(1)
     assert metrics.ndcg(ranking, evidence, 10) <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "low", "high"), [(10, 10, 0.7225, 1.0), (0, 10, 0.0, 0.2775), (81, 263, 0.2553, 0.3662)]
+)
+def test_wilsons_interval_is_the_published_one(part: int, whole: int, low: float, high: float) -> None:
+    # The last is Newcombe's example (1998, Statistics in Medicine 17, 857-872, table I, method 3).
+    assert compute_wilson_interval(part, whole) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_wilsons_interval_holds_the_share_and_narrows() -> None:
+    widths = []
+    for whole in (1, 10, 100, 1_000):
+        ends = compute_wilson_interval(whole, whole)
+        assert ends is not None
+        assert ends[1] == pytest.approx(1)
+        widths.append(ends[1] - ends[0])
+        assert not math.isnan(widths[-1])
+    assert widths == sorted(widths, reverse=True)
+    assert compute_wilson_interval(0, 0) is None

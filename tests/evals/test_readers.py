@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from reverie.domain.errors import InvalidInput
-from reverie.evals.collections import beam, cranfield, locomo, trec
-from reverie.evals.collections.datasets import (
+from evaluation.boards import beam, cranfield, locomo, trec
+from evaluation.boards.datasets import (
     Dialogues,
     DocumentCollection,
     EvalDocument,
     map_turn_sessions,
 )
-from reverie.evals.collections.readers import read_dataset
+from evaluation.boards.readers import read_dataset
+
+from reverie.domain.errors import InvalidInput
 
 
 def put(folder: Path, **files: str) -> Path:

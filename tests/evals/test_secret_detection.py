@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from evaluation.measures.command import build_command
 from evaluation.measures.harness import CHECKOUT_DATA
 from evaluation.measures.secret_detection import EVALUATION, judge_text
 
 from reverie import InvalidInput
 from reverie.domain.secrets.redactor import Redactor
-from reverie.interfaces.cli.main import cli
 
 TEXTS = EVALUATION.load_set("texts")
 RESULTS = [judge_text(text) for text in TEXTS]
@@ -67,7 +67,7 @@ def test_the_published_error_rates_hold() -> None:
 
 def test_the_command_prints_rates_and_writes_them(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    done = CliRunner().invoke(cli, ["eval", "secrets", "--json", str(out), "--show-errors"])
+    done = CliRunner().invoke(build_command("secrets"), ["--json", str(out), "--show-errors"])
     assert done.exit_code == 0, done.output
     lines = [line.split("\t") for line in done.output.splitlines()]
     assert lines[0] == ["", "texts", "secrets", "missed", "recall", "95 %", "left, %", "too much, %"]

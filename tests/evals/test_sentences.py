@@ -1,4 +1,4 @@
-"""`reverie eval sentences`: the sets that ship, what is measured on them, and files of one's own."""
+"""`python -m evaluation sentences`: the sets that ship, what is measured on them, and files of one's own."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from evaluation.measures import sentence_rules
+from evaluation.measures.command import build_command
 
 from reverie.consolidation.rules import RULES, Rule
 from reverie.domain.errors import InvalidInput
-from reverie.evals.command import eval_command
 
 
 def results(name: str) -> list[sentence_rules.SentenceVerdict]:
@@ -68,7 +68,7 @@ def test_figures_count_what_is_right_wrong_and_missed() -> None:
 
 def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    ran = CliRunner().invoke(eval_command, ["sentences", "--json", str(out)], catch_exceptions=False)
+    ran = CliRunner().invoke(build_command("sentences"), ["--json", str(out)], catch_exceptions=False)
     assert ran.exit_code == 0
     assert all(f" {rule}\t" in ran.output for rule in RULES)
     told = json.loads(out.read_text(encoding="utf-8"))

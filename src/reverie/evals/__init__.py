@@ -1,1 +1,1 @@
-"""Measurement of recall on collections. Imports the root modules and below."""
+"""Measurement of recall on a user's own data. Imports the root modules and below."""

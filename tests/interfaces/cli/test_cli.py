@@ -17,7 +17,6 @@ from click.testing import CliRunner, Result
 
 from reverie.admin.transfer.conversations import Format, read_conversations
 from reverie.domain.text import timestamps
-from reverie.evals.command import NAMED_EVALUATIONS, find_measurement
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import ExitCode, build_common_options
 from reverie.memory import Memory
@@ -58,14 +57,6 @@ def test_the_help_is_as_written_down(name: str) -> None:
     assert result.output == golden.read_text(encoding="utf-8"), f"if it should read so, write it to {golden}"
 
 
-def test_the_help_names_every_labelled_evaluation() -> None:
-    text = (GOLDEN / "eval.txt").read_text(encoding="utf-8")
-    docs = (Path(__file__).parents[3] / "docs/reference/cli.md").read_text(encoding="utf-8")
-    for name in NAMED_EVALUATIONS:
-        assert f"\n  {name} " in text
-        assert f"### `reverie eval {name}`" in docs
-
-
 def list_commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
     yield name, command
     if isinstance(command, click.Group):
@@ -84,7 +75,6 @@ def test_the_reference_names_every_option() -> None:
         for name in re.findall(r"`(reverie [^`]*)`", part.partition("\n")[0])
     }
     commands = dict(list_commands(cli, "reverie"))
-    commands |= {f"reverie eval {name}": find_measurement(name) for name in NAMED_EVALUATIONS}
     common = {option.name for option in build_common_options()}
     assert sections.keys() <= commands.keys()
     missing = []

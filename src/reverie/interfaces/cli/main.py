@@ -99,7 +99,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "Try it": {
         "demo": ("..demo:demo", "Replay an example conversation and ask questions."),
-        "eval": ("reverie.evals.command:eval_command", "Measure how well it recalls."),
+        "eval": ("reverie.evals.command:eval_command", "Measure recall on your own data."),
     },
 }
 """Commands by section and name, each with its place and its line in `reverie --help`.

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
+from reverie.evals.metrics import percentile
+
+SEED = 20_240_601
+RESAMPLES = 1_000
+_NORMAL_QUANTILE = 1.959964  # leaves 2.5 % on either side
 
 
 def print_table(
@@ -60,3 +67,38 @@ def write_json(file: Path | None, document: Mapping[str, Any]) -> None:
         file.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"{file}: cannot be written ({error.strerror})") from None
+
+
+def compute_intervals(questions: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]]:
+    """Return the 95 % interval of each mean, by the percentile bootstrap over the measures of questions (Efron, 1979).
+
+    The same questions always give the same interval.
+    """
+    if not questions:
+        return {}
+    generator = random.Random(SEED)
+    count = len(questions)
+    columns = {name: [one[name] for one in questions] for name in questions[0]}
+    drawn: dict[str, list[float]] = {name: [] for name in columns}
+    for _ in range(RESAMPLES):
+        sample = generator.choices(range(count), k=count)
+        for name, column in columns.items():
+            drawn[name].append(sum(map(column.__getitem__, sample)) / count)
+    return {name: (percentile(values, 0.025), percentile(values, 0.975)) for name, values in drawn.items()}
+
+
+def compute_wilson_interval(part: int, whole: int) -> tuple[float, float] | None:
+    """Return Wilson's 95 % score interval of `part` of `whole` observations; None for no observations.
+
+    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
+    American Statistical Association 22 (1927), 209-212.
+
+    >>> [round(end, 3) for end in compute_wilson_interval(10, 10)]
+    [0.722, 1.0]
+    """
+    if not whole:
+        return None
+    share, z = part / whole, _NORMAL_QUANTILE
+    spread = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
+    middle, scale = share + z * z / (2 * whole), 1 + z * z / whole
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)

@@ -25,10 +25,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from evaluation.boards.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 from reverie.admin.transfer import safe_reading
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
-from reverie.evals.collections.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 
 DOCUMENTS = (
     "corpus.jsonl",

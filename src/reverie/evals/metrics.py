@@ -1,20 +1,14 @@
 """Standard measures of retrieval, for one question and over many. Pure.
 
 A ranking is the list of ids found, best first; evidence is a mapping of the ids to find to their grades. Sources:
-Järvelin & Kekäläinen (2002) for nDCG, with the grade itself as gain (as in trec_eval); Efron (1979) for the percentile
-bootstrap; Wilson (1927) for the interval of a share.
+Järvelin & Kekäläinen (2002) for nDCG, with the grade itself as gain (as in trec_eval).
 """
 
 from __future__ import annotations
 
 import math
-import random
 import statistics
 from collections.abc import Mapping, Sequence
-
-SEED = 20_240_601
-RESAMPLES = 1_000
-_NORMAL_QUANTILE = 1.959964  # leaves 2.5 % on either side
 
 
 def recall(ranking: Sequence[str], evidence: Mapping[str, float], k: int) -> float:
@@ -86,24 +80,6 @@ def compute_means(questions: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: statistics.fmean(one[name] for one in questions) for name in questions[0]}
 
 
-def compute_intervals(questions: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, float]]:
-    """Return the 95 % interval of each mean, by the percentile bootstrap over the measures of questions.
-
-    The same questions always give the same interval.
-    """
-    if not questions:
-        return {}
-    generator = random.Random(SEED)
-    count = len(questions)
-    columns = {name: [one[name] for one in questions] for name in questions[0]}
-    drawn: dict[str, list[float]] = {name: [] for name in columns}
-    for _ in range(RESAMPLES):
-        sample = generator.choices(range(count), k=count)
-        for name, column in columns.items():
-            drawn[name].append(sum(map(column.__getitem__, sample)) / count)
-    return {name: (percentile(values, 0.025), percentile(values, 0.975)) for name, values in drawn.items()}
-
-
 def percentile(values: Sequence[float], share: float) -> float:
     """Return the percentile, interpolated between neighbours; 0 for no values.
 
@@ -142,20 +118,3 @@ def measure_abstention(answerable: Sequence[bool], empty: Sequence[bool]) -> dic
 
 def _compute_share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def compute_wilson_interval(part: int, whole: int) -> tuple[float, float] | None:
-    """Return Wilson's 95 % score interval of `part` of `whole` observations; None for no observations.
-
-    E. B. Wilson, "Probable inference, the law of succession, and statistical inference", Journal of the
-    American Statistical Association 22 (1927), 209-212.
-
-    >>> [round(end, 3) for end in compute_wilson_interval(10, 10)]
-    [0.722, 1.0]
-    """
-    if not whole:
-        return None
-    share, z = part / whole, _NORMAL_QUANTILE
-    spread = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
-    middle, scale = share + z * z / (2 * whole), 1 + z * z / whole
-    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)

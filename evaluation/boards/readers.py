@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, get_args
 
+from evaluation.boards import beam, cranfield, locomo, trec
+from evaluation.boards.datasets import Dataset
 from reverie.domain.errors import InvalidInput
-from reverie.evals.collections import beam, cranfield, locomo, trec
-from reverie.evals.collections.datasets import Dataset
 
 Format = Literal["auto", "locomo", "beam", "cranfield", "trec"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from reverie.evals.collections.datasets import Dataset, EvalQuestion
-from reverie.evals.output import print_table
-from reverie.evals.recall import metrics
+from evaluation.boards.datasets import Dataset, EvalQuestion
+from evaluation.output import compute_intervals, print_table
+from reverie.evals import metrics
 from reverie.search.hits import Unit
 
 CATEGORY_MEAN = "category-mean"
@@ -128,7 +128,7 @@ def summarize_answers(
     overall = [measures for _, measures in measured]
     for suffix, group in {"": overall, **by_category}.items():
         figures |= {f"{name}{suffix}": value for name, value in metrics.compute_means(group).items()}
-        ends |= {f"{name}{suffix}": value for name, value in metrics.compute_intervals(group).items()}
+        ends |= {f"{name}{suffix}": value for name, value in compute_intervals(group).items()}
         figures[f"questions{suffix}"] = len(group)
     if by_category:
         averages = metrics.compute_means([metrics.compute_means(group) for group in by_category.values()])

@@ -13,11 +13,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from evaluation.boards.datasets import Dialogue, Dialogues, EvalQuestion
 from reverie.admin.transfer.conversations import load_locomo, parse_locomo_sessions
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
-from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion
 
 CATEGORIES = {1: "1 multi-hop", 2: "2 temporal", 3: "3 open-domain", 4: "4 single-hop", 5: "5 adversarial"}
 

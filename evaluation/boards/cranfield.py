@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from evaluation.boards.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
-from reverie.evals.collections.datasets import DocumentCollection, EvalDocument, EvalQuestion, read_text
 
 _SECTION = defer_regex(r"^\.([ITABW])[ ]?(.*)$")
 

@@ -15,12 +15,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from evaluation.boards.datasets import Dialogue, Dialogues, EvalQuestion, read_json
 from reverie.admin.transfer.conversations import ImportedConversation
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import MONTHS
-from reverie.evals.collections.datasets import Dialogue, Dialogues, EvalQuestion, read_json
 
 ABSTENTION = "abstention"
 

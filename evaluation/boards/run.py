@@ -18,11 +18,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import assert_never, get_args
 
-from reverie.admin.transfer.items import SOURCE_ID
-from reverie.domain.errors import InvalidInput, ModelUnavailable
-from reverie.domain.record import LONGEST_CONTENT
-from reverie.domain.text.validation import clean_text
-from reverie.evals.collections.datasets import (
+from evaluation.boards.datasets import (
     Dataset,
     Dialogue,
     Dialogues,
@@ -31,8 +27,13 @@ from reverie.evals.collections.datasets import (
     EvalQuestion,
     map_turn_sessions,
 )
-from reverie.evals.recall import metrics
-from reverie.evals.recall.report import EvalAnswer, EvalReport, EvalSetup, summarize_answers
+from evaluation.boards.report import EvalAnswer, EvalReport, EvalSetup, summarize_answers
+from evaluation.output import SEED
+from reverie.admin.transfer.items import SOURCE_ID
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import LONGEST_CONTENT
+from reverie.domain.text.validation import clean_text
+from reverie.evals.command import embed_all
 from reverie.llm.embedding import NO_EMBEDDER
 from reverie.memory import Memory
 from reverie.repositories.records import NewRecord
@@ -66,7 +67,7 @@ def evaluate(
     on the current time.
 
     Args:
-        dataset: The collection, from `reverie.evals.collections.readers.read_dataset`.
+        dataset: The collection, from `evaluation.boards.readers.read_dataset`.
         unit: Whether turns or whole sessions should be found; documents have no sessions.
         ks: Depths of the rankings to measure at.
         conversations: Numbers of the conversations to use, from 0; None for all.
@@ -193,7 +194,7 @@ def _compute_time_after(dialogue: Dialogue) -> datetime:
 
 def _sample_questions(dialogue: Dialogue, seed: int) -> list[EvalQuestion]:
     usable = [question for question in dialogue.questions if question.evidence]
-    return random.Random(metrics.SEED + seed).sample(usable, min(OTHERS, len(usable)))
+    return random.Random(SEED + seed).sample(usable, min(OTHERS, len(usable)))
 
 
 def _count_asked(questions: Sequence[EvalQuestion]) -> int:
@@ -255,16 +256,3 @@ def _open_memory(now: datetime, setup: EvalSetup) -> Iterator[Memory]:
         Memory.open(folder, clock=lambda: now, embedder=setup.embedder) as memory,
     ):
         yield memory
-
-
-def embed_all(memory: Memory) -> None:
-    """Wait until everything has a vector, where the memory has an embedder.
-
-    Raises:
-        ModelUnavailable: the embedder fails.
-    """
-    if memory.admin.stats().vectors is None:
-        return
-    status = memory.admin.embed()
-    if status.state != "current":
-        raise ModelUnavailable(f"{status.waiting} texts could not be embedded: {status.problem}")

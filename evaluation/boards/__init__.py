@@ -1,0 +1,1 @@
+"""Test collections: their readers, and the measurement of recall on them. Imports all of Reverie."""

@@ -1,1 +1,0 @@
-"""Readers of test collections. Imports `admin.transfer` and `domain`."""

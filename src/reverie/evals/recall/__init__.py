@@ -1,1 +1,0 @@
-"""Recall measurements: metrics, runs, reports. Imports `evals.collections` and the root modules."""
