@@ -41,10 +41,12 @@ lint: $(STAMP)  ## Formatting, style, types, layers, structure, generated refere
 	$(BIN)/python scripts/check_structure.py
 	$(BIN)/python scripts/check_figures.py
 	$(BIN)/python scripts/generate_reference.py --check
+	$(BIN)/python scripts/generate_cli_reference.py --check
 	$(BIN)/python scripts/generate_typescript.py --check
 
-docs: $(STAMP)  ## Write docs/reference/api.md from the docstrings, and the client in TypeScript from the HTTP API.
+docs: $(STAMP)  ## Write docs/reference from docstrings, commands and settings, and the TypeScript client from the HTTP API.
 	$(BIN)/python scripts/generate_reference.py
+	$(BIN)/python scripts/generate_cli_reference.py
 	$(BIN)/python scripts/generate_typescript.py
 
 coverage: $(STAMP)  ## Line and branch coverage of the everyday tests.

@@ -57,10 +57,9 @@ from reverie import (
 )
 from reverie.consolidation.worker import Worker
 from reverie.domain import errors
-from reverie.domain.secrets.redactor import LONGEST_PATTERN, MOST_PATTERNS
 from reverie.interfaces.cli.main import COMMANDS, cli
-from reverie.interfaces.cli.options import STORE, CommandContext, ExitCode, build_common_options
-from reverie.settings import _FORMS, NOT_SETTINGS
+from reverie.interfaces.cli.options import STORE, CommandContext, build_common_options
+from reverie.settings import NOT_SETTINGS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "reverie"
@@ -442,33 +441,6 @@ def options(name: str) -> set[str]:
     return {option for each in parameters if isinstance(each, click.Option) for option in each.opts}
 
 
-def test_every_command_is_in_the_reference_and_no_other() -> None:
-    assert list(sections(REFERENCE["cli"], "##")) == [f"reverie {name}" for name in NAMES]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_option_of_a_command_is_in_the_reference_and_no_other(name: str) -> None:
-    entry = sections(REFERENCE["cli"], "##")[f"reverie {name}"]
-    table = re.findall(r"^\| (`-.*?) \|", entry, re.MULTILINE)
-    named = {option for cell in table for option in re.findall(r"`(--?[\w-]+)", cell)}
-    assert named == options(name) - SHARED
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_json_of_a_command_is_in_the_reference(name: str) -> None:
-    said = " ".join((command(name).help or "").split())
-    form = re.search(r"With --json: (.*?)(?: With --quiet.*)?\.?$", said)
-    entry = " ".join(sections(REFERENCE["cli"], "##")[f"reverie {name}"].replace("`", "").split())
-    assert form is None or form[1].rstrip(".") in entry
-
-
-def test_the_options_shared_by_all_commands_and_every_exit_code_are_in_the_reference() -> None:
-    top = REFERENCE["cli"].split("\n## `")[0]
-    assert set(re.findall(r"`(--?[\w-]+)[^`]*`", top)) >= SHARED
-    shown = re.findall(r"^\| (\d+) \| (.*?) \|$", top, re.MULTILINE)
-    assert shown == [(str(int(code)), code.meaning) for code in ExitCode]
-
-
 def test_options_named_anywhere_in_the_docs_exist() -> None:
     measurements = [build() for build in MEASUREMENTS.values()]
     further = {option for each in measurements for parameter in each.params for option in parameter.opts}
@@ -489,42 +461,6 @@ _PROPERTIES = {
     "profile_path": "names_paths",
     "base_path": "names_paths",
 } | {f"{layer}_top_k": "layer_limits" for layer in ("episodic", "semantic", "procedural")}
-_UNITS = {"int": "whole number", "flag": "flag", "text": "text", "patterns": "list of texts"}
-
-
-def settings_rows() -> dict[str, list[str]]:
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", REFERENCE["settings"], re.MULTILINE)
-    return {name: [cell.strip() for cell in rest.split(" | ")] for name, rest in rows}
-
-
-def test_every_setting_is_in_the_reference_as_it_is() -> None:
-    rows = settings_rows()
-    assert set(rows) == {field.name for field in dataclasses.fields(Settings)}
-    for field in dataclasses.fields(Settings):
-        form = _FORMS[field.name]
-        _, unit, span, default, also, variable = rows[field.name]
-        assert unit == _UNITS.get(form.kind, form.kind), field.name
-        assert span == _span(form), field.name
-        assert default == _written_default(field.default), field.name
-        assert also == ", ".join(f"`{name}`" for name in form.also), field.name
-        assert variable == f"`REVERIE_{field.name.upper()}`"
-
-
-def _span(form: Any) -> str:
-    if form.kind == "patterns":
-        return f"up to {MOST_PATTERNS} of up to {LONGEST_PATTERN} characters"
-    if form.kind in ("flag", "text"):
-        return {"flag": "yes, no", "text": "a text" if form.optional else "a path"}[form.kind]
-    low = "over 0" if form.kind == "minutes" and form.low == 0 else f"{form.low:g}"
-    return f"{low} to {form.high:,.0f}" + (", or none" if form.optional else "")
-
-
-def _written_default(value: Any) -> str:
-    if value == ():
-        return "none"
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "yes", False: "no"}[value]
-    return f"`{value}`" if isinstance(value, str) else f"{value:g}"
 
 
 def test_every_setting_has_an_effect() -> None:
@@ -534,7 +470,7 @@ def test_every_setting_has_an_effect() -> None:
     read = set(re.findall(r"\b_?settings\.(\w+)", code)) | set(
         re.findall(r"\b(?:prompt_)?setting=\"(\w+)\"", code)
     )
-    for name in settings_rows():
+    for name in (field.name for field in dataclasses.fields(Settings)):
         assert {name, _PROPERTIES.get(name, name)} & read, f"{name} is never read"
 
 
@@ -609,8 +545,8 @@ def test_files_and_links_named_in_the_maps_exist(page: str) -> None:
 
 
 def test_every_decision_is_in_the_index() -> None:
-    numbers = [file.name for file in (ROOT / "decisions").glob("[0-9]*.md")]
-    assert sorted(target for target, _ in _LINK.findall(MAPS["decisions/README.md"])) == sorted(numbers)
+    numbers = {file.name for file in (ROOT / "decisions").glob("[0-9]*.md")}
+    assert {target for target, _ in _LINK.findall(MAPS["decisions/README.md"])} == numbers
 
 
 # -- docstrings --------------------------------------------------------------------------------------

