@@ -151,7 +151,7 @@ def render_values(form: Any) -> str:
     if form.kind == "flag":
         return "yes, no"
     if form.kind in ("text", "patterns"):
-        return _UNITS.get(form.kind, form.kind)
+        return str(_UNITS.get(form.kind, form.kind))
     low = "over 0" if form.kind == "minutes" and form.low == 0 else f"{form.low:g}"
     return f"{_UNITS.get(form.kind, form.kind)}, {low} to {form.high:,.0f}" + (
         ", or none" if form.optional else ""
