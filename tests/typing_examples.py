@@ -374,13 +374,12 @@ def settings(folder: Path) -> None:
 def elsewhere(memory: Memory, folder: Path) -> None:
     kept: Backup = memory.admin.backup(folder / "kept.zip", overwrite=True)
     back: RecoveryReport = recover(kept.path, folder / "new", replace=True)
-    told: ExportReport = memory.admin.export("out", "markdown", scope=["", "user:alice"])
+    told: ExportReport = memory.admin.export("out", scope=["", "user:alice"])
     taken: ImportReport = memory.admin.import_from(
         folder / "out", origin="owner", scope="user:alice", dry_run=True
     )
     left_out: tuple[Skipped, ...] = taken.skipped
     numbers: Mapping[Any, int] = taken.skipped_by_reason
-    memory.admin.export("out", "csv")  # type: ignore[arg-type]
     memory.admin.import_from("out", origin="me")  # type: ignore[arg-type]
     del back, told, left_out, numbers
 

@@ -28,7 +28,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
-    from reverie.admin.transfer.export import ExportForm, ExportReport
+    from reverie.admin.transfer.export import ExportReport
 
 
 class Snapshot(MemoryReader):
@@ -107,7 +107,6 @@ class Snapshot(MemoryReader):
     def export(
         self,
         target: str | os.PathLike[str],
-        form: ExportForm = "jsonl",
         *,
         scope: str | Sequence[str] | None = None,
         overwrite: bool = False,
@@ -117,7 +116,7 @@ class Snapshot(MemoryReader):
         from reverie.admin.transfer import export
 
         return export.export(
-            self._store, target, form, scope=scope, at=self._clock(), overwrite=overwrite, progress=progress
+            self._store, target, scope=scope, at=self._clock(), overwrite=overwrite, progress=progress
         )
 
     def close(self) -> None:

@@ -51,10 +51,35 @@ def sample(**questions: Any) -> dict[str, Any]:
     }
 
 
+TALK = sample()["conversation"]
+
+
 def read_locomo(path: Path, *samples: Any) -> Dialogues:
     file = path / "talk.json"
     file.write_text(json.dumps(list(samples)), encoding="utf-8")
     return locomo.read(file)
+
+
+def test_locomo_sessions_have_roles_captions_and_times_in_numeric_order(tmp_path: Path) -> None:
+    talk = TALK | {
+        "session_10": [{"speaker": "Ben", "dia_id": "D10:1", "text": "Look!", "blip_caption": "a shed"}],
+        "session_10_date_time": "12:05 am on 3 March, 2022",
+        "session_11_date_time": "2:00 pm on 9 May, 2022",
+    }
+    (dialogue,) = read_locomo(tmp_path, {"conversation": talk, "qa": []}).dialogues
+    assert [each.session for each in dialogue.sessions] == [
+        f"locomo:0:session_{k}" for k in (1, 2, 10)
+    ]  # fmt: skip
+    assert dialogue.sessions[-1].turns == [
+        {
+            "role": "assistant",
+            "content": "Look! [shares a picture: a shed]",
+            "speaker": "Ben",
+            "metadata": {"source_id": "D10:1"},
+            "at": datetime(2022, 3, 3, 0, 5, tzinfo=UTC),
+        }
+    ]
+    assert dialogue.sessions[0].turns[1]["at"] == datetime(2022, 1, 2, 9, 0, 10, tzinfo=UTC)
 
 
 def test_locomo_questions_have_evidence_and_the_names_of_their_categories(tmp_path: Path) -> None:
@@ -109,6 +134,13 @@ def test_locomo_evidence_may_be_dirty(tmp_path: Path) -> None:
         ({"qa": 7}, "sample 1: 'qa' is no list"),
         ({"qa": [{"evidence": []}]}, "sample 1, question 0: there is no 'question'"),
         ({"qa": [{"question": "q", "evidence": "D1:1"}]}, "question 0: 'evidence' is no list"),
+        ({"conversation": TALK | {"session_1": {}}}, "session_1: dict instead of a list"),
+        ({"conversation": TALK | {"session_1_date_time": "yesterday"}}, "session_1: the date is 'yesterday'"),
+        ({"conversation": TALK | {"session_2": [{"speaker": "Ana", "text": "x"}]}}, "session_2, turn 0: it needs"),
+        (
+            {"conversation": TALK | {"session_2": [{"speaker": "Cy", "dia_id": "D2:1", "text": "x"}]}},
+            "'Cy' is neither",
+        ),
     ],
 )
 def test_a_fault_in_locomo_is_named_with_its_place(tmp_path: Path, broken: dict[str, Any], why: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -163,14 +163,13 @@ def test_what_is_promoted_is_a_record_like_any_other(memory: Memory) -> None:
     assert memory.key_value("app").search() == []
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown"])
-def test_values_come_back_from_an_export(tmp_path: Path, form: Literal["jsonl", "markdown"]) -> None:
+def test_values_come_back_from_an_export(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "first") as memory:
         shelf = memory.key_value("app")
         for key in ("k", "K", "gone"):
             shelf.put(ALICE, key, {"text": "Lives in Kiel", "rooms": [1, 2]})
         shelf.delete(ALICE, "gone")
-        memory.admin.export(tmp_path / "export", form)
+        memory.admin.export(tmp_path / "export")
     with Memory.open(tmp_path / "second") as memory:
         memory.admin.import_from(tmp_path / "export")
         found = memory.key_value("app").search()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
     from reverie.admin.erasure.request import ErasureReport
     from reverie.admin.transfer.backup import Backup
-    from reverie.admin.transfer.export import ExportForm, ExportReport
+    from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
     from reverie.files.folder import MemoryFolder
     from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
@@ -322,21 +322,18 @@ class Administration:
     def export(
         self,
         target: str | os.PathLike[str],
-        form: ExportForm = "jsonl",
         *,
         scope: str | Sequence[str] | None = None,
         overwrite: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ExportReport:
-        """Write records, sessions, pages and logs for people and other programs to read.
+        """Write records, sessions, pages and logs as JSON lines, for other programs to read.
 
         Every field is in it, so `import_from` restores it all. The journal, working memory and marks of what
         was erased are not; `backup` keeps those too.
 
         Args:
-            target: The file (`jsonl`) or the folder (`markdown`), which must be new or empty.
-            form: `jsonl`, one JSON document a line; `markdown`, a file for each record and session, with YAML
-                front matter.
+            target: The file.
             scope: One scope or several to export; None or `EVERY_SCOPE` for all. Pages and logs belong to the
                 empty scope.
             overwrite: Whether a file of that name may be replaced.
@@ -352,7 +349,7 @@ class Administration:
         from reverie.admin.transfer import export
 
         return export.export(
-            self._store, target, form, scope=scope, at=self._clock(), overwrite=overwrite, progress=progress
+            self._store, target, scope=scope, at=self._clock(), overwrite=overwrite, progress=progress
         )
 
     def import_from(

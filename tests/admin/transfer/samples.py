@@ -364,67 +364,6 @@ def claude(folder: Path) -> Path:
     return place
 
 
-WHATSAPP = """\
-31/12/2023, 22:15 - Messages and calls are end-to-end encrypted.
-31/12/2023, 22:15 - Ines: The ferry leaves at nine.
-31/12/2023, 22:16 - Tom Okafor: ok
-see you: at the pier
-31/12/2023, 22:16 - Tom Okafor: ok
-01/01/2024, 08:02 - Ines: <Media omitted>
-"""
-"""A chat exported on Android."""
-
-SLACK_USERS = [{"id": "U1", "name": "ines", "profile": {"display_name": "Ines", "real_name": "Ines Vega"}}]
-SLACK = [
-    {"type": "message", "subtype": "channel_join", "user": "U1", "ts": "1709285000.1", "text": "joined"},
-    {"type": "message", "user": "U1", "ts": "1709285000.000200", "text": "<@U1> &amp; <!here>: <http://a.b|the plan>"},
-    {"type": "message", "user": "U2", "ts": "1709285100.000100", "text": "", "files": [{"name": "plan.pdf"}],
-     "user_profile": {"real_name": "Tom"}},
-    {"type": "message", "bot_id": "B1", "username": "deploys", "ts": "1709285200.000100", "text": "v7 is <http://c.d>"},
-]  # fmt: skip
-
-TELEGRAM = {
-    "name": "Ines",
-    "type": "personal_chat",
-    "id": 77,
-    "messages": [
-        {"id": 1, "type": "service", "date": "2024-03-01T09:00:00", "action": "phone_call"},
-        {
-            "id": 2, "type": "message", "date": "2024-03-01T10:00:00", "date_unixtime": "1709283600",
-            "from": "Ines", "from_id": "user5", "text": ["See ", {"type": "link", "text": "https://a.b"}, "!"],
-        },
-        {
-            "id": 3, "type": "message", "date": "2024-03-01T10:01:00", "date_unixtime": "1709283660",
-            "from": "Me", "from_id": "user9", "text": "I will", "photo": "photos/1.jpg",
-        },
-    ],
-}  # fmt: skip
-TELEGRAM_ALL = {"personal_information": {"user_id": 9}, "chats": {"list": [TELEGRAM]}}
-
-
-def whatsapp(folder: Path) -> Path:
-    """A chat exported from WhatsApp on Android."""
-    return text(folder / "WhatsApp Chat with Ines.txt", WHATSAPP)
-
-
-def slack(folder: Path) -> Path:
-    """An export of a Slack workspace, zipped."""
-    place = folder / "slack.zip"
-    with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("channels.json", '[{"id": "C1", "name": "launch"}]')
-        archive.writestr("launch/2024-03-01.json", json.dumps(SLACK))
-        archive.writestr("users.json", json.dumps(SLACK_USERS))
-    return place
-
-
-def telegram(folder: Path) -> Path:
-    """An export of one chat of Telegram: a folder with `result.json`."""
-    place = folder / "ChatExport"
-    text(place / "result.json", json.dumps(TELEGRAM, indent=1))
-    text(place / "photos" / "1.jpg", "jpg")
-    return place
-
-
 def long_text(folder: Path) -> Path:
     """A text of several passages."""
     valves = " ".join(f"Valve {n} opens at {n} bar." for n in range(200))
@@ -438,9 +377,6 @@ SOURCES = {
     "notes": autobot,
     "chatgpt": chatgpt,
     "claude": claude,
-    "whatsapp": whatsapp,
-    "slack": slack,
-    "telegram": telegram,
     "document": long_text,
 }
 """Every foreign format, by its name."""

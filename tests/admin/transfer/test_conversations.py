@@ -11,7 +11,7 @@ import pytest
 
 from reverie import Memory
 from reverie.admin.transfer import conversations
-from reverie.admin.transfer.conversations import Format, ImportedConversation, read_conversations
+from reverie.admin.transfer.conversations import ImportedConversation, read_conversations
 from reverie.admin.transfer.formats.detection import detect_format
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.conversation import ToolCall
@@ -26,30 +26,6 @@ def lines(path: Path, *messages: Any, name: str = "chat.jsonl") -> Path:
 
 def turns(file: Path) -> list[dict[str, Any]]:
     return [turn for piece in read_conversations(file) for turn in piece.turns]
-
-
-LOCOMO: dict[str, Any] = {
-    "sample_id": "conv-a",
-    "conversation": {
-        "speaker_a": "Ana",
-        "speaker_b": "Ben",
-        "session_1_date_time": "12:05 am on 3 March, 2022",
-        "session_1": [
-            {"speaker": "Ana", "dia_id": "D1:1", "text": "I planted a fig tree."},
-            {"speaker": "Ben", "dia_id": "D1:2", "text": "Lovely!", "blip_caption": "a photo of a shed"},
-        ],
-        "session_2_date_time": "1:56 pm on 8 May, 2022",
-        "session_2": [{"speaker": "Ben", "dia_id": "D2:1", "text": "How is the fig tree?"}],
-        "session_3_date_time": "2:00 pm on 9 May, 2022",
-    },
-    "qa": [],
-}
-
-
-def locomo(path: Path, *samples: Any) -> Path:
-    file = path / "talk.json"
-    file.write_text(json.dumps(list(samples)), encoding="utf-8")
-    return file
 
 
 class TestJsonLines:
@@ -198,7 +174,7 @@ class TestJsonLines:
         file = tmp_path / "chat.jsonl"
         file.write_text('{"role": "user", "content": "fine"}\n' + line + "\n", encoding="utf-8")
         with pytest.raises(InvalidInput) as raised:
-            list(read_conversations(file, form="messages"))
+            list(read_conversations(file))
         assert f"{file}, line 2" in str(raised.value)
         assert why in str(raised.value)
 
@@ -206,7 +182,7 @@ class TestJsonLines:
         file = tmp_path / "chat.jsonl"
         file.write_bytes('{"role": "user", "content": "é"}'.encode("latin-1"))
         with pytest.raises(InvalidInput, match="not UTF-8"):
-            list(read_conversations(file, form="messages"))
+            list(read_conversations(file))
 
 
 HELLO = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
@@ -245,60 +221,9 @@ class TestWholeFiles:
             list(read_conversations(file))
 
 
-class TestLocomo:
-    def test_every_session_with_turns_is_a_conversation(self, tmp_path: Path) -> None:
-        first, second = read_conversations(locomo(tmp_path, LOCOMO), form="locomo")
-        assert (first.session, second.session) == ("locomo:0:session_1", "locomo:0:session_2")
-        assert first.turns == [
-            {
-                "role": "user",
-                "content": "I planted a fig tree.",
-                "speaker": "Ana",
-                "metadata": {"source_id": "D1:1"},
-                "at": datetime(2022, 3, 3, 0, 5, tzinfo=UTC),
-            },
-            {
-                "role": "assistant",
-                "content": "Lovely! [shares a picture: a photo of a shed]",
-                "speaker": "Ben",
-                "metadata": {"source_id": "D1:2"},
-                "at": datetime(2022, 3, 3, 0, 5, 10, tzinfo=UTC),
-            },
-        ]
-        assert second.turns[0]["at"] == datetime(2022, 5, 8, 13, 56, tzinfo=UTC)
-
-    def test_samples_are_counted_from_0_and_sessions_come_in_numeric_order(self, tmp_path: Path) -> None:
-        turn = [{"speaker": "A", "dia_id": "D1:1", "text": "x"}]
-        sample = {"conversation": {"speaker_a": "A", "speaker_b": "B", "session_10": turn, "session_2": turn}}
-        names = [
-            piece.session for piece in read_conversations(locomo(tmp_path, LOCOMO, sample), form="locomo")
-        ]
-        assert names[2:] == ["locomo:1:session_2", "locomo:1:session_10"]
-
-    @pytest.mark.parametrize(
-        ("change", "why"),
-        [
-            ({"session_1": {}}, "session_1: dict instead of a list"),
-            ({"session_1_date_time": "yesterday"}, "session_1: the date is 'yesterday'"),
-            ({"session_1_date_time": "1:00 pm on 31 February, 2022"}, "session_1: the date is"),
-            ({"session_2": [{"speaker": "Ana", "text": "x"}]}, "session_2, turn 0: it needs"),
-            ({"session_2": [{"speaker": "Cy", "dia_id": "D2:1", "text": "x"}]}, "'Cy' is neither"),
-        ],
-    )
-    def test_a_fault_is_named_with_its_place(self, tmp_path: Path, change: dict[str, Any], why: str) -> None:
-        broken = LOCOMO | {"conversation": LOCOMO["conversation"] | change}
-        file = locomo(tmp_path, LOCOMO, broken)
-        with pytest.raises(InvalidInput) as raised:
-            list(read_conversations(file, form="locomo"))
-        assert f"{file}, sample 1" in str(raised.value)
-        assert why in str(raised.value)
-
-
 class TestFormat:
     def test_it_is_told_by_the_beginning_of_the_file(self, tmp_path: Path) -> None:
         assert detect_format(lines(tmp_path, {"role": "user", "content": "x"})) == "messages"
-        assert detect_format(locomo(tmp_path, LOCOMO)) == "locomo"
-        assert detect_format(lines(tmp_path, LOCOMO, name="one.json")) == "locomo"
 
     @pytest.mark.parametrize("text", ["", '{"a": 1}', "7", '{"messages": 7}'])
     def test_what_is_neither_is_refused(self, tmp_path: Path, text: str) -> None:
@@ -307,9 +232,8 @@ class TestFormat:
         with pytest.raises(InvalidInput, match=r"cannot tell what it is|is empty"):
             detect_format(file)
 
-    @pytest.mark.parametrize("form", ["messages", "locomo"])
-    def test_a_missing_file_and_a_folder_are_named(self, tmp_path: Path, form: Format) -> None:
+    def test_a_missing_file_and_a_folder_are_named(self, tmp_path: Path) -> None:
         for place in (tmp_path / "none.jsonl", tmp_path):
             with pytest.raises(InvalidInput) as raised:
-                list(read_conversations(place, form=form))
+                list(read_conversations(place))
             assert str(place) in str(raised.value)

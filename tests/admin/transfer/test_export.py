@@ -6,16 +6,13 @@ import json
 import os
 import stat
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 
-from reverie import EVERY_SCOPE, InvalidInput, Memory, StoreUnavailable
-from reverie.admin.transfer.export import EXPORT_FORMS, ExportForm, export
-from reverie.admin.transfer.formats.native import frontmatter
+from reverie import InvalidInput, Memory, StoreUnavailable
+from reverie.admin.transfer.export import export
 from reverie.admin.transfer.importer import ImportReport, import_source
 from reverie.domain.change import Value
 from reverie.stores.protocol import Store
@@ -33,11 +30,6 @@ def taken(store: Store, source: Path, **how: object) -> ImportReport:
         origin=how.get("origin"),  # type: ignore[arg-type]
         dry_run=bool(how.get("dry_run")),
     )
-
-
-@pytest.fixture(params=EXPORT_FORMS)
-def form(request: pytest.FixtureRequest) -> ExportForm:
-    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.fixture
@@ -59,14 +51,13 @@ def full(tmp_path: Path) -> Memory:
     return memory
 
 
-@pytest.mark.parametrize("form", EXPORT_FORMS)
 @settings(max_examples=examples(60), deadline=None)
 @given(values=holdings())
-def test_an_export_read_into_an_empty_memory_gives_the_same(form: ExportForm, values: list[Value]) -> None:
+def test_an_export_read_into_an_empty_memory_gives_the_same(values: list[Value]) -> None:
     before = store_of(values)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "out")
-        told = export(before, target, form, scope=None, at=NOW)
+        told = export(before, target, scope=None, at=NOW)
         after = store_of([])
         result = taken(after, target)
         assert dump(after) == dump(before)
@@ -81,50 +72,40 @@ def test_an_export_read_into_an_empty_memory_gives_the_same(form: ExportForm, va
         assert after.check() == []
 
 
-def test_the_whole_of_a_memory_comes_back(full: Memory, form: ExportForm, tmp_path: Path) -> None:
-    told = full.admin.export(tmp_path / "out", form)
+def test_the_whole_of_a_memory_comes_back(full: Memory, tmp_path: Path) -> None:
+    told = full.admin.export(tmp_path / "out")
     assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (3, 2, 4, 1, 2)
     assert told.left_out == ()
     with Memory.open(tmp_path / "other") as other:
         result = other.admin.import_from(tmp_path / "out")
-        assert (result.form, result.taken, result.skipped) == (form, 12, ())
+        assert (result.form, result.taken, result.skipped) == ("jsonl", 12, ())
         assert dump(other._store) == dump(full._store)
         assert [hit.content for hit in other.scoped("").search("short answers")] == ["Prefers short answers"]
         assert other.admin.check() == []
     full.close()
 
 
-def test_an_export_is_for_its_owner_alone_whatever_the_umask(
-    full: Memory, form: ExportForm, tmp_path: Path
-) -> None:
+def test_an_export_is_for_its_owner_alone_whatever_the_umask(full: Memory, tmp_path: Path) -> None:
     target = tmp_path / "out"
     old = os.umask(0)
     try:
-        full.admin.export(target, form)
+        full.admin.export(target)
     finally:
         os.umask(old)
-    for file in [target, *target.rglob("*")]:
-        wanted = 0o700 if file.is_dir() else 0o600
-        assert stat.S_IMODE(file.stat().st_mode) == wanted, file
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
     full.close()
 
 
-def test_nothing_is_written_over(full: Memory, form: ExportForm, tmp_path: Path) -> None:
+def test_nothing_is_written_over(full: Memory, tmp_path: Path) -> None:
     target = tmp_path / "out"
-    if form == "jsonl":
-        target.write_text("mine")
-    else:
-        target.mkdir()
-        (target / "mine.txt").write_text("mine")
+    target.write_text("mine")
     with pytest.raises(InvalidInput, match="there already"):
-        full.admin.export(target, form)
+        full.admin.export(target)
     with pytest.raises(InvalidInput, match="there is no folder"):
-        full.admin.export(tmp_path / "missing" / "out", form)
-    kept = target if form == "jsonl" else target / "mine.txt"
-    assert kept.read_text() == "mine"
-    if form == "jsonl":
-        full.admin.export(target, form, overwrite=True)
-        assert json.loads(target.read_text().splitlines()[0])["type"] == "header"
+        full.admin.export(tmp_path / "missing" / "out")
+    assert target.read_text() == "mine"
+    full.admin.export(target, overwrite=True)
+    assert json.loads(target.read_text().splitlines()[0])["type"] == "header"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "out"]
     full.close()
 
@@ -145,19 +126,12 @@ def test_no_device_pipe_or_link_is_replaced(full: Memory, tmp_path: Path, kind: 
     full.close()
 
 
-def test_an_empty_folder_is_filled(full: Memory, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    assert full.admin.export(tmp_path / "out", "markdown").records == 3
-    assert (tmp_path / "out" / "reverie-export.json").exists()
-    full.close()
-
-
-def test_an_export_that_fails_leaves_nothing(full: Memory, form: ExportForm, tmp_path: Path) -> None:
+def test_an_export_that_fails_leaves_nothing(full: Memory, tmp_path: Path) -> None:
     def give_up(count: int) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(StoreUnavailable, match="No space left"):
-        full.admin.export(tmp_path / "out", form, progress=give_up)
+        full.admin.export(tmp_path / "out", progress=give_up)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full"]
     full.close()
 
@@ -167,8 +141,6 @@ def test_only_what_is_asked_for_is_exported(full: Memory, tmp_path: Path) -> Non
     assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (1, 1, 1, 0, 0)
     told = full.admin.export(tmp_path / "b", scope=["", "user:a"])
     assert (told.records, told.sessions, told.turns, told.pages, told.paragraphs) == (3, 2, 4, 1, 2)
-    with pytest.raises(InvalidInput, match="form is 'csv'"):
-        full.admin.export(tmp_path / "c", "csv")  # type: ignore[arg-type]
     full.close()
 
 
@@ -217,65 +189,3 @@ def test_what_cannot_be_read_is_left_out_and_named(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "other") as other:
         assert other.admin.import_from(tmp_path / "out").taken == 3 + 1 + 3
         assert other.admin.check() == []
-
-
-# -- hand-edited exports -----------------------------------------------------------------------------------
-
-
-def test_a_markdown_export_that_a_person_edited_is_read(full: Memory, tmp_path: Path) -> None:
-    full.admin.export(tmp_path / "out", "markdown")
-    file = next((tmp_path / "out" / "records" / "user-preferences").rglob("*.md"))
-    file.write_bytes(file.read_bytes().replace(b"short", b"brief").replace(b"\n", b"\r\n"))
-    (tmp_path / "out" / "records" / "mine.md").write_text(
-        "---\nkind: decision\ntags:\n- db\n- 'it''s'\ncategory: project-context/atlas\n# a remark\n---\n"
-        "We take Postgres.\n"
-    )
-    memory_page = tmp_path / "out" / "pages" / "MEMORY.md"
-    memory_page.write_text(memory_page.read_text() + "- relay: fixed\n")
-    history = tmp_path / "out" / "pages" / "HISTORY.md"
-    history.write_text(history.read_text() + "\n[2025-06-03 08:30] Added by hand.\n")
-    with Memory.open(tmp_path / "other") as other:
-        result = other.admin.import_from(tmp_path / "out")
-        assert result.skipped == ()
-        contents = {record.content: record for record in other.scoped(EVERY_SCOPE).list(limit=None)}
-        assert contents["Prefers brief answers"].pinned
-        mine = contents["We take Postgres."]
-        assert (mine.kind, mine.tags, mine.category) == ("decision", ("db", "it's"), "project-context/atlas")
-        assert other.pages.read("MEMORY.md").endswith("- relay: fixed\n")
-        history_now = other.pages.paragraphs("HISTORY.md")
-        assert history_now[:2] == full.pages.paragraphs("HISTORY.md")
-        assert history_now[2].at == datetime(2025, 6, 3, 8, 30, tzinfo=UTC)
-        assert other.admin.import_from(tmp_path / "out").taken == 0
-    full.close()
-
-
-def test_front_matter_is_yaml_that_a_yaml_library_reads() -> None:
-    yaml = pytest.importorskip("yaml")
-    fields = {
-        "id": "12e456789012", "a": "yes", "b": "two words", "c": "x: y", "d": ["p", "q r"], "e": 0.1, "f": 1,
-        "g": {"k": "v\u2028w"}, "h": "2026-03-01T12:00:00Z", "i": True, "j": 'say "hi"\\',
-        "k": "\x85\ufeffé🦊",
-    }  # fmt: skip
-    document = frontmatter.render_document(fields, "text\n---\nmore")
-    assert frontmatter.split_document(document) == (fields, "text\n---\nmore")
-    read = yaml.safe_load(document.split("---\n")[1])
-    assert {name: value for name, value in read.items() if name != "h"} == {
-        name: value for name, value in fields.items() if name != "h"
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("---\nid: 1\n", "do not end"),
-        ("---\nnonsense\n---\nx", "line 2 is no field"),
-        ("---\nid: a\nid: b\n---\nx", "line 3: the field 'id' stands twice"),
-    ],
-)
-def test_broken_front_matter_is_said_to_be(text: str, says: str) -> None:
-    with pytest.raises(InvalidInput, match=says):
-        frontmatter.split_document(text)
-
-
-def test_the_forms_are_those_that_can_be_asked_for() -> None:
-    assert get_args(ExportForm) == EXPORT_FORMS

@@ -477,12 +477,6 @@ def test_a_number_that_no_float_holds_stops_no_import(memory: Memory, tmp_path: 
         samples.document(tmp_path / "agent" / "memory" / "a1b2c3d4e5f6.json", entry).parents[1], "rockbot"
     )
     assert [record.importance for record in memory.list()] == [1.0]
-    said = {"type": "message", "user": "U1", "ts": huge, "text": "hello"}
-    odd = {"type": "message", "user": "U1", "ts": "1709285000.1", "text": "notice", "subtype": ["x"]}
-    done = memory.admin.import_from(
-        samples.document(tmp_path / "launch" / "2024-03-01.json", [said, odd]), "slack"
-    )
-    assert (done.turns, samples.whys(done)) == (1, {"unsupported": 1})
 
 
 def test_messages_that_cannot_be_are_named(memory: Memory, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from reverie.admin.transfer.conversations import Format, read_conversations
+from reverie.admin.transfer.conversations import read_conversations
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import ExitCode
@@ -476,41 +476,16 @@ def lines_file(path: Path, count: int = 6) -> Path:
     return path
 
 
-def locomo_file(path: Path) -> Path:
-    """A file as LoCoMo has it, with one sample of two sessions."""
-    said = [
-        {"speaker": "Ines", "dia_id": "D1:1", "text": "Bosun ate the cable."},
-        {"speaker": "Rook", "dia_id": "D1:2", "text": "Is he all right?"},
-    ]
-    sample = {
-        "sample_id": "one",
-        "conversation": {
-            "speaker_a": "Ines",
-            "speaker_b": "Rook",
-            "session_1_date_time": "1:56 pm on 8 May, 2023",
-            "session_1": said,
-            "session_2_date_time": "9:10 am on 9 May, 2023",
-            "session_2": [{"speaker": "Ines", "dia_id": "D2:1", "text": "The vet found the other half."}],
-        },
-        "qa": [],
-    }
-    path.write_text(json.dumps([sample]), encoding="utf-8")
-    return path
-
-
-@pytest.mark.parametrize(
-    ("make", "form", "turns"), [(lines_file, "messages", 12), (locomo_file, "locomo", 3)]
-)
 def test_a_file_is_read_in_once_however_often_it_is_asked_for(
-    answer: Answer, tmp_path: Path, folder: Path, make: Callable[[Path], Path], form: Format, turns: int
+    answer: Answer, tmp_path: Path, folder: Path
 ) -> None:
-    file = make(tmp_path / "talk.json")
+    file = lines_file(tmp_path / "talk.json")
     first = answer("import", file)
-    assert (first["form"], first["sessions"], first["turns"]) == (form, 2, turns)
+    assert (first["form"], first["sessions"], first["turns"]) == ("messages", 2, 12)
     assert first["skipped"] == []
     again = answer("import", file)
     assert (again["sessions"], again["turns"]) == (0, 0)
-    assert again["skipped_by_reason"] == {"known": turns}
+    assert again["skipped_by_reason"] == {"known": 12}
     with Memory.open(folder) as memory:
         stored = {
             (turn.session, turn.role, turn.content, turn.speaker)
@@ -519,7 +494,7 @@ def test_a_file_is_read_in_once_however_often_it_is_asked_for(
         }
     read = {
         (piece.session, turn["role"], turn["content"], turn.get("speaker", ""))
-        for piece in read_conversations(file, form=form)
+        for piece in read_conversations(file)
         for turn in piece.turns
     }
     assert stored == read

@@ -250,7 +250,7 @@ REFUSED_AT_FIRST = {
     "an empty part of a scope": ["remember", "tea", "--scope", "a//b"],
     "an empty session": ["say", "", "tea"],
     "an empty turn": ["say", "chat", ""],
-    "another format": ["import", __file__, "--format", "whatsapp"],
+    "another format": ["import", __file__, "--format", "csv"],
     "a scope to import into": ["import", __file__, "--format", "document", "--scope", "a//b"],
     "a model": ["chat", "chat", "-m", "hi", "--model", "nobody:any"],
     "an empty message": ["chat", "chat", "-m", ""],

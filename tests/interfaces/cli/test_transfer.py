@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from tests.admin.transfer import samples
 from tests.interfaces.conftest import run_cli, run_on_terminal
 
 Call = Callable[..., Result]
@@ -108,12 +109,11 @@ def test_a_backup_of_what_is_not_there_says_so(call: Call, tmp_path: Path) -> No
 # -- export ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["jsonl", "markdown"])
-def test_an_export_is_taken_in_again(answer: Answer, filled: None, tmp_path: Path, form: str) -> None:
-    done = answer("export", tmp_path / "out", "--format", form)
-    assert (done["form"], done["records"], done["sessions"], done["turns"]) == (form, 1, 1, 1)
+def test_an_export_is_taken_in_again(answer: Answer, filled: None, tmp_path: Path) -> None:
+    done = answer("export", tmp_path / "out")
+    assert (done["records"], done["sessions"], done["turns"]) == (1, 1, 1)
     again = answer("import", tmp_path / "out")
-    assert (again["form"], again["records"], again["skipped_by_reason"]) == (form, 0, {"known": 2})
+    assert (again["form"], again["records"], again["skipped_by_reason"]) == ("jsonl", 0, {"known": 2})
 
 
 def test_what_is_exported_can_be_restricted(call: Call, answer: Answer, filled: None, tmp_path: Path) -> None:
@@ -179,16 +179,16 @@ def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, 
     assert not folder.exists()
 
 
-def test_a_folder_of_several_exports_is_named_and_what_is_left_out_is_not_called_empty(
+def test_a_folder_of_exports_is_named_and_other_files_are_not_supported(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exports = tmp_path / "exports"
     exports.mkdir()
-    (exports / "WhatsApp Chat with Ana.txt").write_text("12/05/2024, 09:41 - Ana: I moved to Porto\n")
+    (exports / "conversations.json").write_text(json.dumps(samples.CHATGPT))
     (exports / "result.json").write_text('{"name": "Ana", "messages": []}')
     monkeypatch.chdir(exports)
     result = call("import", ".")
-    assert result.stdout.startswith("Imported from exports (whatsapp): 1 session, 1 turn.")
+    assert result.stdout.startswith("Imported from exports (chatgpt): 1 session, 4 turns.")
     assert "result.json: file not supported: no conversations of this format in it" in result.output
 
 

@@ -1,11 +1,12 @@
 """The main job: conversations are read in, killed and read in again while others ask, add and save.
 
 Nothing is lost, doubled or out of order, and the answers in the end are those of a folder that nobody
-disturbed. The conversations are made here; `REVERIE_TORTURE_FILE` names a LoCoMo file to take instead.
+disturbed.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -23,7 +24,6 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from reverie.admin.transfer.conversations import read_conversations
 
 SECONDS = float(os.environ.get("REVERIE_TORTURE_SECONDS", "0")) or 5.0
 PROGRAM = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.main import main; main()"]
@@ -49,42 +49,41 @@ _PLACES = ["Lisbon", "Oslo", "Kyoto", "Quito", "Dakar", "Perth", "Tallinn", "Ghe
 
 
 def made(path: Path) -> Path:
-    """A LoCoMo file of 3 samples with 12 sessions of 20 turns each, and questions about them."""
+    """A file of messages in 36 sessions of 20 turns each; beside it, questions about them."""
     chance = random.Random(5)
-    samples = []
-    for n in range(3):
-        talk: dict[str, Any] = {"speaker_a": f"Ana{n}", "speaker_b": f"Bo{n}"}
-        asked = []
-        for k in range(1, 13):
-            turns = []
-            for t in range(20):
-                thing, place, count = chance.choice(_THINGS), chance.choice(_PLACES), chance.randrange(2, 90)
-                text = f"I bought {count} parts for the {thing} in {place}, lot {n}{k:02}{t:02}."
-                turns.append(
-                    {"speaker": f"Ana{n}" if t % 2 == 0 else f"Bo{n}", "dia_id": f"D{k}:{t}", "text": text}
-                )
-                asked.append(
-                    {"question": f"Where came lot {n}{k:02}{t:02} for the {thing} from?", "answer": place}
-                )
-            talk |= {f"session_{k}": turns, f"session_{k}_date_time": f"{k}:30 pm on {k} May, 2023"}
-        samples.append({"sample_id": str(n), "conversation": talk, "qa": asked})
-    path.write_text(json.dumps(samples), encoding="utf-8")
+    messages, asked = [], []
+    for n, k in itertools.product(range(3), range(1, 13)):
+        for t in range(20):
+            thing, place, count = chance.choice(_THINGS), chance.choice(_PLACES), chance.randrange(2, 90)
+            lot = f"{n}{k:02}{t:02}"
+            role, speaker = ("user", f"Ana{n}") if t % 2 == 0 else ("assistant", f"Bo{n}")
+            text = f"I bought {count} parts for the {thing} in {place}, lot {lot}."
+            messages.append(
+                {
+                    "session": f"talk:{n}:{k}",
+                    "role": role,
+                    "speaker": speaker,
+                    "at": f"2023-05-{k:02}T{k:02}:30:{t:02}Z",
+                    "content": text,
+                }
+            )
+            asked.append(f"Where came lot {lot} for the {thing} from?")
+    path.write_text("\n".join(map(json.dumps, messages)), encoding="utf-8")
+    path.with_suffix(".questions").write_text(json.dumps(asked), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    given = os.environ.get("REVERIE_TORTURE_FILE")
-    return Path(given) if given else made(tmp_path_factory.mktemp("talk") / "talk.json")
+    return made(tmp_path_factory.mktemp("talk") / "talk.jsonl")
 
 
 def expected(file: Path) -> dict[str, list[tuple[str, str, str]]]:
     """What each session says when the file has been read in."""
     there: dict[str, list[tuple[str, str, str]]] = {}
-    for piece in read_conversations(file, form="locomo"):
-        there.setdefault(piece.session, []).extend(
-            (turn["role"], turn["speaker"], turn["content"]) for turn in piece.turns
-        )
+    for line in file.read_text(encoding="utf-8").splitlines():
+        turn = json.loads(line)
+        there.setdefault(turn["session"], []).append((turn["role"], turn["speaker"], turn["content"]))
     return there
 
 
@@ -93,8 +92,8 @@ def stored(memory: Memory, sessions: dict[str, Any]) -> dict[str, list[tuple[str
 
 
 def questions(file: Path) -> list[str]:
-    samples = json.loads(file.read_text(encoding="utf-8"))
-    return [each["question"] for sample in samples for each in sample["qa"]]
+    asked: list[str] = json.loads(file.with_suffix(".questions").read_text(encoding="utf-8"))
+    return asked
 
 
 def damage(folder: Path, how: str) -> None:

@@ -1,4 +1,4 @@
-"""Atomic creation of export files and folders, for their owner alone."""
+"""Atomic creation of files, for their owner alone."""
 
 from __future__ import annotations
 
@@ -9,28 +9,16 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.files.disk.rename import rename_to_new
-from reverie.stores.sqlite.migrations import make_folder, sync_folder
+from reverie.stores.sqlite.migrations import sync_folder
 
 _ABANDONED_S = 600.0
-
-
-def write_private_file(path: Path, texts: Iterable[str]) -> None:
-    """Write a new text file, and make the folders above it, for the owner alone.
-
-    Args:
-        path: The file.
-        texts: The content in pieces.
-    """
-    make_folder(path.parent)
-    with _open_private(path) as file:
-        file.writelines(text.encode() for text in texts)
 
 
 @contextmanager
@@ -53,31 +41,9 @@ def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def create_folder(path: Path) -> Iterator[Path]:
-    """Create a folder and yield its temporary name; it gets its own name when it is complete.
-
-    Args:
-        path: The name of the folder; an empty folder is replaced.
-
-    Raises:
-        InvalidInput: the name is taken.
-        StoreUnavailable: it cannot be written.
-    """
-    with _choose_draft(path, empty_folder=True) as draft:
-        make_folder(draft)
-        yield draft
-        try:
-            os.rename(draft, path)  # over an empty folder, and over nothing else
-        except OSError as error:
-            if error.errno in {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}:
-                raise _build_taken_error(path) from None
-            raise
-
-
-@contextmanager
-def _choose_draft(path: Path, *, overwrite: bool = False, empty_folder: bool = False) -> Iterator[Path]:
-    """Yield the temporary name of a file or folder, and remove what is left there at the end."""
-    _refuse_taken(path, overwrite=overwrite, empty_folder=empty_folder)
+def _choose_draft(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield the temporary name of a file, and remove what is left there at the end."""
+    _refuse_taken(path, overwrite=overwrite)
     _remove_leftovers(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
     try:
@@ -116,12 +82,11 @@ def _remove(draft: Path) -> None:
             draft.unlink(missing_ok=True)
 
 
-def _refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) -> None:
+def _refuse_taken(path: Path, *, overwrite: bool) -> None:
     """Raise `InvalidInput` if the name is taken or its folder is missing.
 
     Args:
         overwrite: Whether a file of that name may be replaced.
-        empty_folder: Whether an empty folder of that name may be replaced.
     """
     try:
         is_folder, has_parent = path.is_dir(), path.parent.is_dir()
@@ -130,9 +95,6 @@ def _refuse_taken(path: Path, *, overwrite: bool, empty_folder: bool = False) ->
     if not has_parent:
         raise InvalidInput(f"there is no folder {str(path.parent)!r}: make it, or choose another place")
     if is_folder:
-        with suppress(OSError):
-            if empty_folder and not any(path.iterdir()):
-                return
         raise _build_taken_error(path)
     if not os.path.lexists(path):
         return

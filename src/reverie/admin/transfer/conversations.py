@@ -1,4 +1,4 @@
-"""Readers of conversation files: messages as JSON, and LoCoMo files.
+"""Reader of conversation files: messages as JSON.
 
 Every error names the file and the place in it.
 """
@@ -9,20 +9,16 @@ import codecs
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.conversation import LONGEST_NAME, LONGEST_TURN, ROLES, ToolCall
 from reverie.domain.errors import InvalidInput
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import timestamps
-from reverie.domain.text.tokenizer import MONTHS
 from reverie.domain.text.validation import validate_raw_text, validate_text
-
-Format = Literal["messages", "locomo"]
 
 BATCH = 1_000
 """Most turns of JSON lines in one piece, so that a long file needs little memory."""
@@ -36,9 +32,6 @@ _SESSION_KEYS = ("session", "session_id", "conversation")
 _CONVERSATION_KEYS = (*_SESSION_KEYS, "conversation_id", "id")
 _SPEAKER_KEYS = ("speaker", "name")
 _PEEKED = 4_096
-_BETWEEN_TURNS = timedelta(seconds=10)
-_SESSION_KEY = defer_regex(r"session_(\d+)")
-_LOCOMO_TIME = defer_regex(r"(\d{1,2}):(\d{2})\s*([ap])m on (\d{1,2}) ([a-z]+),? (\d{4})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +52,16 @@ class ImportedConversation:
     begun: datetime | None = None
 
 
-def read_conversations(path: str | Path, *, form: Format = "messages") -> Iterator[ImportedConversation]:
+def read_conversations(path: str | Path) -> Iterator[ImportedConversation]:
     """Yield the conversations of a file in the file's order.
 
-    A file of the form `messages` has JSON lines, a JSON list or one JSON value. Each value is a message, a list
+    The file has JSON lines, a JSON list or one JSON value. Each value is a message, a list
     of messages, or an object with a list of `messages`, and optionally with `session` (or `id`) and a time. A
     message is an object with `role` and `content` (text, or a list of parts as OpenAI and Anthropic have them).
     Optional keys are `timestamp` (or `at`, `created_at`, `time`: ISO 8601, or seconds or milliseconds since
     1970), `session` (or `session_id`, `conversation`), `speaker` (or `name`), `id`, `tool_calls` and
     `tool_call_id`. Messages without a session belong to `import:` and the file's name. An empty message that
-    calls no tool is left out. A LoCoMo file is a JSON list of samples; its sessions are named
-    `locomo:{n}:session_{k}`, n counted from 0.
+    calls no tool is left out.
 
     The file is read as it is consumed: a fault in line 900 is raised after the first turns were yielded.
 
@@ -85,11 +77,7 @@ def read_conversations(path: str | Path, *, form: Format = "messages") -> Iterat
         ('cli:1', [{'role': 'user', 'content': 'hello'}])
     """
     file = Path(path).expanduser()
-    if form == "messages":
-        yield from _read_messages(file)
-        return
-    for number, sample in enumerate(load_locomo(file)):
-        yield from parse_locomo_sessions(sample, number=number, file=file)
+    yield from _read_messages(file)
 
 
 # -- messages ----------------------------------------------------------------------------------------
@@ -305,93 +293,3 @@ def _parse_epoch(value: float, name: str) -> datetime:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
         raise InvalidInput(f"{name} is {value!r}: no number of seconds since 1970") from None
-
-
-# -- LoCoMo ------------------------------------------------------------------------------------------
-
-
-def load_locomo(path: Path) -> list[dict[str, Any]]:
-    """Return the samples of a LoCoMo file, each with a `conversation`.
-
-    Raises:
-        InvalidInput: it cannot be read, or is not such a file.
-    """
-    with safe_reading.open_file(path) as file:
-        _, data = _parse_value(file.read(), str(path))
-    samples = [data] if isinstance(data, dict) else data
-    if not isinstance(samples, list) or not samples:
-        raise InvalidInput(f"{path}: expected a JSON list of samples, each with a 'conversation'")
-    for number, sample in enumerate(samples):
-        if not isinstance(sample, dict) or not isinstance(sample.get("conversation"), dict):
-            raise InvalidInput(f"{path}, sample {number}: there is no 'conversation' in it")
-    return samples
-
-
-def parse_locomo_sessions(
-    sample: Mapping[str, Any], *, number: int, file: Path
-) -> list[ImportedConversation]:
-    """Return the sessions of one LoCoMo sample that have turns, in their order.
-
-    `speaker_a` is the user and `speaker_b` the assistant. A picture's caption is part of the text. The
-    turns of a session are ten seconds apart, beginning at its date. A turn without text is left out.
-
-    Args:
-        sample: One of `load_locomo`.
-        number: Its number in the file, from 0; part of the sessions' names.
-        file: The file that errors name.
-    """
-    conversation = sample["conversation"]
-    roles = {conversation.get("speaker_a"): "user", conversation.get("speaker_b"): "assistant"}
-    numbers = sorted(int(match[1]) for key in conversation if (match := _SESSION_KEY.fullmatch(key)))
-    sessions = []
-    for k in numbers:
-        place = f"{file}, sample {number}, session_{k}"
-        messages = conversation[f"session_{k}"]
-        if not isinstance(messages, list):
-            raise InvalidInput(f"{place}: {type(messages).__name__} instead of a list of turns")
-        began = _parse_locomo_time(conversation.get(f"session_{k}_date_time"), place)
-        turns = [
-            _parse_locomo_turn(message, roles, began and began + i * _BETWEEN_TURNS, f"{place}, turn {i}")
-            for i, message in enumerate(messages)
-        ]
-        if spoken := [turn for turn in turns if turn["content"].strip()]:
-            sessions.append(ImportedConversation(session=f"locomo:{number}:session_{k}", turns=spoken))
-    if not sessions:
-        raise InvalidInput(f"{file}, sample {number}: no 'session_1', 'session_2', … with turns in it")
-    return sessions
-
-
-def _parse_locomo_turn(
-    message: Any, roles: Mapping[str | None, str], at: datetime | None, place: str
-) -> dict[str, Any]:
-    if not isinstance(message, dict) or not all(
-        isinstance(message.get(key), str) for key in ("speaker", "dia_id", "text")
-    ):
-        raise InvalidInput(f"{place}: it needs the texts 'speaker', 'dia_id' and 'text'")
-    speaker = message["speaker"]
-    if speaker not in roles:
-        raise InvalidInput(f"{place}: {speaker!r} is neither 'speaker_a' nor 'speaker_b'")
-    caption = message.get("blip_caption")
-    shared = f"[shares a picture: {caption}]" if caption else ""
-    turn = {
-        "role": roles[speaker],
-        "content": _validate_content(" ".join(part for part in (message["text"], shared) if part), place),
-        "speaker": speaker,
-        "metadata": {SOURCE_ID: message["dia_id"]},
-    }
-    return turn if at is None else turn | {"at": at}
-
-
-def _parse_locomo_time(text: Any, place: str) -> datetime | None:
-    """Parse `1:56 pm on 8 May, 2023`; return None for None. The month names of strptime follow the locale."""
-    if text is None:
-        return None
-    match = _LOCOMO_TIME.fullmatch(str(text).strip().lower())
-    if match and match[5] in MONTHS:
-        hour = int(match[1]) % 12 + (12 if match[3] == "p" else 0)
-        month = MONTHS.index(match[5]) + 1
-        try:
-            return datetime(int(match[6]), month, int(match[4]), hour, int(match[2]), tzinfo=UTC)
-        except ValueError:
-            pass
-    raise InvalidInput(f"{place}: the date is {text!r}: expected one such as '1:56 pm on 8 May, 2023'")

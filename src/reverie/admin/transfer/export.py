@@ -1,6 +1,6 @@
-"""Export of a store as JSON lines or Markdown.
+"""Export of a store as JSON lines.
 
-Both forms hold every field of records, sessions, turns, pages and logs, and can be imported again. The
+It has every field of records, sessions, turns, pages and logs, and can be imported again. The
 journal, the marks of erased content and working memory are in a backup, not in an export.
 
 Others may write meanwhile: every record and every session is exported as it is when it is reached.
@@ -14,24 +14,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar
 
-from reverie.admin.transfer.atomic_writes import create_file, create_folder
+from reverie.admin.transfer.atomic_writes import create_file
 from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
-from reverie.admin.transfer.formats.native.markdown import MarkdownWriter
 from reverie.admin.transfer.items import Skipped
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter, parse_values
-from reverie.domain.record import Record, validate_choice
+from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.disk.paths import resolve_path
 from reverie.stores.protocol import Store
-
-ExportForm = Literal["jsonl", "markdown"]
-EXPORT_FORMS: tuple[ExportForm, ...] = get_args(ExportForm)
 
 _BATCH = 500
 
@@ -44,8 +40,7 @@ class ExportReport(JsonObject):
     """Result of an export.
 
     Attributes:
-        form: The form: `jsonl` or `markdown`.
-        path: The file or folder.
+        path: The file.
         records: How many records.
         sessions: How many sessions.
         turns: How many turns.
@@ -54,7 +49,6 @@ class ExportReport(JsonObject):
         left_out: What could not be read in the store and is missing in the export.
     """
 
-    form: ExportForm
     path: Path
     records: int
     sessions: int
@@ -67,30 +61,24 @@ class ExportReport(JsonObject):
 def export(
     store: Store,
     target: str | os.PathLike[str],
-    form: ExportForm,
     *,
     scope: str | Sequence[str] | None,
     at: datetime,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> ExportReport:
-    """Write an export; the file or folder gets its name when it is complete (see `Administration.export`).
+    """Write an export; the file gets its name when it is complete (see `Administration.export`).
 
     Args:
         at: The time now, which is written into it.
     """
-    validate_choice(form, EXPORT_FORMS, name="form")
     every = scope is None or scope == EVERY_SCOPE
     scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
     run = _Export(store, scopes, validate_progress(progress))
     path = resolve_path(target, name="target")
-    if form == "jsonl":
-        with create_file(path, overwrite=overwrite) as file:
-            run.write(JsonlWriter(file, at=at))
-    else:
-        with create_folder(path) as folder:
-            run.write(MarkdownWriter(folder, at=at))
-    return run.summarize_export(form, path)
+    with create_file(path, overwrite=overwrite) as file:
+        run.write(JsonlWriter(file, at=at))
+    return run.summarize_export(path)
 
 
 class _Export:
@@ -103,7 +91,7 @@ class _Export:
         self._counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
         self._left_out: list[Skipped] = []
 
-    def write(self, writer: JsonlWriter | MarkdownWriter) -> None:
+    def write(self, writer: JsonlWriter) -> None:
         """Write everything in the scopes; pages and logs belong to the empty one."""
         for record in self._iter_records():
             writer.put_record(record)
@@ -122,9 +110,9 @@ class _Export:
                 self._counts["paragraphs"] += len(paragraphs)
         writer.finish(dict(self._counts))
 
-    def summarize_export(self, form: ExportForm, path: Path) -> ExportReport:
+    def summarize_export(self, path: Path) -> ExportReport:
         """Return the report of the export."""
-        return ExportReport(form=form, path=path, left_out=tuple(self._left_out), **self._counts)
+        return ExportReport(path=path, left_out=tuple(self._left_out), **self._counts)
 
     def _iter_records(self) -> Iterator[Record]:
         """Yield records, the oldest first, so that an import stores them in this order."""

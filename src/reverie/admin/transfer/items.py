@@ -19,13 +19,10 @@ from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject
 
 Form = Literal[
-    "jsonl", "markdown", "mcp", "golemcore", "rockbot", "notes", "document",
-    "chatgpt", "claude", "whatsapp", "slack", "telegram", "messages", "locomo",
+    "jsonl", "mcp", "golemcore", "rockbot", "notes", "document", "chatgpt", "claude", "messages"
 ]  # fmt: skip
 FORMS: tuple[Form, ...] = get_args(Form)
-"""Formats that can be imported; the first two are Reverie's own exports."""
-
-OWN_FORMS: tuple[Form, ...] = ("jsonl", "markdown")
+"""Formats that can be imported; the first one is Reverie's own export."""
 
 Reason = Literal["known", "repeated", "forgotten", "differs", "empty", "broken", "unsupported", "too large"]
 """Reasons to leave something out: it is here already; it is twice in the source; it was erased; another

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NoReturn, Protocol
 
@@ -302,6 +303,11 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         raise InvalidInput(f"{str(path)!r} is no regular file")
     with os.fdopen(handle, "rb") as file:
         yield file
+
+
+def get_modified_time(path: Path) -> datetime:
+    """Return when a file was last changed."""
+    return datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
 
 
 # -- archives ----------------------------------------------------------------------------------------------

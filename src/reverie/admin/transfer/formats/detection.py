@@ -16,12 +16,9 @@ from reverie.admin.transfer.formats.foreign import (
     document,
     golemcore,
     rockbot,
-    slack,
-    telegram,
-    whatsapp,
     workspace,
 )
-from reverie.admin.transfer.formats.native import codec, manifest
+from reverie.admin.transfer.formats.native import codec
 from reverie.admin.transfer.items import FORMS, Form
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
@@ -32,11 +29,7 @@ from reverie.stores.sqlite import DATABASE
 CONVERSATIONS = defer_regex(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 """Names of files of conversations in an archive of ChatGPT or Claude."""
 
-TELEGRAM = defer_regex(r"(?:.*/)?result\.json")
-SLACK = defer_regex(r"(?:.*/)?(?:users|[^/]+/\d{4}-\d\d-\d\d)\.json|\d{4}-\d\d-\d\d\.json")
-WHATSAPP = defer_regex(r"(?:.*/)?[^/]+\.txt")
-
-_EXPORTS = {"chatgpt", "claude", "telegram", "slack", "whatsapp"}
+_EXPORTS = {"chatgpt", "claude"}
 
 _LOOKED_AT = 2_000
 _ZIP = b"PK\x03\x04"
@@ -81,8 +74,6 @@ def _detect_text_format(path: Path) -> Form:
         raise InvalidInput(f"{path.name}: its first line has over {safe_reading.LONGEST_LINE:,} bytes")
     if not first:
         raise InvalidInput(f"{path.name} is empty")
-    if whatsapp.is_chat(first.decode(errors="replace")):
-        return "whatsapp"
     try:
         data = safe_reading.parse_json(first)
     except InvalidInput:
@@ -126,10 +117,7 @@ _OBJECTS: tuple[tuple[Form, Callable[[dict[str, Any]], bool]], ...] = (
     ("mcp", lambda data: data.get("type") in ("entity", "relation")),
     ("golemcore", golemcore.is_item),
     ("rockbot", rockbot.is_entry),
-    ("telegram", telegram.is_export),
-    ("slack", slack.is_message),
     ("messages", lambda data: "role" in data or isinstance(data.get("messages"), list)),
-    ("locomo", lambda data: isinstance(data.get("conversation"), dict)),
 )
 """What tells the formats of JSON objects, in the order in which they are tried."""
 
@@ -142,24 +130,15 @@ def _detect_archive_format(archive: safe_reading.ZipArchive) -> Form:
             if (form := _detect_export(file, name)) is not None:
                 return form
     raise InvalidInput(
-        f"{archive.name}: no archive of ChatGPT, Claude, Slack, Telegram or WhatsApp: unpack it, and import the "
-        "file or folder that you want"
+        f"{archive.name}: no archive of ChatGPT or Claude: unpack it, and import the file or folder that you want"
     )
 
 
 def _detect_export(file: safe_reading.Readable, name: str) -> Form | None:
     """Return the format that one file of an export indicates; None if it indicates none."""
-    if WHATSAPP.fullmatch(name):
-        begin = file.read(1_000).decode(errors="replace")
-        return "whatsapp" if whatsapp.is_chat(begin) else None
-    if not any(pattern.fullmatch(name) for pattern in (CONVERSATIONS, TELEGRAM, SLACK)):
+    if not CONVERSATIONS.fullmatch(name):
         return None
-    try:
-        form = _detect_object_format(_read_first_element(file, name))
-    except InvalidInput:
-        if SLACK.fullmatch(name):  # a day may be empty
-            return None
-        raise
+    form = _detect_object_format(_read_first_element(file, name))
     return form if form in _EXPORTS else None
 
 
@@ -167,11 +146,6 @@ def _detect_export(file: safe_reading.Readable, name: str) -> Form | None:
 
 
 def _detect_folder_format(folder: Path) -> Form:
-    known = manifest.read_manifest(folder)
-    if known is not None:
-        if known.form == "markdown":
-            return "markdown"
-        raise InvalidInput(f"{manifest.NAME} says that the export is of form {known.form!r}: {_KNOWN}")
     names = _list_names(folder)
     for name, path in names:
         if (form := _detect_file_format(name, path)) is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.formats.detection import CONVERSATIONS, SLACK, TELEGRAM, WHATSAPP
+from reverie.admin.transfer.formats.detection import CONVERSATIONS
 from reverie.admin.transfer.formats.foreign import (
     chatgpt,
     claude,
@@ -18,13 +18,10 @@ from reverie.admin.transfer.formats.foreign import (
     mcp_memory,
     rockbot,
     sessions,
-    slack,
-    telegram,
-    whatsapp,
     workspace,
 )
 from reverie.admin.transfer.formats.foreign.chat_builder import read_elements
-from reverie.admin.transfer.formats.native import jsonl, markdown
+from reverie.admin.transfer.formats.native import jsonl
 from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
 
@@ -58,13 +55,11 @@ _FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingPr
         "rockbot": lambda path, terms: rockbot.read(path, terms, name=path.name),
         "notes": workspace.read_file,
         "document": document.read,
-        "messages": partial(sessions.read_file, form="messages"),
-        "locomo": partial(sessions.read_file, form="locomo"),
+        "messages": sessions.read_file,
     }
 )
 _FOLDERS: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
     {
-        "markdown": markdown.read,
         "golemcore": workspace.read,
         "rockbot": workspace.read,
         "notes": workspace.read,
@@ -76,9 +71,6 @@ _MEMBERS: Mapping[Form, tuple[re.Pattern[str], Callable[[], MemberReader]]] = Ma
     {
         "chatgpt": (CONVERSATIONS, lambda: partial(read_elements, parse=chatgpt.parse_conversation)),
         "claude": (CONVERSATIONS, lambda: partial(read_elements, parse=claude.parse_conversation)),
-        "telegram": (TELEGRAM, lambda: partial(read_elements, parse=telegram.parse_export)),
-        "slack": (SLACK, lambda: slack.WorkspaceReader().read),
-        "whatsapp": (WHATSAPP, lambda: whatsapp.read),
     }
 )
 """Exports that are a file, an archive or an unpacked archive: the names of their files, and what reads one."""
@@ -89,7 +81,7 @@ def _read_members(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
     pattern, create_reader = _MEMBERS[form]
     reader = create_reader()
     if path.is_dir():
-        for name, file in sorted(safe_reading.iter_files(path), key=lambda each: _get_sort_key(each[0])):
+        for name, file in sorted(safe_reading.iter_files(path)):
             if file is not None and pattern.fullmatch(name):
                 with safe_reading.open_file(file) as opened:
                     yield from reader(opened, terms, name)
@@ -103,16 +95,12 @@ def _read_members(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
             yield from reader(opened, terms, path.name)
             return
     with safe_reading.ZipArchive(path) as archive:
-        for name in sorted(archive.names, key=_get_sort_key):
+        for name in sorted(archive.names):
             if pattern.fullmatch(name):
                 with archive.opened(name) as member:
                     yield from reader(member, terms, f"{path.name}/{name}")
             else:
                 yield _build_skipped(f"{path.name}/{name}")
-
-
-def _get_sort_key(name: str) -> tuple[bool, str]:
-    return PurePosixPath(name).name != slack.USERS, name
 
 
 def _build_skipped(name: str) -> Skipped:

@@ -9,7 +9,6 @@ from pathlib import Path
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.fields import ForeignFields
-from reverie.admin.transfer.formats.native.markdown import get_modified_time
 from reverie.admin.transfer.items import ImportTerms, Item
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.validation import clean_text
@@ -36,7 +35,7 @@ def read(path: Path, terms: ImportTerms) -> Iterator[Item]:
     except InvalidInput as error:
         raise InvalidInput(f"{path.name}: {error}") from None
     category = ForeignFields({"category": f"{CATEGORY}/{path.stem}"}).category("category") or CATEGORY
-    at = get_modified_time(path)
+    at = safe_reading.get_modified_time(path)
     seen = Counter[str]()
     line = 1
     for passage in split_text(text, LONGEST_PASSAGE):

@@ -1,8 +1,8 @@
-"""Reader of conversations: session files of golemcore and Autobot, JSON lines, and LoCoMo files.
+"""Reader of conversations: session files of golemcore and Autobot, and files of messages.
 
 Autobot writes `sessions/{channel}_{chat}.jsonl`: a line of metadata (`"_type": "metadata"`), then a message a
 line. golemcore writes `sessions/{channel}:{chat}.json`: an object with `messages`. The conversation continues
-under its old name. `conversations` describes the other two forms.
+under its old name. `conversations` describes the other form.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.conversations import Format, parse_turns, read_conversations
+from reverie.admin.transfer.conversations import parse_turns, read_conversations
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign.chat_builder import (
     ConversationBuilder,
@@ -32,15 +32,15 @@ _NAMES = {"toolCalls": "tool_calls", "toolCallId": "tool_call_id"}
 _TIMES = ("timestamp", "at", "created_at", "createdAt", "time")
 
 
-def read_file(path: Path, terms: ImportTerms, form: Format) -> Iterator[Item]:
+def read_file(path: Path, terms: ImportTerms) -> Iterator[Item]:
     """Yield the conversations of a file, after one pass in which a fault anywhere refuses the whole file."""
-    for _ in read_conversations(path, form=form):
+    for _ in read_conversations(path):
         pass
     ids = SourceIds()
     last: dict[str, datetime] = {}
-    for piece in read_conversations(path, form=form):
+    for piece in read_conversations(path):
         times = [last.get(piece.session), piece.begun, *(turn.get("at") for turn in piece.turns)]
-        chat = ConversationBuilder(piece.session, form=form, place=path.name, terms=terms, times=times)
+        chat = ConversationBuilder(piece.session, form="messages", place=path.name, terms=terms, times=times)
         for turn in piece.turns:
             at = turn["at"].isoformat() if "at" in turn else ""
             _add_turn(chat, _assign_id(ids, turn, piece.session, at, turn.get("speaker", "")), turn)

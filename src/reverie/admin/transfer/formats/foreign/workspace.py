@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign import golemcore, rockbot, sessions
-from reverie.admin.transfer.formats.native.markdown import get_modified_time
 from reverie.admin.transfer.items import ImportTerms, Item, Skipped
 from reverie.domain.errors import InvalidInput
 
@@ -79,4 +78,4 @@ def _read_note(path: Path, name: str, terms: ImportTerms, place: str) -> Iterato
     except InvalidInput as error:
         yield notes.skip("page", place, error)
         return
-    yield from notes.read(name, text, terms, place=place, at=get_modified_time(path))
+    yield from notes.read(name, text, terms, place=place, at=safe_reading.get_modified_time(path))

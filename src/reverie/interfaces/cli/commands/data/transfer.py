@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reverie.admin.transfer.items import FORMS, OWN_FORMS
+from reverie.admin.transfer.items import FORMS
 from reverie.domain.errors import NotFound
 from reverie.domain.record import ORIGINS, Origin
 from reverie.domain.scope import EVERY_SCOPE
@@ -19,7 +19,7 @@ from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup, RecoveryReport
-    from reverie.admin.transfer.export import ExportForm, ExportReport
+    from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
     from reverie.memory import Memory
 
@@ -134,31 +134,21 @@ def _measure_database(folder: Path | None) -> int | None:
 
 @command(as_of=True, json=True)
 @click.argument("target")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(OWN_FORMS),
-    default="jsonl",
-    show_default=True,
-    help="JSON lines, or Markdown files with YAML front matter.",
-)
 @click.option("--scope", metavar="SCOPE", multiple=True, help="Only this scope; repeatable.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def export(
     context: CommandContext,
     /,
     target: str,
-    form: ExportForm,
     scope: Sequence[str],
     overwrite: bool,
 ) -> None:
-    """Export the memory to TARGET, for people and other programs.
+    """Export the memory to TARGET as JSON lines, for other programs.
 
-    TARGET is a new file for jsonl, or a new folder for markdown. Both formats contain all fields of records,
-    sessions, pages and logs, and can be read by `reverie import`. They do not contain the journal and working
-    memory; `reverie backup` does.
+    The file contains all fields of records, sessions, pages and logs, and can be read by `reverie import`. It
+    does not contain the journal and working memory; `reverie backup` does.
 
-    With --json: {"form": text, "path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers,
+    With --json: {"path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers,
     "left_out": [{"what", "place", "why", "detail", "count"}]}.
     """
     from reverie.memory import Memory
@@ -168,9 +158,7 @@ def export(
         total = stats.records + stats.archived + stats.turns
         with output.show_progress("items", total, quiet=context.quiet) as progress:
             export_to = memory.admin.export if isinstance(memory, Memory) else memory.export
-            report = export_to(
-                target, form, scope=list(scope) or None, overwrite=overwrite, progress=progress
-            )
+            report = export_to(target, scope=list(scope) or None, overwrite=overwrite, progress=progress)
     context.print_result(f"Exported to {report.path}: {_format_counts(report)}.", report)
     if not context.as_json:
         for each in report.left_out:
@@ -202,8 +190,8 @@ def import_path(
     """Import an export, another program's memory, or conversations from PATH.
 
     Supported are: exports of Reverie; the file of the MCP memory server; folders of golemcore, RockBot
-    and Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); exports of ChatGPT, Claude,
-    Slack, Telegram and WhatsApp, also as zip archives; messages {"role", "content"} as JSON lines, as a list
+    and Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); exports of ChatGPT and
+    Claude, also as zip archives; messages {"role", "content"} as JSON lines, as a list
     or as {"messages": […]}, with optional "at", "session", "speaker", "id" and "tool_calls"; and text files,
     which are cut into passages. Existing and erased content is skipped, so that an import can be repeated
     safely.
