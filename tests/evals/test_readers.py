@@ -136,7 +136,10 @@ def test_locomo_evidence_may_be_dirty(tmp_path: Path) -> None:
         ({"qa": [{"question": "q", "evidence": "D1:1"}]}, "question 0: 'evidence' is no list"),
         ({"conversation": TALK | {"session_1": {}}}, "session_1: dict instead of a list"),
         ({"conversation": TALK | {"session_1_date_time": "yesterday"}}, "session_1: the date is 'yesterday'"),
-        ({"conversation": TALK | {"session_2": [{"speaker": "Ana", "text": "x"}]}}, "session_2, turn 0: it needs"),
+        (
+            {"conversation": TALK | {"session_2": [{"speaker": "Ana", "text": "x"}]}},
+            "session_2, turn 0: it needs",
+        ),
         (
             {"conversation": TALK | {"session_2": [{"speaker": "Cy", "dia_id": "D2:1", "text": "x"}]}},
             "'Cy' is neither",
