@@ -188,8 +188,8 @@ class MemoryReader:
                 `HISTORY.md`, `MEMORY.md` and other pages; not of daily notes, which repeat turns).
             limit: Most hits to return, 1 to 1,000.
             min_score: Lowest score of a hit, 0 to 1.
-            mode: `words` ranks by words; `literal` finds the text as it stands; `regex` finds a pattern of
-                `re`, in linear time: without look-around and references to groups.
+            mode: `words` ranks by words; `literal` finds the text as it stands; `regex` finds a regular
+                expression in the syntax of `re`, for at most 5 seconds.
             unit: `session` returns each conversation once, with its best turn, in place of turns.
             **filters: Restrictions; see `reverie.domain.filter.SearchFilters`. A filter that only records or
                 only turns have leaves the other sources out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -19,12 +20,16 @@ from reverie.domain.filter import (
 )
 from reverie.domain.record import Record, validate_choice, validate_fraction
 from reverie.domain.text.validation import validate_count, validate_text
+from reverie.domain.user_patterns import UserPattern
 from reverie.search.hits import FoundValue, SearchMode
 
 LONGEST_QUERY = 10_000
 """Characters of a question; a prompt's message is cut to it, a search refuses more."""
 
 MOST_HITS = 1_000
+
+PATTERN_TIMEOUT_S = 5.0
+"""Seconds of processor time that a pattern may take in one search."""
 
 
 class SearchRequest(NamedTuple):
@@ -84,13 +89,24 @@ def is_allowed(question: SearchRequest, value: FoundValue) -> bool:
 
 
 def build_matcher(text: str, mode: SearchMode) -> Callable[[str], object]:
-    """Return a function that searches a text; raise `InvalidInput` if the pattern is not valid."""
+    """Return a function that searches a text; raise `InvalidInput` if the pattern is not valid.
+
+    The function raises `InvalidInput` if a pattern takes more than `PATTERN_TIMEOUT_S` for all texts together.
+    """
     validate_text(text, name="query", longest=LONGEST_QUERY)
     if mode == "literal":
         return re.compile(re.escape(text), re.IGNORECASE).search
-    from reverie.search.linear_pattern import LinearPattern  # here: most searches are by words
-
     try:
-        return LinearPattern(text).has_match
-    except (re.error, RecursionError, OverflowError) as error:
-        raise InvalidInput(f"query is {text!r}, which is no regular expression: {error}") from None
+        pattern = UserPattern(text, ignore_case=True)
+    except ValueError as error:
+        raise InvalidInput(f"Invalid query {text!r}: {error}.") from None
+    spent = 0.0
+
+    def has_match(content: str) -> bool:
+        nonlocal spent
+        began = time.process_time()
+        found = pattern.has_match(content, timeout_s=max(PATTERN_TIMEOUT_S - spent, 0.001))
+        spent += time.process_time() - began
+        return found
+
+    return has_match

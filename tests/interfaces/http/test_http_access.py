@@ -271,7 +271,6 @@ def test_a_regular_expression_needs_no_more_rights_than_words(client: TestClient
     client.headers["Authorization"] = f"Bearer {text}"
     found = client.post("/v1/search", json={"query": r"\btea\b", "mode": "regex"}).json()["hits"]
     assert len(found) == 1
-    assert client.post("/v1/search", json={"query": "(a|aa)+$x", "mode": "regex"}).json()["hits"] == []
-    refused = client.post("/v1/search", json={"query": r"(a)\1", "mode": "regex"})
+    refused = client.post("/v1/search", json={"query": "((a{1000}){1000}){1000}", "mode": "regex"})
     assert refused.status_code == 422
-    assert "refers back" in refused.json()["detail"]
+    assert "repeats too much" in refused.json()["detail"]

@@ -7,14 +7,12 @@ password can be guessed.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from reverie.domain.lazy_regex import compile_pattern, defer_regex
-from reverie.domain.regex_safety import has_nested_repeat
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets import (
     assignment_rules,
     list_rules,
@@ -24,6 +22,7 @@ from reverie.domain.secrets import (
     vendor_rules,
 )
 from reverie.domain.secrets.rule import SecretRule, Span, fold_case, unify_characters
+from reverie.domain.user_patterns import UserPattern
 
 OWN = "own pattern"
 """Kind of the matches of the user's own patterns."""
@@ -33,6 +32,9 @@ LONGEST_PATTERN = 500
 
 MOST_PATTERNS = 100
 """Number of own patterns."""
+
+_PATTERN_TIMEOUT_S = 2.0
+"""Seconds of processor time of one own pattern for one text."""
 
 _MARK = "[redacted: "
 _ROUNDS = 4
@@ -54,6 +56,9 @@ _SHORTEST_REPEATED = 6
 _MOST_REPEATED = 50
 
 _NO_SPAN: tuple[Span, ...] = ()
+
+_PLAIN_TEXTS = ("", "a", "the cat", "[redacted: own pattern]")
+"""Texts that an own pattern must not match."""
 
 KINDS: tuple[str, ...] = tuple(
     dict.fromkeys(
@@ -109,7 +114,7 @@ class Redactor:
         """
         self.enabled = enabled
         self.patterns = tuple(patterns)
-        self._own = tuple(re.compile(pattern) for pattern in self.patterns) if enabled else ()
+        self._own = tuple(UserPattern(pattern) for pattern in self.patterns) if enabled else ()
         self._clean: dict[str, None] = {}  # texts without a secret, as a cache
         self._clean_length = 0
         self._plain_names: set[str] = set()  # names that are no secret
@@ -118,7 +123,10 @@ class Redactor:
         """Return the secrets in a text in order; none overlap.
 
         Args:
-            text: Any text; time is linear in its length.
+            text: Any text; time is linear in its length, except for own patterns.
+
+        Raises:
+            InvalidInput: an own pattern takes too long.
         """
         if not self.enabled or len(text) < 3 or text in self._clean:
             return _NO_SPAN
@@ -229,7 +237,7 @@ class Redactor:
         for rule in (vendor_rules.KEY_BLOCK, *vendor_rules.RULES, *structural_rules.RULES[:3]):
             for span in rule.spans(plain, lower):
                 return span.kind
-        if any(own.search(name) for own in self._own):
+        if any(own.has_match(name, timeout_s=_PATTERN_TIMEOUT_S) for own in self._own):
             return OWN
         if len(name) <= _LONGEST_NAME:
             if len(self._plain_names) >= _MOST_NAMES:
@@ -240,10 +248,9 @@ class Redactor:
     def _find_spans(self, text: str) -> Iterator[Span]:
         lower = fold_case(text)
         for own in self._own:
-            group: str | int = "value" if "value" in own.groupindex else 0
-            for match in own.finditer(text):
-                if match[group]:
-                    yield Span(*match.span(group), OWN)
+            for start, end in own.find_spans(text, timeout_s=_PATTERN_TIMEOUT_S):
+                if start < end:
+                    yield Span(start, end, OWN)
         if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
             for rule in _select_triggered_rules(_BY_FORM, runs):
                 yield from rule.spans(text, runs)
@@ -317,17 +324,13 @@ def redact_secrets(text: str) -> str:
 def explain_unsafe_pattern(pattern: str) -> str | None:
     """Return why a pattern is refused; None if it is accepted.
 
-    It is refused if it is too long, is no regular expression, matches the empty text or a short plain text, or has an
-    unbounded repetition within another one, which can take exponential time.
+    It is refused if it is too long, is not a regular expression, or matches the empty text or a short plain text.
     """
     if not pattern or len(pattern) > LONGEST_PATTERN:
         return f"it has {len(pattern)} characters: write 1 to {LONGEST_PATTERN}"
     try:
-        compiled = compile_pattern(pattern, True)
-    except (re.error, RecursionError, OverflowError) as error:
-        return f"it is no regular expression: {error}"
-    if any(compiled.search(plain) for plain in ("", "a", "the cat", "[redacted: own pattern]")):
-        return "it matches text that is no secret: make it say more"
-    if has_nested_repeat(pattern):
-        return "it repeats without bound within a repetition, which can take for ever: bound one of them"
-    return None
+        compiled = UserPattern(pattern)
+        matches = [compiled.has_match(plain, timeout_s=_PATTERN_TIMEOUT_S) for plain in _PLAIN_TEXTS]
+    except ValueError as error:
+        return str(error)
+    return "it matches text that is no secret: make it say more" if any(matches) else None
