@@ -25,7 +25,7 @@ _THING = (
     "pinned", "importance", "confidence", "fingerprint", "searched", "length", "voice", "cues", "dates", "terms",
     "body",
 )  # fmt: skip
-_JOURNAL = ("space", "sequence", "batch", "key", "subject", "id", "at", "actor", "reason", "after")
+_JOURNAL = ("space", "sequence", "batch", "key", "subject", "id", "at", "actor", "note", "operation", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Loader:
                 [f"memory-{memory}"],
             ).fetchone() or (0,)
             values = build_parameters(
-                make_additions(*records), analyze, space=space, patience="10s", actor="load", reason="", at=NOW,
+                make_additions(*records), analyze, space=space, patience="10s", actor="load", note="", at=NOW,
                 since=None, cursors={}, counts={}, marks=(), is_erasure=False,
             )  # fmt: skip
             _copy(connection, "thing", _THING, _iterate_things(records, values))
@@ -131,6 +131,6 @@ def _iterate_things(records: Sequence[Record], values: dict[str, Any]) -> Iterat
 def _iterate_changes(records: Sequence[Record], values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
     for number, record in enumerate(records, start=1):
         yield (
-            values["space"], number, 1, number, "record", record.id, values["at"], "load", "",
+            values["space"], number, 1, number, "record", record.id, values["at"], "load", "", "save",
             values["afters"][number - 1],
         )  # fmt: skip

@@ -174,7 +174,7 @@ def test_archived_records_leave_search_and_come_back(memory: Memory, clock: Mova
     assert memory.archive(record.id) == gone
     assert memory.restore(record.id) == record
     assert [hit.id for hit in memory.search("Lisbon office")] == [record.id]
-    assert [row.reason for row in memory.history.log(record.id)] == ["save", "outdated", "restore"]
+    assert [row.summary for row in memory.history.log(record.id)] == ["save", "archive: outdated", "restore"]
 
 
 def test_an_archived_fact_said_again_is_new_and_the_old_one_cannot_stand_beside_it(memory: Memory) -> None:

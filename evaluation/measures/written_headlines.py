@@ -107,7 +107,7 @@ def _put_into_use(memory: Memory, case: HeadlineCase, parts: Sequence[Record]) -
     headline = build_headline(
         list({part.id: part for part in parts}.values()), case.headline, id=generate_id(), now=now
     )
-    memory._parts.writer.commit([Change(before=None, after=headline)], reason="headline")
+    memory._parts.writer.commit([Change(before=None, after=headline)], note="headline")
 
 
 def _parse(fields: dict[str, Any], at: str) -> HeadlineCase:

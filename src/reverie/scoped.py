@@ -286,9 +286,7 @@ class ScopedMemory(MemoryReader):
         if ttl is not None and ttl <= timedelta(0):
             raise InvalidInput(f"record {id!r} has expired: give it a later `expires_at` first")
         with trace(self.settings, "upsert_memory", scope=to) as span:
-            result = self._parts.records.save(
-                _copy_for_scope(record, to, ttl=ttl), reason=f"promoted from {record.id}"
-            )
+            result = self._parts.records.save(_copy_for_scope(record, to, ttl=ttl), promoted_from=record.id)
             _describe_records(span, [result.record])
             return result
 

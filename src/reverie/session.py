@@ -28,7 +28,7 @@ from reverie.context.retrieval import (
 )
 from reverie.context.window import find_question, prepend_question, trim_window
 from reverie.domain import provenance
-from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.change import Change, JournalEntry, Operation, Value
 from reverie.domain.conversation import (
     ITEMS_FROM,
     Role,
@@ -435,7 +435,7 @@ class Session:
                 items = {**fresh.metadata, ITEMS_FROM: str(self._next)}
                 fresh = replace(fresh, metadata=MappingProxyType(items))
             edits = [Change(before=state, after=fresh)] if fresh != state else []
-            self._commit(edits, reason="begun anew", shown=ShownLedger())
+            self._commit(edits, operation="restart", shown=ShownLedger())
 
         self._run_with_retries(attempt)
 
@@ -468,7 +468,7 @@ class Session:
             after = validate_turn(set_signal(found[0], f"thumbs_{thumb}", note=note))
             after = redact_value(after, self._redactor, known=True)
             if after != found[0]:
-                self._commit([Change(before=found[0], after=after)], reason="feedback")
+                self._commit([Change(before=found[0], after=after)], operation="feedback")
                 self._sequence = -1
             return after
 
@@ -501,7 +501,7 @@ class Session:
                 metadata[key] = value
             return replace(state, metadata=MappingProxyType(metadata))
 
-        return self._change_state(change, reason="metadata")
+        return self._change_state(change, operation="set_metadata")
 
     def _flush(self) -> bool:
         """Store what was shown since the last turn was added; return whether all of it is stored.
@@ -583,7 +583,7 @@ class Session:
         self,
         edits: Sequence[Change],
         *,
-        reason: str = "",
+        operation: Operation = "say",
         shown: ShownLedger | None = None,
         noted: Callable[[], Sequence[Change]] = tuple,
     ) -> None:
@@ -591,7 +591,7 @@ class Session:
 
         Args:
             edits: The changes.
-            reason: The reason.
+            operation: The operation.
             shown: What counts as shown from now on; None for no change.
             noted: Returns the changes of daily notes, which are made if they can be.
         """
@@ -608,7 +608,7 @@ class Session:
             edits,
             noted,
             actor=self._writer.actor,
-            reason=reason,
+            operation=operation,
             at=now,
             cursors=cursors or None,
             counts=dict.fromkeys(counters, 1) or None,
@@ -644,12 +644,14 @@ class Session:
 
         return self._writer.retrying(run)
 
-    def _change_state(self, change: Callable[[SessionState], SessionState], *, reason: str) -> SessionState:
+    def _change_state(
+        self, change: Callable[[SessionState], SessionState], *, operation: Operation
+    ) -> SessionState:
         def attempt() -> SessionState:
             state = self._read_state()
             after = redact_value(validate_session(change(state)), self._redactor)
             if after != state or self._stored is None:
-                self._commit([Change(before=self._stored, after=after)], reason=reason)
+                self._commit([Change(before=self._stored, after=after)], operation=operation)
             return after
 
         return self._run_with_retries(attempt)
@@ -660,7 +662,7 @@ class Session:
                 raise InvalidInput(f"session {self.id!r} is terminated for good: begin another one")
             return replace(state, status=status)
 
-        return self._change_state(change, reason=status)
+        return self._change_state(change, operation="set_status")
 
     def _build_budget(self, soft: int | None, hard: int | None) -> TokenBudget:
         settings = self._settings

@@ -247,7 +247,7 @@ def test_undo_removes_a_headline_and_it_is_not_made_again(store: SQLiteStore) ->
     before = live(store)
     (outcome,) = dream.run(["merge"])
     rows = [row for row in store.journal() if row.batch == outcome.batch]
-    store.commit(undo_of(rows), actor="owner", at=NOW, reason=f"undo of {outcome.batch}")
+    store.commit(undo_of(rows), actor="owner", at=NOW, operation="undo")
     assert live(store) == before
     dream.run(["merge"])
     assert live(store) == before

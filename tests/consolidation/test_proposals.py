@@ -67,7 +67,7 @@ def test_a_rejected_proposal_stays_away(memory: Memory) -> None:
     assert not _is_found(memory, record)
     with pytest.raises(NotFound, match=f"was rejected: undo the change that `reverie blame {record.id}`"):
         memory.dreams.decide(record.id, "accept")
-    [rejection] = [each for each in memory.history.log() if each.reason == "reject the proposal"]
+    [rejection] = [each for each in memory.history.log() if each.operation == "reject"]
     memory.history.undo(rejection.sequence)
     assert [each.id for each in memory.dreams.proposals()] == [record.id]
 
@@ -76,7 +76,7 @@ def test_a_proposal_for_later_is_listed_again_and_a_decision_can_be_undone(memor
     record = _propose(memory)
     memory.dreams.decide(record.id, "later")
     assert [each.id for each in memory.dreams.proposals()] == [record.id]
-    assert memory.history.log()[-1].reason == "leave the proposal for later"
+    assert memory.history.log()[-1].operation == "postpone"
     memory.dreams.decide(record.id, "accept")
     memory.history.undo(batch=memory.history.log()[-1].batch)
     assert [each.id for each in memory.dreams.proposals()] == [record.id]

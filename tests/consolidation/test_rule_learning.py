@@ -410,7 +410,7 @@ def test_thumbs_are_noted_on_the_answer_and_nothing_else_changes(memory: Memory)
     assert memory.get_turn(answer) == rated == session.turns()[-1]
     assert (rated.content, rated.at, rated.position) == (before.content, before.at, before.position)
     assert session.feedback(answer, "up").metadata == {"signal": "thumbs_up"}
-    assert memory.history.log(answer)[-1].reason == "feedback"
+    assert memory.history.log(answer)[-1].operation == "feedback"
 
 
 def test_feedback_is_about_an_answer_of_this_session(memory: Memory) -> None:

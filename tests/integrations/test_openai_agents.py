@@ -206,7 +206,7 @@ def test_what_was_popped_is_gone_and_can_be_brought_back(memory: Memory) -> None
     run(session.pop_item())
     assert memory.search("notebook", sources="turns") == []
     assert memory.turns("cli:1") == []
-    removed = [row for row in memory.history.log() if row.reason == "item removed" and row.subject == "turn"]
+    removed = [row for row in memory.history.log() if row.operation == "delete" and row.subject == "turn"]
     memory.history.undo(batch=removed[-1].batch)
     assert run(session.get_items()) == [{"role": "user", "content": "The blue notebook is in the attic."}]
     assert memory.pages.names() == []

@@ -280,7 +280,7 @@ def test_what_is_deleted_is_archived_and_an_undo_brings_it_back(
     before = company.read_graph()
     company.delete_entities(["Acme Corp"])
     assert "Acme Corp: tech company" not in [hit.content for hit in memory.search("tech company")]
-    assert [row.reason for row in memory.history.log()[-2:]] == ["knowledge-graph: delete entities"] * 2
+    assert [row.operation for row in memory.history.log()[-2:]] == ["delete"] * 2
     memory.history.undo(batch=memory.history.log()[-1].batch)
     assert company.read_graph() == before
 

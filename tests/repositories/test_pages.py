@@ -146,12 +146,12 @@ def test_every_change_of_a_page_is_in_the_journal_and_can_be_taken_back(memory: 
     assert memory.pages.delete(HISTORY)
     assert not memory.pages.delete(HISTORY)
     rows = memory.history.log()
-    assert [(row.subject, row.reason) for row in rows] == [
-        ("page", "first"),
+    assert [(row.subject, row.summary) for row in rows] == [
+        ("page", "write: first"),
         ("page", "append"),
         ("paragraph", "append"),
-        ("page", "delete page"),
-        ("paragraph", "delete page"),
+        ("page", "delete"),
+        ("paragraph", "delete"),
     ]
     memory._store.commit(undo_of(rows[3:]), actor="test", at=rows[-1].at)
     assert (memory.pages.read(), memory.pages.read(HISTORY)) == ("one\ntwo\n", "[2025-06-02 09:00] told")

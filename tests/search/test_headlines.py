@@ -28,7 +28,7 @@ SUM = "Bea lives with Tom, Mia and Rex"
 
 def add_headline(memory: Memory, parts: Sequence[Record], content: str, **fields: Any) -> Record:
     headline = build_headline(parts, content, id=generate_id(), now=memory._clock(), **fields)
-    memory._parts.writer.commit([Change(before=None, after=headline)], reason="test")
+    memory._parts.writer.commit([Change(before=None, after=headline)], note="test")
     return headline
 
 

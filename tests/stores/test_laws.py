@@ -60,7 +60,14 @@ def test_replaying_the_journal_gives_the_same(tmp_path_factory, plan) -> None:  
     ):
         play(store, plan)
         for row in store.journal():
-            again.commit([row.edit], actor=row.actor, reason=row.reason, at=row.at)
+            again.commit(
+                [row.edit],
+                actor=row.actor,
+                operation=row.operation,
+                note=row.note,
+                reference=row.reference,
+                at=row.at,
+            )
         assert state(again) == state(store)
         assert [replace(row, batch=0) for row in again.journal()] == [
             replace(row, batch=0) for row in store.journal()

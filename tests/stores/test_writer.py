@@ -31,8 +31,8 @@ def test_a_commit_names_the_actor_the_reason_and_the_time_and_is_published(
 ) -> None:
     published: list[JournalEntry] = []
     writer = StoreWriter(store=store, clock=clock, actor="owner", publish=published.extend)
-    rows = writer.acting("agent").commit([change(store, "a", clock)], reason="write")
-    assert [(row.actor, row.reason, row.at) for row in rows] == [("agent", "write", clock())]
+    rows = writer.acting("agent").commit([change(store, "a", clock)], note="write")
+    assert [(row.actor, row.note, row.at) for row in rows] == [("agent", "write", clock())]
     assert published == rows
     assert writer.actor == "owner"
 

@@ -341,7 +341,9 @@ class ConsolidationCycle:
             raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
         if dry_run or not (plan.steps or plan.cursors):
             return ApplyResult(plan=plan, batch=None, changes=0)
-        entries = self._writer.commit(plan.edits, reason=f"{plan.name} {plan.id}", cursors=dict(plan.cursors))
+        entries = self._writer.commit(
+            plan.edits, operation="dream", reference=f"{plan.name} {plan.id}", cursors=dict(plan.cursors)
+        )
         return ApplyResult(plan=plan, batch=entries[0].batch if entries else None, changes=len(entries))
 
     # -- runs --------------------------------------------------------------------------------------------

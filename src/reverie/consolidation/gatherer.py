@@ -212,7 +212,7 @@ class InputGatherer:
                     isinstance(value, Record)
                     and not value.is_headline
                     and _is_news(entry)
-                    and not entry.takes_back
+                    and entry.operation != "undo"
                 ):
                     before = entry.before
                     if not (isinstance(before, Record) and _was_only_seen_again(before, value)):
@@ -332,9 +332,9 @@ class InputGatherer:
 def _is_news(entry: JournalEntry) -> bool:
     """Return whether others than passes made a change, or a pass wrote down what was said, or brought it back.
 
-    The reason of a dream that was applied as one plan does not tell which pass of it made a change.
+    The reference of a dream that was applied as one plan does not tell which pass of it made a change.
     """
-    if entry.actor != ACTOR or entry.reason.startswith((f"{remember.NAME} ", f"{verify.NAME} ")):
+    if entry.actor != ACTOR or entry.reference.startswith((f"{remember.NAME} ", f"{verify.NAME} ")):
         return True
     before, after = entry.before, entry.after
     if not isinstance(before, Record) or not isinstance(after, Record) or after.archived:
@@ -357,7 +357,7 @@ def _sort_remembered(
     before = entry.before
     if entry.actor != ACTOR:
         remembered.pop(value.id, None)
-    elif entry.reason.startswith(f"{remember.NAME} ") and not entry.takes_back:
+    elif entry.operation == "dream" and entry.reference.startswith(f"{remember.NAME} "):
         if before is None:
             remembered[value.id] = entry
         elif isinstance(before, Record) and (value.archived, value.valid_to) != (

@@ -13,7 +13,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from reverie.domain.change import Change
+from reverie.domain.change import Change, Operation
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
@@ -26,11 +26,11 @@ Verdict = Literal["accept", "reject", "later"]
 
 REJECTED = "rejected"
 
-_DECIDED: Mapping[Verdict, str] = MappingProxyType(
+_DECIDED: Mapping[Verdict, Operation] = MappingProxyType(
     {
-        "accept": "accept the proposal",
-        "reject": "reject the proposal",
-        "later": "leave the proposal for later",
+        "accept": "accept",
+        "reject": "reject",
+        "later": "postpone",
     }
 )
 
@@ -68,7 +68,7 @@ def ask_next_proposal(writer: StoreWriter, *, scope: str, now: datetime) -> Reco
         for before in list_open_proposals(writer.store):
             if before.scope == scope and before.metadata[PROPOSAL] == _OPEN:
                 after = _set_state(before, _ASKED, why=before.archive_reason, now=now)
-                writer.commit([Change(before=before, after=after)], reason="ask the owner about the proposal")
+                writer.commit([Change(before=before, after=after)], operation="ask")
                 return after
         return None
 
@@ -99,7 +99,7 @@ def decide_proposal(
             raise NotFound(_explain_missing(writer.store, id))
         before = found[0]
         after = _build_decided(before, verdict, reason.strip(), now)
-        writer.commit([Change(before=before, after=after)], reason=_DECIDED[verdict])
+        writer.commit([Change(before=before, after=after)], operation=_DECIDED[verdict], note=reason.strip())
         return after
 
     return writer.retrying(attempt)

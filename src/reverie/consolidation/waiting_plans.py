@@ -252,7 +252,8 @@ class PlanShelf:
         # The number of the batch is known once it is committed; another writer may have been faster.
         entries = self._writer.commit(
             edits,
-            reason=f"{plan.name} {plan.id}",
+            operation="dream",
+            reference=f"{plan.name} {plan.id}",
             cursors={**cursors, name: _encode(after)},
             expected={name: stored},
         )

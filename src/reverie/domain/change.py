@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
@@ -20,8 +20,49 @@ Subject = Literal["record", "turn", "session", "page", "paragraph"]
 Value = Record | Turn | SessionState | Page | Paragraph
 
 
-UNDO = "undo of "
-"""Beginning of the reason of a change that undoes an earlier one."""
+Operation = Literal[
+    "save",
+    "reinforce",
+    "update",
+    "pin",
+    "unpin",
+    "archive",
+    "restore",
+    "expire",
+    "purge",
+    "promote",
+    "vouch",
+    "tag",
+    "settle",
+    "import",
+    "edit_file",
+    "delete_file",
+    "rebuild",
+    "ask",
+    "accept",
+    "reject",
+    "postpone",
+    "dream",
+    "withdraw",
+    "say",
+    "restart",
+    "set_status",
+    "set_metadata",
+    "feedback",
+    "delete",
+    "write",
+    "append",
+    "replace",
+    "rename",
+    "clear",
+    "put",
+    "renew",
+    "undo",
+    "forget",
+]
+"""What a change was made for. `forget` is an erasure, `dream` a pass, `say` the turns of a conversation."""
+
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +120,10 @@ class JournalEntry:
         batch: The number of the first change of the same transaction.
         at: When it was made.
         actor: Who made it, such as `owner`, `agent`, `dream`.
-        reason: Why, in words; may be empty.
+        operation: The operation that made it.
+        note: A person's words about it, or the file of a hand edit; often empty. Erased with the values.
+        reference: Its origin: the numbers of the undone changes, the id of the promoted record, the pass and plan of
+            a dream. Never content.
         key: The store's number of the changed value, which the search index uses too.
         subject: Kind of the changed value.
         edit: The change; None after its values were erased (`Store.erase`).
@@ -89,7 +133,9 @@ class JournalEntry:
     batch: int
     at: datetime
     actor: str
-    reason: str
+    operation: Operation
+    note: str = ""
+    reference: str = ""
     key: int
     subject: Subject
     edit: Change | None
@@ -110,9 +156,11 @@ class JournalEntry:
         return () if self.edit is None else self.edit.values
 
     @property
-    def takes_back(self) -> bool:
-        """Whether it undoes an earlier change."""
-        return self.reason.startswith(UNDO)
+    def summary(self) -> str:
+        """Format operation, reference and note as one text, such as `undo of 3 to 9` or `archive: sold`."""
+        link = " of " if self.operation == "undo" else " "
+        words = f"{self.operation.replace('_', ' ')}{link if self.reference else ''}{self.reference}"
+        return f"{words}: {self.note}" if self.note else words
 
     @property
     def forgotten(self) -> bool:
@@ -126,7 +174,9 @@ def build_entries(
     *,
     at: datetime,
     actor: str,
-    reason: str,
+    operation: Operation,
+    note: str = "",
+    reference: str = "",
 ) -> list[JournalEntry]:
     """Return the journal entries of one transaction.
 
@@ -135,7 +185,9 @@ def build_entries(
         made: Key, subject and content of each change.
         at: When they were made.
         actor: Who made them.
-        reason: Why.
+        operation: The operation.
+        note: A person's words.
+        reference: Its origin.
     """
     return [
         JournalEntry(
@@ -143,7 +195,9 @@ def build_entries(
             batch=first,
             at=at,
             actor=actor,
-            reason=reason,
+            operation=operation,
+            note=note,
+            reference=reference,
             key=key,
             subject=subject,
             edit=edit,

@@ -49,7 +49,6 @@ from reverie.stores.sqlite.replace import replace_file
 from reverie.stores.sqlite.salvage import salvage_marks
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten, is_key
 
-_REASON = "rebuilt from the folder"
 _INDEX = "index"
 _BATCH = 500
 _PATIENCE_S = 30.0
@@ -256,7 +255,7 @@ class _Rebuild:
         self._flush()
         for path, record, mtime_ns in self._misplaced:
             self._add_record(path, record, mtime_ns, proper=False)
-            self._flush(f"{_REASON}: {path}")  # the import recognises the file by it
+            self._flush(path)  # the import recognises the file by it
 
     def _take_file(self, path: str) -> None:
         place = parse_path(path)
@@ -328,7 +327,7 @@ class _Rebuild:
         self._flush()
         (record,) = self._store.records([name])
         edits = [Change(before=record, after=None)]
-        self._store.commit(edits, actor=REBUILDER, reason=_REASON, at=self._now)
+        self._store.commit(edits, actor=REBUILDER, operation="rebuild", at=self._now)
         if not record.archived:
             del self._ids_by_words[record.scope, record.fingerprint]
         self.rebuilt.records -= 1
@@ -429,11 +428,11 @@ class _Rebuild:
         if len(self._pending) >= _BATCH:
             self._flush()
 
-    def _flush(self, reason: str = _REASON) -> None:
+    def _flush(self, path: str = "") -> None:
         edits = [Change(before=None, after=value) for value in self._pending]
         self._pending.clear()
         if edits:
-            self._store.commit(edits, actor=REBUILDER, reason=reason, at=self._now)
+            self._store.commit(edits, actor=REBUILDER, operation="rebuild", note=path, at=self._now)
 
 
 def _derive_id(page: str, text: str, which: int) -> str:

@@ -141,7 +141,7 @@ class MessageItems:
                 notes = find_notes_from_turns(session._store, [turn])
                 removed: list[Value] = [*notes, turn]
                 edits = [Change(before=each, after=None) for each in removed]
-            session._commit(edits, reason="item removed")
+            session._commit(edits, operation="delete")
             session._sequence = -1  # the copy of the window still has it
             return items[-1]
 

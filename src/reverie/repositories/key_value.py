@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from reverie.domain import category
-from reverie.domain.change import Change
+from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import (
@@ -203,7 +203,7 @@ class KeyValueStore(WritingRepository):
                 until = timestamps.add_duration(now, found.ttl)
                 if until - found.expires_at >= min(_LEAST_GAIN, found.ttl / _SHARE):
                     edits.append(Change(before=record, after=replace(record, expires_at=until)))
-            self._commit(edits, reason=f"{self.name}: read")
+            self._commit(edits, operation="renew")
             return len(edits)
 
         return self._run_with_retries(attempt)
@@ -284,7 +284,7 @@ class KeyValueStore(WritingRepository):
                 ):
                     yield _build_archive_change(record, now, _REASON_EXPIRED)
 
-        return self._commit_in_chunks(find_changes, reason=f"{self.name}: {_REASON_EXPIRED}")
+        return self._commit_in_chunks(find_changes, operation="expire")
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -328,9 +328,9 @@ class KeyValueStore(WritingRepository):
             if put.value is not None:
                 edits.append(Change(before=old, after=self._build_record(place, put, old, now, used_ids)))
             elif old is not None and not old.archived:
-                edits.append(_build_archive_change(old, now, f"{self.name}: delete"))
+                edits.append(_build_archive_change(old, now, "deleted"))
         only_gone = all(put.value is None for put in wanted.values())
-        self._commit(edits, reason=f"{self.name}: {'delete' if only_gone else 'put'}")
+        self._commit(edits, operation="delete" if only_gone else "put")
         return True
 
     def _build_record(
@@ -415,9 +415,9 @@ class KeyValueStore(WritingRepository):
                 return
             limit = MOST_HITS
 
-    def _commit(self, edits: Sequence[Change], *, reason: str) -> None:
+    def _commit(self, edits: Sequence[Change], *, operation: Operation) -> None:
         if edits:
-            self._writer.commit(edits, reason=reason)
+            self._writer.commit(edits, operation=operation)
 
 
 def _build_test(namespace: Namespace, where: _Accept | None = None) -> Callable[[Item], bool]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.change import Change, JournalEntry, Operation, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import KEPT, LONGEST_LABEL, Record, note_dates, validate_record
@@ -305,7 +305,8 @@ class KnowledgeGraph(WritingRepository):
             if edits:
                 edits = _order_new_records(edits, now, graph.last)
                 since_checked = since if tries < _PATIENT else None
-                self._writer.commit(edits, reason=f"{CATEGORY}: {reason}", at=now, since=since_checked)
+                operation: Operation = "delete" if reason.startswith("delete") else "write"
+                self._writer.commit(edits, operation=operation, at=now, since=since_checked)
             return answer
 
         return self._run_with_retries(attempt)

@@ -16,7 +16,7 @@ from typing import Literal
 
 from reverie.context import notes
 from reverie.context.ledger import build_remembered_cursor, parse_position
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
 from reverie.domain.lazy_regex import defer_regex
@@ -264,7 +264,7 @@ class Pages(WritingRepository):
             before = old if base is None else base
             return merge_text(before, text, old), old not in (before, text)
 
-        return self._rewrite_page(name, change, reason=reason or "write")
+        return self._rewrite_page(name, change, operation="write", note=reason)
 
     def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> PageWriteResult:
         """Replace a piece of text that occurs exactly once in a page.
@@ -298,7 +298,7 @@ class Pages(WritingRepository):
                 )
             return text.replace(old, new), False
 
-        return self._rewrite_page(name, change, reason=reason or "replace")
+        return self._rewrite_page(name, change, operation="replace", note=reason)
 
     def append(
         self,
@@ -334,7 +334,7 @@ class Pages(WritingRepository):
         given = None if at is None else timestamps.to_utc(at, name="at")
         if is_log(name):
             (added,) = self._append_paragraphs(
-                name, [text], at=given, source=source, reason=reason or "append"
+                name, [text], at=given, source=source, operation="append", note=reason
             )
             return added
         if at is not None or source:
@@ -347,7 +347,7 @@ class Pages(WritingRepository):
             between = "" if not old or old.endswith("\n") else "\n"
             return f"{old}{between}{line}\n", False
 
-        return self._rewrite_page(name, change, reason=reason or "append").page
+        return self._rewrite_page(name, change, operation="append", note=reason).page
 
     def delete(self, name: str, *, expected: str | None = None, reason: str = "") -> bool:
         """Remove a page, or a log with all its paragraphs; the journal keeps what was in it.
@@ -373,7 +373,7 @@ class Pages(WritingRepository):
                 raise Conflict(f"page {name!r} has changed since you read it: read it again")
             if there:
                 self._writer.commit(
-                    [Change(before=one, after=None) for one in there], reason=reason or "delete page"
+                    [Change(before=one, after=None) for one in there], operation="delete", note=reason
                 )
             return bool(there)
 
@@ -389,7 +389,12 @@ class Pages(WritingRepository):
         return timestamps.to_utc(self._writer.clock() if given is None else given, name="now")
 
     def _rewrite_page(
-        self, name: str, change: Callable[[str], tuple[str, bool]], *, reason: str
+        self,
+        name: str,
+        change: Callable[[str], tuple[str, bool]],
+        *,
+        operation: Operation,
+        note: str,
     ) -> PageWriteResult:
         """Rewrite a page by `change`, which returns the new text, and whether it merged."""
 
@@ -403,7 +408,7 @@ class Pages(WritingRepository):
                 return PageWriteResult(page=before, outcome="unchanged", merged=merged)
             after = validate_page(Page(name=name, content=text, updated_at=self._resolve_moment()))
             after = redact_value(after, self._redactor, known=before is not None)
-            self._writer.commit([Change(before=before, after=after)], reason=reason)
+            self._writer.commit([Change(before=before, after=after)], operation=operation, note=note)
             outcome: Literal["created", "changed"] = "created" if before is None else "changed"
             return PageWriteResult(page=after, outcome=outcome, merged=merged)
 
@@ -428,7 +433,14 @@ class Pages(WritingRepository):
         return _create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
 
     def _append_paragraphs(
-        self, name: str, texts: Iterable[str], *, at: datetime | None = None, source: str = "", reason: str
+        self,
+        name: str,
+        texts: Iterable[str],
+        *,
+        at: datetime | None = None,
+        source: str = "",
+        operation: Operation,
+        note: str = "",
     ) -> list[Paragraph]:
         """Add paragraphs to the end of a log, all or none."""
         paragraphs = [self._build_paragraph(name, text, at, source) for text in texts]
@@ -436,7 +448,9 @@ class Pages(WritingRepository):
         def attempt(_: int) -> list[Paragraph]:
             first = _compute_next_position(self._store, name)
             placed = [replace(each, position=first + number) for number, each in enumerate(paragraphs)]
-            self._writer.commit([Change(before=None, after=each) for each in placed], reason=reason)
+            self._writer.commit(
+                [Change(before=None, after=each) for each in placed], operation=operation, note=note
+            )
             return placed
 
         return self._run_with_retries(attempt)
@@ -477,7 +491,7 @@ def commit_with_notes(
     noted: Callable[[], Sequence[Change]],
     *,
     actor: str,
-    reason: str,
+    operation: Operation,
     at: datetime,
     cursors: Mapping[str, str | None] | None,
     counts: Mapping[str, int] | None = None,
@@ -492,7 +506,7 @@ def commit_with_notes(
         edits: The changes.
         noted: Returns the changes of the notes.
         actor: The author; this and all that follows is as in `Store.commit`.
-        reason: The reason.
+        operation: The operation.
         at: The time.
         cursors: Cursors to set.
         counts: Counters to add to.
@@ -510,14 +524,14 @@ def commit_with_notes(
     else:
         try:
             return store.commit(
-                [*edits, *note_edits], actor=actor, reason=reason, at=at, cursors=cursors, counts=counts
+                [*edits, *note_edits], actor=actor, operation=operation, at=at, cursors=cursors, counts=counts
             )
         except (StoreError, Conflict) as error:
             if not note_edits:
                 raise
             failure = error
     counts = {**(counts or {}), NOTES_FAILED: max(1, len(note_edits))}
-    rows = store.commit(edits, actor=actor, reason=reason, at=at, cursors=cursors, counts=counts)
+    rows = store.commit(edits, actor=actor, operation=operation, at=at, cursors=cursors, counts=counts)
     _log.warning("a daily note could not be written and is left out: %s", failure)
     return rows
 

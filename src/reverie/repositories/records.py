@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
-from reverie.domain.change import Change
+from reverie.domain.change import Change, Operation
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
@@ -202,8 +202,13 @@ class RecordRepository(WritingRepository):
 
     # -- saving ------------------------------------------------------------------------------------------
 
-    def save(self, note: NewRecord, *, reason: str = "save") -> SaveResult:
-        """Save one record; a repetition reinforces the record that is there (see `Memory.save`)."""
+    def save(self, note: NewRecord, *, promoted_from: str = "") -> SaveResult:
+        """Save one record; a repetition reinforces the record that is there (see `Memory.save`).
+
+        Args:
+            note: The record.
+            promoted_from: The id of the record that it is a copy of, for the journal.
+        """
         record = self._build_record(note)
         is_of_any_kind = _is_of_any_kind(note)
 
@@ -213,7 +218,13 @@ class RecordRepository(WritingRepository):
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             decision, ended = self._apply_supersession(decision)
             edits = [decision.change, *ended]
-            self._writer.commit(edits, reason=reason, since=since if tries < _PATIENT else None)
+            operation: Operation = "save" if decision.change.before is None else "reinforce"
+            self._writer.commit(
+                edits,
+                operation="promote" if promoted_from else operation,
+                reference=promoted_from,
+                since=since if tries < _PATIENT else None,
+            )
             return _to_saved(decision)
 
         return self._run_with_retries(attempt)
@@ -242,7 +253,7 @@ class RecordRepository(WritingRepository):
         with self._store.reading(), self._index.reading():
             since = self._store.sequence()
             edits, saved = self._decide_chunk(chunk, thorough=tries > 0)
-        self._writer.commit(edits, reason="save", since=since if tries < _PATIENT else None)
+        self._writer.commit(edits, operation="save", since=since if tries < _PATIENT else None)
         return saved
 
     def planned(self, notes: Iterable[NewRecord | Record]) -> list[Change]:
@@ -387,12 +398,26 @@ class RecordRepository(WritingRepository):
             return detach_changed(record, replace(record, **wanted))
 
         only_pinned = wanted.keys() == {"pinned"}
-        reason = ("pin" if wanted["pinned"] else "unpin") if only_pinned else "update"
+        operation: Operation = ("pin" if wanted["pinned"] else "unpin") if only_pinned else "update"
         touch = not only_pinned  # a pin says nothing new
-        return self.change([id], change, reason=reason, retry=expected is None, touch=touch)[0]
+        return self.change([id], change, operation=operation, retry=expected is None, touch=touch)[0]
 
-    def archive(self, id: str, *, reason: str, expected: Record | None = None) -> Record:
-        """Take a record out of search, keeping it (see `Memory.archive`)."""
+    def archive(
+        self,
+        id: str,
+        *,
+        reason: str = "",
+        expected: Record | None = None,
+        operation: Operation = "archive",
+    ) -> Record:
+        """Take a record out of search, keeping it (see `Memory.archive`).
+
+        Args:
+            id: The id of the record.
+            reason: A person's reason.
+            expected: The record as it was read; None to archive it whatever it is by now.
+            operation: The operation, for the journal.
+        """
 
         def change(record: Record) -> Record:
             _require_unchanged(record, expected)
@@ -400,7 +425,7 @@ class RecordRepository(WritingRepository):
                 return record
             return replace(record, archived_at=self._clock(), archive_reason=reason)
 
-        return self.change([id], change, reason=reason or "archive", retry=expected is None)[0]
+        return self.change([id], change, operation=operation, note=reason, retry=expected is None)[0]
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search (see `Memory.restore`)."""
@@ -416,7 +441,7 @@ class RecordRepository(WritingRepository):
                 )
             return replace(record, archived_at=None, archive_reason="")
 
-        return self.change([id], change, reason="restore")[0]
+        return self.change([id], change, operation="restore")[0]
 
     def expire(self) -> int:
         """Archive expired records; return their number."""
@@ -428,7 +453,7 @@ class RecordRepository(WritingRepository):
                     after = replace(record, archived_at=now, archive_reason="expired")
                     yield Change(before=record, after=after)
 
-        return self._commit_in_chunks(find_changes, reason="expired")
+        return self._commit_in_chunks(find_changes, operation="expire")
 
     def purge(self, *, older_than: timedelta, dry_run: bool = False) -> int:
         """Remove records for good that were archived longer ago than `older_than` (see `Administration.purge`)."""
@@ -446,7 +471,7 @@ class RecordRepository(WritingRepository):
 
         if dry_run:
             return sum(1 for _ in find_changes())
-        return self._commit_in_chunks(find_changes, reason="purge")
+        return self._commit_in_chunks(find_changes, operation="purge")
 
     def delete_session(
         self,
@@ -470,7 +495,7 @@ class RecordRepository(WritingRepository):
             turns = self._store.turns(session=id)
             deleted: list[Turn | Paragraph | SessionState] = [*reversed(turns), *noted(turns), state]
             edits = [Change(before=one, after=None) for one in deleted]
-            self._writer.commit(edits, reason="delete session", cursors=cursors)
+            self._writer.commit(edits, operation="delete", cursors=cursors)
             return len(turns)
 
         return self._run_with_retries(attempt)
@@ -480,7 +505,8 @@ class RecordRepository(WritingRepository):
         ids: Sequence[str],
         change: Callable[[Record], Record],
         *,
-        reason: str,
+        operation: Operation,
+        note: str = "",
         retry: bool = True,
         touch: bool = False,
     ) -> list[Record]:
@@ -489,7 +515,8 @@ class RecordRepository(WritingRepository):
         Args:
             ids: The ids of the records.
             change: Returns the changed record.
-            reason: The reason, for the journal.
+            operation: The operation, for the journal.
+            note: A person's reason, for the journal.
             retry: Whether to read again after a lost race.
             touch: Whether the change counts as an update, which renews `updated_at`.
         """
@@ -503,7 +530,7 @@ class RecordRepository(WritingRepository):
                 Change(before=old, after=new) for old, new in zip(found, after, strict=True) if old != new
             ]
             if edits:
-                self._writer.commit(edits, reason=reason)
+                self._writer.commit(edits, operation=operation, note=note)
             return after
 
         return self._run_with_retries(attempt) if retry else attempt()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TypeVar
 
-from reverie.domain.change import Change
+from reverie.domain.change import Change, Operation
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.redacting import get_redactor
 from reverie.stores.writer import StoreWriter
@@ -32,18 +32,18 @@ class WritingRepository:
         with self._lock:
             return self._writer.retrying(attempt)
 
-    def _commit_in_chunks(self, find_changes: Callable[[], Iterable[Change]], *, reason: str) -> int:
+    def _commit_in_chunks(self, find_changes: Callable[[], Iterable[Change]], *, operation: Operation) -> int:
         """Commit changes, a thousand in a transaction, until none are found; return their number.
 
         Args:
             find_changes: Finds the changes that remain; called again after each transaction and each lost race.
-            reason: The reason, for the journal.
+            operation: The operation, for the journal.
         """
 
         def attempt(_: int) -> int:
             changes = list(islice(find_changes(), _CHUNK))
             if changes:
-                self._writer.commit(changes, reason=reason)
+                self._writer.commit(changes, operation=operation)
             return len(changes)
 
         total = 0

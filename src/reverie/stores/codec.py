@@ -15,7 +15,7 @@ from json.encoder import encode_basestring
 from types import MappingProxyType, NoneType
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from reverie.domain.change import Change, JournalEntry, Subject, Value
+from reverie.domain.change import OPERATIONS, Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
@@ -479,16 +479,16 @@ def decode_value(subject: Subject, document: str | None) -> Value | None:
     return value
 
 
-CHANGE_COLUMNS = "sequence, batch, at, actor, reason, key, subject, before, after"
+CHANGE_COLUMNS = "sequence, batch, at, actor, operation, note, reference, key, subject, before, after"
 
 
 def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
     """Return the journal entry in these columns; raise `UnreadableRow`."""
-    sequence, batch, at, actor, reason, key, subject, before, after = row
-    if not (int is type(batch) is type(key) and str is type(actor) is type(reason)):
+    sequence, batch, at, actor, operation, note, reference, key, subject, before, after = row
+    if not (int is type(batch) is type(key) and str is type(actor) is type(note) is type(reference)):
         raise UnreadableRow("a number is none, or a text is not text")
-    if subject not in TABLES or not 0 < key <= sequence:
-        raise UnreadableRow("its subject or its key is unknown")
+    if subject not in TABLES or operation not in OPERATIONS or not 0 < key <= sequence:
+        raise UnreadableRow("its subject, its operation or its key is unknown")
     old, new = decode_value(subject, before), decode_value(subject, after)
     if old is not None and new is not None and old.id != new.id:
         raise UnreadableRow("it names two things")
@@ -501,7 +501,9 @@ def decode_journal_entry(row: Sequence[Any]) -> JournalEntry:
         batch=batch,
         at=moment,
         actor=actor,
-        reason=reason,
+        operation=operation,
+        note=note,
+        reference=reference,
         key=key,
         subject=subject,
         edit=None if old is None and new is None else Change(before=old, after=new),

@@ -22,7 +22,9 @@ class CopiedRow(NamedTuple):
         batch: The number of the first row of its transaction.
         at: When it was made, in microseconds since 1970.
         actor: Who made it.
-        reason: Why.
+        operation: The operation.
+        note: A person's words.
+        reference: Its origin.
         key: The key of the thing changed.
         subject: Which kind of thing that is.
         before: The document that was, if there was one.
@@ -34,7 +36,9 @@ class CopiedRow(NamedTuple):
     batch: int
     at: int
     actor: str
-    reason: str
+    operation: str
+    note: str
+    reference: str
     key: int
     subject: str
     before: str | None

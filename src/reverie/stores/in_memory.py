@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from reverie.domain.category import is_within_category
-from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries, get_subject
+from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value, build_entries, get_subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreUnavailable
@@ -160,7 +160,9 @@ class InMemoryStore(BaseStore):
         edits: Sequence[Change],
         *,
         actor: str,
-        reason: str = "",
+        operation: Operation = "update",
+        note: str = "",
+        reference: str = "",
         at: datetime,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
@@ -173,7 +175,9 @@ class InMemoryStore(BaseStore):
             for name, wanted in (expected or {}).items():
                 if self._data.cursors.get(name) != wanted:
                     raise build_conflict("cursor", name=name)
-            rows = self._apply_changes(edits, actor=actor, reason=reason, at=at)
+            rows = self._apply_changes(
+                edits, actor=actor, at=at, operation=operation, note=note, reference=reference
+            )
             self._data.journal += rows
             for name, value in (cursors or {}).items():
                 self._data.cursors.pop(name, None)
@@ -192,7 +196,7 @@ class InMemoryStore(BaseStore):
     ) -> list[JournalEntry]:
         """Make all changes, or none, and remove the content of the things concerned from the journal."""
         with self._changing():
-            rows = self._apply_changes(edits, actor=actor, reason="", at=at)
+            rows = self._apply_changes(edits, actor=actor, at=at, operation="forget")
             first = len(self._data.journal)
             self._data.journal += rows
             last = {(edit.subject, edit.id): number for number, edit in enumerate(edits, first)}
@@ -203,7 +207,7 @@ class InMemoryStore(BaseStore):
                 left = None
                 if number == newest and row.after is not None:
                     left = Change(before=None, after=row.after)
-                self._data.journal[number] = replace(row, reason="", edit=left)
+                self._data.journal[number] = replace(row, note="", reference="", edit=left)
             self._data.tombstones.update(tombstones)
             self._data.names = {
                 key: (name[0], "") if name in last and self._loses_name(name) else name
@@ -225,7 +229,14 @@ class InMemoryStore(BaseStore):
             return True
 
     def _apply_changes(
-        self, edits: Sequence[Change], *, actor: str, reason: str, at: datetime
+        self,
+        edits: Sequence[Change],
+        *,
+        actor: str,
+        at: datetime,
+        operation: Operation,
+        note: str = "",
+        reference: str = "",
     ) -> list[JournalEntry]:
         """Make the changes, or none; return their rows, which are not in the journal yet."""
         first = len(self._data.journal) + 1
@@ -247,7 +258,9 @@ class InMemoryStore(BaseStore):
             raise
         self._data.names.update((key, (edit.subject, edit.id)) for key, edit in zip(keys, edits, strict=True))
         made = ((key, edit.subject, edit) for key, edit in zip(keys, edits, strict=True))
-        return build_entries(first, made, at=at, actor=actor, reason=reason)
+        return build_entries(
+            first, made, at=at, actor=actor, operation=operation, note=note, reference=reference
+        )
 
     def _refuse_if_changed(self, since: int | None) -> None:
         if since is not None:

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from reverie.domain.change import Change, JournalEntry, Subject
+from reverie.domain.change import Change, JournalEntry, Operation, Subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
@@ -49,7 +49,9 @@ class Store(Protocol):
         edits: Sequence[Change],
         *,
         actor: str,
-        reason: str = "",
+        operation: Operation = "update",
+        note: str = "",
+        reference: str = "",
         at: datetime,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
@@ -61,7 +63,9 @@ class Store(Protocol):
         Args:
             edits: The changes, in order. Their values are not validated again.
             actor: The author, for the journal.
-            reason: The reason, for the journal.
+            operation: The operation, for the journal.
+            note: A person's words about it, for the journal.
+            reference: Its origin, for the journal: ids and numbers, never content.
             at: The time of the change, for the journal.
             since: Refuse if a record was changed after this sequence number: for decisions that rest on
                 a search.
@@ -88,9 +92,9 @@ class Store(Protocol):
     ) -> list[JournalEntry]:
         """Make all changes, or none, and remove the content of the things concerned from the journal.
 
-        Every journal row of such a thing, however old, keeps its number, time, actor and subject, and
-        loses `before`, `after` and `reason`. The new row has no `before`, and no `edit` if the thing is
-        removed. A change whose `before` equals its `after` clears only the earlier rows. A removed
+        Every journal row of such a thing, however old, keeps its number, time, actor, operation and subject, and
+        loses `before`, `after`, `note` and `reference`. The new row, a `forget`, has no `before`, and no `edit` if
+        the thing is removed. A change whose `before` equals its `after` clears only the earlier rows. A removed
         session or page loses its id as well, which is often a person's number or name.
 
         Args:

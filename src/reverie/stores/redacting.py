@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reverie.domain.change import Change, JournalEntry, Value
+from reverie.domain.change import Change, JournalEntry, Operation, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
@@ -80,7 +80,9 @@ class RedactingStore:
         edits: Sequence[Change],
         *,
         actor: str,
-        reason: str = "",
+        operation: Operation = "update",
+        note: str = "",
+        reference: str = "",
         at: datetime,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
@@ -96,7 +98,9 @@ class RedactingStore:
         return self.inner.commit(
             self._redact_changes(edits),
             actor=clean(actor),
-            reason=clean(reason),
+            operation=operation,
+            note=clean(note),
+            reference=reference,
             at=at,
             since=since,
             cursors=self._redact_cursors(cursors),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
-from reverie.domain.change import Change, JournalEntry
+from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.errors import Conflict, InvalidInput, translate_os_errors
 from reverie.domain.text.ids import NewId, generate_id
 from reverie.domain.text.timestamps import Clock, utc_now
@@ -77,7 +77,9 @@ class StoreWriter:
         self,
         changes: Sequence[Change],
         *,
-        reason: str = "",
+        operation: Operation = "update",
+        note: str = "",
+        reference: str = "",
         at: datetime | None = None,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
@@ -88,7 +90,9 @@ class StoreWriter:
 
         Args:
             changes: The changes.
-            reason: The reason, for the journal.
+            operation: The operation, for the journal.
+            note: A person's words about it, for the journal.
+            reference: Its origin, for the journal: ids and numbers, never content.
             at: The time of the change; None for now.
             since: Refuse if a record was changed after this sequence number.
             cursors: Cursors to set in the same transaction.
@@ -98,12 +102,14 @@ class StoreWriter:
         Raises:
             Conflict: the store has changed since it was read; nothing was changed.
         """
-        if not isinstance(reason, str):
-            raise InvalidInput(f"reason is {type(reason).__name__}: pass a string")
+        if not isinstance(note, str):
+            raise InvalidInput(f"reason is {type(note).__name__}: pass a string")
         rows = self.store.commit(
             changes,
             actor=self.actor,
-            reason=reason,
+            operation=operation,
+            note=note,
+            reference=reference,
             at=self.clock() if at is None else at,
             since=since,
             cursors=add_extra_cursors(cursors),

@@ -109,7 +109,7 @@ def test_a_record_goes_with_all_its_versions_and_nothing_brings_it_back(
     assert memory.get(one.id) is None
     assert memory.search("key flower brick") == memory.search("spare key", sources=SOURCES) == []
     assert [row.edit for row in memory.history.log(one.id)] == [None] * 6
-    assert {row.reason for row in memory.history.log(one.id)} == {""}
+    assert {row.note for row in memory.history.log(one.id)} == {""}
     for word in ("spare", "brick", "flower"):
         assert word not in said(memory)
     assert memory.as_of(before).get(one.id) is None
@@ -1061,7 +1061,7 @@ def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
 def sum_up(memory: Memory, content: str, *parts: Record) -> Record:
     """Add a headline over records, as a dream does."""
     headline = build_headline(parts, content, id=generate_id(), now=memory._clock())
-    memory._parts.writer.commit([Change(before=None, after=headline)], reason="dream")
+    memory._parts.writer.commit([Change(before=None, after=headline)], operation="dream")
     return headline
 
 
@@ -1071,7 +1071,7 @@ def test_a_headline_over_what_is_forgotten_goes_with_all_of_its_past(memory: Mem
     secret = anna.save(SECRET).record
     other = anna.save("She sings in a choir").record
     ended = sum_up(memory, "The Portuguese singer, formerly", secret, other)
-    memory._parts.writer.commit([Change(before=ended, after=None)], reason="undo")
+    memory._parts.writer.commit([Change(before=ended, after=None)], operation="undo")
     live = sum_up(memory, "A singer who moved to Portugal", secret, other)
     request = {
         "id": partial(memory.admin.forget, secret.id),

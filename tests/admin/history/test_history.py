@@ -282,7 +282,7 @@ def merge(memory: Memory, merged: Record, *sources: Record) -> None:
     edits += [
         Change(before=one, after=replace(one, archived_at=now, archive_reason="merged")) for one in sources
     ]
-    memory._publish(memory._store.commit(edits, actor="dream", reason="merge", at=now))
+    memory._publish(memory._store.commit(edits, actor="dream", operation="dream", at=now))
 
 
 def test_blame_tells_what_a_record_was_merged_from(memory: Memory) -> None:
@@ -435,7 +435,7 @@ def test_the_last_change_of_a_thing_is_undone_to_the_byte(memory: Memory, clock:
     assert memory.get(record.id) == record
     assert (undone.changes, undone.left, undone.dry_run) == ((2,), (), False)
     (row,) = undone.rows
-    assert (row.sequence, row.reason, row.actor) == (3, "undo of change 2", "owner")
+    assert (row.sequence, row.operation, row.reference, row.actor) == (3, "undo", "2", "owner")
     assert memory.search("staging database port")[0].record == record, "the index followed"
     memory.history.undo(undone.rows)
     assert memory.get(record.id).content == "It moved"  # type: ignore[union-attr]
@@ -807,7 +807,7 @@ def test_a_transaction_is_never_split(memory: Memory, clock: MovableClock) -> No
     undone = memory.history.undo(batch=60)
     assert undone.changes == tuple(range(101, 1, -1))
     assert len(memory.list(limit=None)) == 1
-    assert [row.reason for row in undone.rows] == ["undo of changes 2 to 101"] * 100
+    assert [row.summary for row in undone.rows] == ["undo of 2 to 101"] * 100
     memory.history.undo(since=undone.rows[50].sequence)
     assert [memory.get(one.record.id) for one in saved] == [one.record for one in saved]
 

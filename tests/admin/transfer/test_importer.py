@@ -82,7 +82,7 @@ def test_all_batch_sizes_give_the_same(form: str, tmp_path: Path, monkeypatch: p
 def test_the_journal_says_where_it_comes_from(memory: Memory, tmp_path: Path) -> None:
     memory.admin.import_from(samples.mcp(tmp_path))
     rows = memory.history.log()
-    assert {row.reason for row in rows} == {"import mcp"}
+    assert {row.summary for row in rows} == {"import mcp"}
     assert len({row.batch for row in rows}) == 1
     memory.history.undo(batch=rows[0].batch)
     assert memory.list() == []

@@ -446,12 +446,13 @@ def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
         batch=3,
         at=NOW,
         actor="owner",
-        reason="why",
+        operation="save",
+        note="why",
         key=3,
         subject="record",
         edit=Change(before=None, after=make_record()),
     )
-    assert compute_stamp(replace(row, edit=None, reason="")) == compute_stamp(row)
+    assert compute_stamp(replace(row, edit=None, note="")) == compute_stamp(row)
     assert (
         len(
             {

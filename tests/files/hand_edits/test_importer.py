@@ -49,7 +49,7 @@ def test_an_edited_record_comes_in_as_a_change_by_the_owners_hand(edited_folder:
     assert (found.content, found.tags) == ("My own words", ("a", "b"))
     assert found.updated_at == edited_folder.clock()
     (row,) = edited_folder.list_hand_edits()
-    assert row.reason == f"edited by hand: {build_note_path(1)}"
+    assert row.summary == f"edit file: {build_note_path(1)}"
     assert edited_folder.published == [row]
     assert edited_folder.read(build_note_path(1)) == render_record(found).decode()
     edited_folder.assert_settled()
@@ -119,7 +119,7 @@ def test_a_deleted_file_archives_its_record(edited_folder: EditedFolder) -> None
         NOW,
         "file deleted by hand",
     )
-    assert edited_folder.list_hand_edits()[0].reason == f"file deleted by hand: {build_note_path(1)}"
+    assert edited_folder.list_hand_edits()[0].summary == f"delete file: {build_note_path(1)}"
     assert edited_folder.files() == ["memory/.archive/notes/000000000001.json", build_note_path(2)]
     edited_folder.assert_settled()
 

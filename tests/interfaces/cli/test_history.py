@@ -77,7 +77,7 @@ def test_a_forgotten_change_is_shown_as_such(call: Call, answer: Answer, folder:
     rows = [line.split("\t") for line in call("history").stdout.splitlines()]
     assert [row[3:6] for row in rows] == [["forgotten", "record", "-"]] * 4
     (change, *_) = answer("history", port)["history"]
-    assert (change["id"], change["before"], change["after"], change["reason"]) == (port, None, None, "")
+    assert (change["id"], change["before"], change["after"], change["note"]) == (port, None, None, "")
     refused = call("undo", "2")
     assert refused.exit_code == 2
     assert "forgotten for good" in one_line(refused)
@@ -140,7 +140,7 @@ def test_one_change_is_undone_without_asking(call: Call, answer: Answer, port: s
     assert done.stdout.startswith(f"Undone: 1 change.\n\nrecord {port} changed\n")
     record = answer("show", port)["record"]
     assert (record["seen_count"], record["tags"], record["pinned"]) == (1, ["db"], True)
-    assert answer("history", "--limit", "1")["history"][0]["reason"] == "undo of change 2"
+    assert answer("history", "--limit", "1")["history"][0]["reference"] == "2"
     again = call("undo", "2")
     assert (again.exit_code, again.stdout, again.stderr) == (
         0, "", "Nothing to undo: everything is as it was before.\n",

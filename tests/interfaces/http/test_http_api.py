@@ -186,7 +186,7 @@ def test_history_blame_and_difference_of_a_record(client: TestClient) -> None:
     record = save(client, "Deploys on Friday")
     url = f"/v1/records/{record['id']}"
     client.patch(url, json={"content": "Deploys on Monday"}, headers={"If-Match": "*"})
-    assert [each["reason"] for each in client.get(f"{url}/history").json()["items"]] == ["save", "update"]
+    assert [each["operation"] for each in client.get(f"{url}/history").json()["items"]] == ["save", "update"]
     assert client.get(f"{url}/blame").json()["created"]["actor"] == "http"
     fields = client.get(f"{url}/diff").json()["fields"]
     assert {"name": "content", "before": "Deploys on Friday", "after": "Deploys on Monday"} in fields

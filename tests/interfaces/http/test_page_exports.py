@@ -54,7 +54,7 @@ def test_a_search_is_listed_with_its_scores(client: TestClient, memory: Memory) 
 @pytest.mark.parametrize("text", FORMULAS)
 def test_a_cell_is_no_formula(client: TestClient, memory: Memory, text: str) -> None:
     record = make_record(1, content=text, source=text, tags=(text.strip(),))
-    memory._parts.writer.commit([Change(before=None, after=record)], reason=text)
+    memory._parts.writer.commit([Change(before=None, after=record)], note=text)
     for path in ("/records.csv", "/timeline.csv"):
         for row in read_csv(client, path):
             assert not [cell for cell in row.values() if cell.startswith(("=", "+", "-", "@", "\t", "\r"))]
@@ -67,7 +67,7 @@ def test_the_journal_is_listed_with_the_filter_of_the_timeline(client: TestClien
     memory.session("telegram:1").add("user", "hello")
     memory.archive(record.id, reason="moved away")
     rows = read_csv(client, "/timeline.csv?subject=record")
-    assert [(row["change"], row["reason"]) for row in rows] == [("archived", "moved away"), ("added", "save")]
+    assert [(row["change"], row["note"]) for row in rows] == [("archived", "moved away"), ("added", "save")]
     assert rows[0]["content"] == "Alice drinks black tea"
     items = client.get(f"/timeline.json?id={record.id}").json()["items"]
     assert [item["sequence"] for item in items] == [4, 1]

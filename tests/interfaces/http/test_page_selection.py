@@ -300,7 +300,7 @@ def save_by_day(memory: Memory, days: int) -> None:
     for day in range(1, days + 1):
         at = datetime(2026, 11, day, 12, tzinfo=UTC)
         change = Change(before=None, after=make_record(day, content=f"Day {day} was dry", moment=at))
-        writer.store.commit([change], actor="test", at=at, reason="weather")
+        writer.store.commit([change], actor="test", at=at, note="weather")
 
 
 def test_the_timeline_is_shown_from_one_day_to_another(client: TestClient, memory: Memory) -> None:

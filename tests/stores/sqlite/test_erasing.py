@@ -97,8 +97,8 @@ def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
         store.commit(
             make_additions(make_record(number, content=f"Kept {number} " + "k" * 900)), actor="owner", at=NOW
         )
-    store.commit(make_additions(state, said, note, told), actor="owner", reason=f"about {texts[5]}", at=NOW)
-    store.commit(make_additions(one), actor="owner", reason=f"of {texts[6]}", at=NOW)
+    store.commit(make_additions(state, said, note, told), actor="owner", note=f"about {texts[5]}", at=NOW)
+    store.commit(make_additions(one), actor="owner", note=f"of {texts[6]}", at=NOW)
     for seed, version in enumerate(texts[7:10]):
         later = replace(one, content=version, updated_at=make_time(seed))
         store.commit(make_change(one, later), actor="agent", at=NOW)

@@ -103,7 +103,7 @@ def test_a_file_of_version_1_keeps_everything(path: Path) -> None:
         assert [(row.sequence, row.batch, row.key) for row in rows] == [
             (1, 1, 1), (2, 1, 2), (3, 1, 3), (4, 4, 4), (5, 4, 5), (6, 4, 6), (7, 7, 2), (8, 8, 3), (9, 9, 9),
         ]  # fmt: skip
-        assert [(row.actor, row.reason, row.at, row.subject) for row in rows[2:7:4]] == [
+        assert [(row.actor, row.note, row.at, row.subject) for row in rows[2:7:4]] == [
             ("owner", "said so", NOW, "record"),
             ("dream", "tidy", make_time(2), "record"),
         ]

@@ -41,8 +41,8 @@ class ErasingContract(ContractBase):
     def test_an_erased_thing_is_gone_from_the_journal_too(self, store: Store) -> None:
         one = make_record(1)
         two = replace(one, pinned=True)
-        add(store, one, make_record(2), actor="owner", reason="said so")
-        change(store, one, two, actor="agent", reason="because", at=make_time(1))
+        add(store, one, make_record(2), actor="owner", note="said so")
+        change(store, one, two, actor="agent", note="because", at=make_time(1))
         before = store.journal()
         rows = erase(store, make_removals(two), actor="owner", at=make_time(2))
         assert rows == [
@@ -51,7 +51,7 @@ class ErasingContract(ContractBase):
                 batch=4,
                 at=make_time(2),
                 actor="owner",
-                reason="",
+                operation="forget",
                 key=1,
                 subject="record",
                 edit=None,
@@ -60,9 +60,9 @@ class ErasingContract(ContractBase):
         assert store.records([one.id, 1]) == []
         assert store.measure("record", None).passages == 1
         assert store.journal() == [
-            replace(before[0], reason="", edit=None),
+            replace(before[0], note="", edit=None),
             before[1],
-            replace(before[2], reason="", edit=None),
+            replace(before[2], note="", edit=None),
             rows[0],
         ]
         assert [row.sequence for row in store.journal(id=one.id)] == [1, 3, 4], "its numbers are kept"
@@ -73,7 +73,7 @@ class ErasingContract(ContractBase):
         other = "summary" if hasattr(thing, "summary") else "content"
         later = replace(thing, **{other: "Words that may be known"})  # type: ignore[arg-type]
         there = [one for one in THINGS if one != thing]
-        add(store, *THINGS, reason="first")
+        add(store, *THINGS, note="first")
         (row,) = erase(store, make_change(thing, later))
         assert row.edit == Change(before=None, after=later)
         assert row.forgotten
@@ -91,29 +91,29 @@ class ErasingContract(ContractBase):
     @pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
     def test_a_thing_that_was_removed_long_ago_can_be_erased(self, store: Store, thing: Value) -> None:
         session_first = make_additions(make_session()) if not isinstance(thing, type(make_session())) else []
-        commit(store, [*session_first, *make_additions(thing)], actor="owner", reason="first")
-        remove(store, thing, actor="owner", reason="second")
-        add(store, thing, actor="owner", reason="third")
-        remove(store, thing, actor="owner", reason="fourth")
+        commit(store, [*session_first, *make_additions(thing)], actor="owner", note="first")
+        remove(store, thing, actor="owner", note="second")
+        add(store, thing, actor="owner", note="third")
+        remove(store, thing, actor="owner", note="fourth")
         rows = erase(store, [*make_additions(thing), *make_removals(thing)], actor="owner")
         assert [row.edit for row in rows] == [None, None]
         found = [row for row in store.journal() if row.subject == rows[0].subject]
-        assert [(row.actor, row.reason, row.edit) for row in found] == [("owner", "", None)] * 6
+        assert [(row.actor, row.note, row.edit) for row in found] == [("owner", "", None)] * 6
         assert store.journal(id=thing.id) == ([] if isinstance(thing, SessionState | Page) else found)
 
     def test_erasing_one_thing_leaves_others_of_the_same_id_alone(self, store: Store) -> None:
         name = make_record(1).id
         things = (make_record(1), make_session(name), make_turn(0, name, id=name), make_paragraph(1))
-        add(store, *things, reason="first")
-        remove(store, things[0], things[3], reason="second")
+        add(store, *things, note="first")
+        remove(store, things[0], things[3], note="second")
         erase(store, [*make_additions(things[0]), *make_removals(things[0])])
         left = [row for row in store.journal(id=name) if row.edit is not None]
         assert [row.edit for row in left] == [*make_additions(*things[1:]), *make_removals(things[3])]
-        assert [row.reason for row in left] == ["first"] * 3 + ["second"]
+        assert [row.note for row in left] == ["first"] * 3 + ["second"]
 
     def test_an_erasure_that_does_not_fit_changes_nothing_at_all(self, store: Store) -> None:
         one, two = make_record(1), make_record(2)
-        add(store, one, two, make_session(), make_turn(0), make_turn(1), reason="first")
+        add(store, one, two, make_session(), make_turn(0), make_turn(1), note="first")
         before = store.journal()
         for edits in (
             make_removals(replace(two, pinned=True)),
@@ -142,7 +142,7 @@ class ErasingContract(ContractBase):
     def test_several_edits_of_one_thing_leave_the_last(self, store: Store) -> None:
         one = make_page()
         two, three = replace(one, content="Two"), replace(one, content="Three")
-        add(store, one, reason="first")
+        add(store, one, note="first")
         rows = erase(store, [*make_change(one, two), *make_change(two, three)])
         assert [row.edit for row in rows] == [None, Change(before=None, after=three)]
         assert store.journal(after=1) == rows
@@ -202,7 +202,7 @@ class ErasingContract(ContractBase):
         self, store: Store, another: Store
     ) -> None:
         one = make_record(1)
-        add(store, *THINGS, reason="first")
+        add(store, *THINGS, note="first")
         change(store, one, replace(one, pinned=True), actor="agent", at=make_time(1))
         commit(
             store,
@@ -211,7 +211,7 @@ class ErasingContract(ContractBase):
                 *make_additions(make_turn(1), make_paragraph(2, page="2026-03-01.md")),
             ],
             actor="dream",
-            reason="tidy",
+            note="tidy",
             at=make_time(2),
         )
         add(store, one, at=make_time(3))
@@ -229,7 +229,7 @@ class ErasingContract(ContractBase):
         self, store: Store, another: Store
     ) -> None:
         one, kept = make_record(1), make_record(2)
-        add(store, one, kept, make_page(), make_paragraph(1), actor="owner", reason="first")
+        add(store, one, kept, make_page(), make_paragraph(1), actor="owner", note="first")
         change(store, make_page(), make_page(content="New"), actor="owner", at=make_time(1))
         erase(
             store,

@@ -127,7 +127,7 @@ class PagesContract(ContractBase):
     def test_the_journal_tells_of_pages_paragraphs_and_sessions_by_id(self, store: Store) -> None:
         one, two = make_page(), make_page(content="Shorter")
         add(store, one, make_paragraph(1), make_session())
-        change(store, one, two, actor="dream", reason="tidy", at=make_time(1))
+        change(store, one, two, actor="dream", note="tidy", at=make_time(1))
         remove(store, two, make_paragraph(1), make_session())
         assert [row.edit for row in store.journal(id="MEMORY.md")] == [
             *make_additions(one),

@@ -34,7 +34,14 @@ def replay(rows: Sequence[JournalEntry], store: Store) -> None:
     for _, batch in groupby(rows, key=lambda row: row.batch):
         some = list(batch)
         edits = [row.edit for row in some if row.edit is not None]
-        store.commit(edits, actor=some[0].actor, reason=some[0].reason, at=some[0].at)
+        store.commit(
+            edits,
+            actor=some[0].actor,
+            operation=some[0].operation,
+            note=some[0].note,
+            reference=some[0].reference,
+            at=some[0].at,
+        )
 
 
 def read_contents(store: Store) -> dict[str, Any]:

@@ -417,7 +417,7 @@ class StoreStateMachine(RuleBasedStateMachine):
 
     def _commit(self, edits: list[Change], *, since: int | None = None) -> None:
         if edits:
-            self._compare("commit", edits, actor="machine", reason="test", at=NOW, since=since)
+            self._compare("commit", edits, actor="machine", note="test", at=NOW, since=since)
 
     def _compare(self, method: str, *given: Any, **options: Any) -> None:
         """Call a method of both stores, and compare the answers."""

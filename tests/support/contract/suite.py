@@ -172,9 +172,9 @@ class StoreContract(
 
     def test_a_commit_returns_its_journal_rows(self, store: Store) -> None:
         first, second = make_record(1), make_record(2)
-        rows = add(store, first, actor="owner", reason="because")
+        rows = add(store, first, actor="owner", note="because")
         rows += add(store, second, make_session(), actor="agent", at=make_time(1))
-        assert [(row.sequence, row.batch, row.key, row.actor, row.reason, row.at) for row in rows] == [
+        assert [(row.sequence, row.batch, row.key, row.actor, row.note, row.at) for row in rows] == [
             (1, 1, 1, "owner", "because", NOW),
             (2, 2, 2, "agent", "", make_time(1)),
             (3, 2, 3, "agent", "", make_time(1)),

@@ -155,7 +155,7 @@ class Account:
         before, after = edit.before, edit.after
         by_pass = row.actor == ACTOR
         if isinstance(edit.value, Record):
-            is_remembered = row.reason.startswith("remember ")
+            is_remembered = row.reference.startswith("remember ")
             self._take_record(before, after, by_pass=by_pass, checked=checked, is_remembered=is_remembered)
         elif isinstance(edit.value, Turn):
             self.expect(after is not None and (before is None or not by_pass), "turns stay", edit.id)

@@ -304,7 +304,7 @@ def test_promotion_copies_upwards_says_from_where_and_is_undone(memory: Memory, 
         assert getattr(up, name) == getattr(own, name)
     assert task.get(own.id) == own
     (row,) = memory.history.log(up.id)
-    assert row.reason == f"promoted from {own.id}"
+    assert (row.operation, row.reference) == ("promote", own.id)
     assert task.promote(own.id, to="user:alice").outcome == "reinforced"
     assert memory.scoped("user:alice").promote(up.id).record.scope == ""
     memory.history.undo(row.sequence + 2)

@@ -184,7 +184,7 @@ def test_a_category_that_cannot_be_is_refused_with_how_it_should_be(tools: Tools
 def test_a_headline_is_read_with_the_records_under_it(memory: Memory, call: Call) -> None:
     parts = [memory.save(text).record for text in ("Ada prefers tea", "Ada likes cake")]
     headline = build_headline(parts, "Ada: tea and cake", id="e" * 12, now=parts[0].created_at)
-    memory._parts.writer.commit([Change(before=None, after=headline)], reason="dream")
+    memory._parts.writer.commit([Change(before=None, after=headline)], note="dream")
     told = call("get_memory", id=headline.id)
     assert told.text.split("\n")[-3:] == [
         "It sums up:", f"- [{parts[0].id}]: Ada prefers tea", f"- [{parts[1].id}]: Ada likes cake",

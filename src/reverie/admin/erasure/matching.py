@@ -3,7 +3,7 @@
 Pure functions: `reverie.admin.erasure.eraser` reads and erases. The rules:
 
 * What is requested by id or session, or contains the requested text, is erased. Reverie's own words (the ids of
-  other things, the operation that made a change, the state in a record's metadata) do not count as text.
+  other things, operations and references of changes, the state in a record's metadata) do not count as text.
 * A record or note that shares five consecutive words (a shingle) with it repeats it, and is erased. Of a page
   or summary only the lines are removed, of a record that repeats it in labels or metadata only those.
 * A thing that contained it only in an earlier version keeps its content and loses its earlier versions.
@@ -25,11 +25,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from reverie.consolidation.passes.infer import WAITING
-from reverie.consolidation.passes.remember import HELD
 from reverie.consolidation.planning.signals import SignalKind
-from reverie.domain.change import UNDO, JournalEntry, Subject, Value, get_subject
-from reverie.domain.conversation import ORIGIN, SESSION_STATUSES, SIGNAL, SessionState, ToolCall, Turn
+from reverie.domain.change import JournalEntry, Operation, Subject, Value, get_subject
+from reverie.domain.conversation import ORIGIN, SIGNAL, SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace
 from reverie.domain.headlines import LEFT_OUT, MERGED_FROM, PARTS_VERSION
 from reverie.domain.lazy_regex import defer_regex
@@ -47,7 +45,6 @@ from reverie.domain.record import (
 )
 from reverie.domain.scope import is_within, parse_session_scope
 from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, normalize_words
-from reverie.files.hand_edits.intake import DELETED
 
 FORGOTTEN = "[forgotten]"
 """Content of a turn whose text was forgotten."""
@@ -64,26 +61,28 @@ Name = tuple[Subject | Literal["entry"], str]
 Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
-_OPERATION = defer_regex(
-    r"\A(?:"
-    "save|update|(un)?pin|archive|restore|purge|expired|write|append|replace|delete (page|session)|clear all memory|"
-    f"(create|edit|delete|rename) file|edited by hand|{DELETED}|archived by hand|rebuilt from the folder|"
-    f"(archived|edited) by the agent|import [a-z]+|promoted from ID|{UNDO}changes? [a-z0-9, ]+|"
-    f"metadata|feedback|begun anew|item removed|{'|'.join(SESSION_STATUSES)}|the session has gone on|"
-    r"[\w/-]+: (read|put|delete|expired|(create|delete) (entities|relations)|(add|delete) observations)|"
-    "ask the owner about the proposal|(accept|reject) the proposal|leave the proposal for later|later|rejected|"
-    f"{WAITING}|{HELD}|said by a record of the conversation|one of its records has changed|noise|withdrawn|"
-    "(merged into|replaced by|enriched into) ID(, ID)*|wrong: ID holds|[a-z]+ ID|says the same once redacted|"
-    "deleted over mem0's interface"
-    r")(?:: |\Z)".replace("ID", "[0-9a-f]{12}")
-)
-"""Operation at the beginning of the reason of a change. What follows is a file, or somebody's words."""
 _OWN_METADATA = defer_regex(
     f"({PROMOTED_FROM}|{SUPERSEDED_BY}|{SUPERSEDES}|{MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
     f"{PROPOSAL}=(open|asked|later|rejected)|{ROUGH}=true|({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
     f"{SIGNAL}=({'|'.join(get_args(SignalKind))})"
 )
 """Metadata with ids and states, as `key=value`."""
+_EXPLAINED: frozenset[Operation] = frozenset(
+    {
+        "dream",
+        "expire",
+        "delete",
+        "delete_file",
+        "withdraw",
+        "clear",
+        "ask",
+        "reject",
+        "postpone",
+        "put",
+        "forget",
+    }
+)
+"""Operations whose reason of an archiving the program writes."""
 _CALL_PREFIXES = frozenset({"call", "fc", "toolu"})
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
@@ -114,7 +113,7 @@ _OVER_IT = "a headline over it"
 
 _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
     {
-        Record: ("tags", "source", "references", "archive_reason", "metadata"),
+        Record: ("tags", "source", "references", "metadata"),
         Turn: ("speaker", "metadata"),
         SessionState: ("metadata",),
         Paragraph: ("source",),
@@ -132,11 +131,12 @@ class Match:
         now: The present version; None if it was removed.
         asked: Why it is erased regardless of its text; empty for no reason.
         has_piece: Whether the present version contains the requested text.
-        had_piece: Whether an earlier version, or the reason of a change, contained it.
+        had_piece: Whether an earlier version, or a note about a change, contained it.
         had_name: Whether its name, or that of its session, page or scope, contains it.
         now_has: Shingles in the present version.
         once_had: Shingles in any version, with the time of the change that introduced each.
         versions: Earlier versions that match.
+        notes: Notes about its changes that match.
         names_session: Whether a label names an erased session.
         belongs_to: Its scope; empty for the shared scope.
     """
@@ -150,6 +150,7 @@ class Match:
     now_has: set[Phrase] = field(default_factory=set)
     once_had: dict[Phrase, datetime] = field(default_factory=dict)
     versions: list[Value] = field(default_factory=list)
+    notes: set[str] = field(default_factory=set)
     names_session: bool = False
     belongs_to: str = ""
 
@@ -253,18 +254,25 @@ def extract_side_texts(value: Value | Entry) -> list[str]:
     texts: list[str] = []
     for name in _SIDE_FIELDS.get(type(value), ()):
         field: str | tuple[str, ...] | Mapping[str, str] = getattr(value, name)
-        if name == "archive_reason":
-            texts.append(strip_operation(str(field)))
-        elif isinstance(field, Mapping):
+        if isinstance(field, Mapping):
             texts += [text for pair in field.items() if not _is_own_metadata(*pair) for text in pair]
         else:
             texts += [field] if isinstance(field, str) else field
     return texts
 
 
-def strip_operation(reason: str) -> str:
-    """Return a reason without the operation that Reverie names in it."""
-    return _OPERATION.sub("", reason, count=1)
+def extract_notes(row: JournalEntry) -> list[str]:
+    """Return a person's or a model's words about a change: its note, and the reason of an archiving.
+
+    The program writes the reason of its own operations: only the words after a colon are somebody's.
+    """
+    before, after = row.before, row.after
+    reason = after.archive_reason if isinstance(after, Record) else ""
+    if row.operation == "undo" or (isinstance(before, Record) and before.archive_reason == reason):
+        reason = ""
+    if row.operation in _EXPLAINED:
+        reason = reason.partition(": ")[2]
+    return list(filter(None, dict.fromkeys((row.note, reason))))
 
 
 def _is_own_metadata(key: str, text: str) -> bool:
@@ -380,18 +388,19 @@ class MatchCollector:
         self._headlines: dict[str, dict[Name, Match]] = {}
 
     def add_row(self, row: JournalEntry) -> None:
-        """Examine a journal entry and its reason."""
+        """Examine a journal entry and its note."""
         if row.edit is None:
             return
         for value in row.values:
             self._add_value(value, at=row.at)
-        reason = strip_operation(row.reason)
-        if reason and has_side_match(reason, self._query.phrases):
-            name = get_name(row.edit.value)
-            match = self.matches.setdefault(name, Match(name=name))
-            match.had_piece |= has_side_piece(reason, self._query.phrases)
-            for phrase in self._query.phrases.find_phrases(reason):
-                match.once_had.setdefault(phrase, row.at)
+        for note in extract_notes(row):
+            if has_side_match(note, self._query.phrases):
+                name = get_name(row.edit.value)
+                match = self.matches.setdefault(name, Match(name=name))
+                match.had_piece |= has_side_piece(note, self._query.phrases)
+                match.notes.add(note)
+                for phrase in self._query.phrases.find_phrases(note):
+                    match.once_had.setdefault(phrase, row.at)
 
     def add_value(self, value: Value | Entry) -> None:
         """Examine the present version of a thing."""
@@ -506,8 +515,6 @@ def remove_matches(value: Value, query: PhraseMatcher, *, labels: Collection[str
     elif any(query.has_match(text) for text in extract_texts(value, by_label=bool(query.piece))):
         return empty_turn(value) if isinstance(value, Turn) else None
     sides = {name: _drop_texts(getattr(value, name), bad) for name in _SIDE_FIELDS[type(value)]}
-    if isinstance(value, Record) and not bad(strip_operation(value.archive_reason)):
-        del sides["archive_reason"]
     return replace(value, **sides)
 
 
@@ -573,6 +580,8 @@ def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> 
         )
     labels = query.labels if match.names_session else frozenset[str]()
     after = remove_matches(match.now, effective, labels=labels) if effective or labels else match.now
+    if isinstance(after, Record) and any(note in after.archive_reason for note in match.notes):
+        after = replace(after, archive_reason="")
     if after != match.now:
         return _decide_changed(match, after, effective)
     left = withheld and bool(match.now_has)

@@ -99,7 +99,7 @@ class StoredSecretRedactor:
             for version in row.values:
                 if version != now.get(get_name(version)):
                     self._add_finding(findings, version, past=True)
-            if row.edit is not None and (kinds := self._find_reason_kinds(row)):
+            if row.edit is not None and (kinds := self._find_note_kinds(row)):
                 key = get_name(row.edit.value)
                 findings.setdefault(key, SecretFinding(subject=key[0], id=key[1], kinds=kinds, past=True))
         cursors = (
@@ -117,10 +117,10 @@ class StoredSecretRedactor:
             shown = (self._redactor.text(name) if named else name).replace("\n", " ")
             findings[key] = SecretFinding(subject=subject, id=shown, kinds=kinds, past=past, named=named)
 
-    def _find_reason_kinds(self, row: JournalEntry) -> tuple[str, ...]:
-        """Return the kinds of the secrets in the reason of a change, found as those in the content of a page."""
-        page = Page(name="", content=row.reason, updated_at=row.at)
-        return find_secret_kinds(page, self._redactor) if row.reason else ()
+    def _find_note_kinds(self, row: JournalEntry) -> tuple[str, ...]:
+        """Return the kinds of the secrets in the note of a change, found as those in the content of a page."""
+        page = Page(name="", content=row.note, updated_at=row.at)
+        return find_secret_kinds(page, self._redactor) if row.note else ()
 
     def redact(self) -> RedactionReport:
         """Remove the secrets permanently.

@@ -31,7 +31,7 @@ class BlameChange:
         batch: The number of the first change made in the same transaction.
         at: When it was made.
         actor: Who made it.
-        reason: Why, in words; may be empty.
+        reason: The operation that made it, with its reference and note.
         what: What it did, in a word.
         brief: What differs, such as `importance: 0.5 -> 0.8`; empty if `what` is enough.
     """
@@ -45,7 +45,7 @@ class BlameChange:
     brief: str
 
     def __str__(self) -> str:
-        why = f" ({self.reason})" if self.reason else ""
+        why = f" ({self.reason})"
         brief = f": {self.brief}" if self.brief else ""
         return f"{self.sequence}  {_format_time(self.at)}  {self.what} by {self.actor}{why}{brief}"
 
@@ -135,7 +135,7 @@ class Blame(JsonObject):
         creation = self.created
         lines = ["made by a change that has been forgotten"]
         if creation is not None:
-            why = f" ({creation.reason})" if creation.reason else ""
+            why = f" ({creation.reason})"
             lines = [
                 f"made by {creation.actor}{why} at {_format_time(creation.at)}, change {creation.sequence}"
             ]
@@ -170,7 +170,7 @@ def describe_change(row: JournalEntry) -> BlameChange:
         batch=row.batch,
         at=row.at,
         actor=row.actor,
-        reason=row.reason,
+        reason=row.summary,
         what=difference.what,
         brief=difference.brief,
     )
@@ -183,7 +183,7 @@ def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
         before, after = row.before, row.after
         if not isinstance(before, Record) or not isinstance(after, Record):
             continue
-        if after.seen_count <= before.seen_count or row.reason.startswith("undo"):
+        if after.seen_count <= before.seen_count or row.operation == "undo":
             continue
         known = {*before.tags, *before.references}
         repetitions.append(

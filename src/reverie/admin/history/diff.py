@@ -160,7 +160,9 @@ def compute_difference(row: JournalEntry) -> Difference:
 def serialize_change(row: JournalEntry) -> dict[str, Any]:
     """Return a change as JSON values, with what it made of the thing."""
     difference = compute_difference(row)
-    return to_json_object(row, "sequence", "batch", "at", "actor", "reason", "subject") | {
+    return to_json_object(
+        row, "sequence", "batch", "at", "actor", "operation", "note", "reference", "subject"
+    ) | {
         "id": difference.id or None,
         "change": difference.what,
         **to_json_object(difference, "before", "after"),

@@ -41,7 +41,7 @@ class Journal:
         >>> memory = Memory.open(":memory:")
         >>> record = memory.save("Deploys on Friday").record
         >>> _ = memory.update(record.id, content="Deploys on Monday")
-        >>> [row.reason for row in memory.history.log(record.id)]
+        >>> [row.operation for row in memory.history.log(record.id)]
         ['save', 'update']
         >>> memory.history.diff(record.id).fields[0].brief
         'content: Deploys on Friday -> Deploys on Monday'

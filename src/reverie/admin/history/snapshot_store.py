@@ -97,7 +97,7 @@ class SnapshotStore(InMemoryStore):
                     batch=key,
                     at=self.moment,
                     actor="",
-                    reason="",
+                    operation="save",
                     key=key,
                     subject=get_subject(self._data.keys[key].value),
                     edit=Change(before=None, after=self._data.keys[key].value),

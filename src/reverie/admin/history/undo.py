@@ -19,7 +19,7 @@ from reverie.admin.history.positions import (
     sequence_before,
     validate_number,
 )
-from reverie.domain.change import UNDO, Change, JournalEntry, Subject, Value
+from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
@@ -117,7 +117,7 @@ class Undo:
 
         def attempt(tries: int) -> UndoResult:
             sequence = self._store.sequence()
-            rows, reason = self._resolve_request(what, batch, since)
+            rows = self._resolve_request(what, batch, since)
             undone, left = _partition_rows(rows)
             edits = list(self._build_edits(undone))
             self._refuse_broken(edits)
@@ -130,7 +130,12 @@ class Undo:
             if dry_run or not edits:
                 return result
             since_checked = sequence if tries < _PATIENT else None
-            committed = self._writer.commit(edits, reason=reason, since=since_checked)
+            committed = self._writer.commit(
+                edits,
+                operation="undo",
+                reference=_format_numbers([row.sequence for row in rows]),
+                since=since_checked,
+            )
             return replace(result, rows=tuple(committed))
 
         return self._writer.retrying(attempt, attempts=_ATTEMPTS)
@@ -142,15 +147,13 @@ class Undo:
         what: int | JournalEntry | Iterable[int | JournalEntry] | None,
         batch: int | None,
         since: When | None,
-    ) -> tuple[Sequence[JournalEntry], str]:
-        """Return the changes to undo, in order, and the reason that the journal gives for it."""
+    ) -> Sequence[JournalEntry]:
+        """Return the changes to undo, in order."""
         if since is not None:
             after = sequence_before(self._store, since)
-            rows = list(iter_rows_forwards(self._store, after=after))
-            return rows, _format_reason(rows)
+            return list(iter_rows_forwards(self._store, after=after))
         if batch is not None:
-            rows = list_transaction_rows(self._store, self._validate_number(batch, "batch"))
-            return rows, _format_reason(rows)
+            return list_transaction_rows(self._store, self._validate_number(batch, "batch"))
         if isinstance(what, JournalEntry) or not isinstance(what, Iterable):
             what = [] if what is None else [what]
         numbers = {
@@ -162,7 +165,7 @@ class Undo:
             if row.forgotten:
                 raise InvalidInput(f"change {row.sequence} cannot be undone: {_FORGOTTEN}")
         ends = {row.sequence: row for row in (*rows, *self._list_ends(rows))}
-        return [ends[number] for number in sorted(ends)], _format_reason(rows)
+        return [ends[number] for number in sorted(ends)]
 
     def _list_ends(self, rows: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
         """Yield the changes that ended other records for a record that is undone here, and that still stand."""
@@ -375,10 +378,6 @@ def _compute_net_differences(edits: Sequence[Change]) -> tuple[Difference, ...]:
         for name in before
         if before[name] != after[name]
     )
-
-
-def _format_reason(rows: Sequence[JournalEntry]) -> str:
-    return f"{UNDO}{_format_changes([row.sequence for row in rows])}"
 
 
 def _format_changes(numbers: Sequence[int]) -> str:

@@ -113,7 +113,7 @@ def import_source(
     importer = Importer(
         writer=writer,
         source=path.name,
-        reason=f"import {detected}",
+        form=detected,
         dry_run=dry_run,
         progress=validate_progress(progress),
     )
@@ -129,14 +129,14 @@ class Importer:
     Attributes:
         writer: Commits them.
         source: The name of the source.
-        reason: The reason in the journal.
+        form: The format, for the journal.
         dry_run: Whether to store nothing.
         progress: Receives the number of things processed since its last call.
     """
 
     writer: StoreWriter
     source: str
-    reason: str
+    form: str
     progress: Callable[[int], None]
     dry_run: bool = False
     _met: SeenItems = field(default_factory=SeenItems)
@@ -182,7 +182,12 @@ class Importer:
             for item in batch:
                 decided.add(item)
             if (edits := decided.edits()) and not self.dry_run:
-                self.writer.commit(edits, reason=self.reason, cursors=dict(decided.met.cursors) or None)
+                self.writer.commit(
+                    edits,
+                    operation="import",
+                    reference=self.form,
+                    cursors=dict(decided.met.cursors) or None,
+                )
             return decided
 
         decided = self.writer.retrying(attempt)

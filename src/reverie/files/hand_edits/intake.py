@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from reverie.domain.change import Change, JournalEntry, Subject, Value
+from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.page import Page
@@ -328,13 +328,15 @@ class HandEditRun:
             raise InvalidInput(FORGOTTEN)
         for clash in decision.clashes:
             self._keep_beside(file, clash)
-        self.commit_edits(file.path, decision.edits, f"edited by hand: {file.at}")
+        self.commit_edits(file.path, decision.edits, "edit_file", note=file.at)
 
-    def commit_edits(self, path: str, edits: Sequence[Change], reason: str) -> None:
+    def commit_edits(
+        self, path: str, edits: Sequence[Change], operation: Operation, *, note: str = ""
+    ) -> None:
         """Commit changes in one transaction."""
         if not edits:
             return
-        self._writer.commit(edits, reason=reason, at=self.now)
+        self._writer.commit(edits, operation=operation, note=note or path, at=self.now)
         self.report.taken += [_build_hand_edit(path, edit) for edit in edits]
 
     def _keep_beside(self, file: ChangedFile, clash: MergeConflict) -> None:
@@ -354,9 +356,7 @@ class HandEditRun:
 def extract_imported_edits(rows: Iterable[JournalEntry]) -> list[HandEdit]:
     """Return the hand edits among journal entries."""
     return [
-        _build_hand_edit(row.reason.rpartition(": ")[2], row.edit)
-        for row in rows
-        if row.actor == ACTOR and row.edit is not None
+        _build_hand_edit(row.note, row.edit) for row in rows if row.actor == ACTOR and row.edit is not None
     ]
 
 

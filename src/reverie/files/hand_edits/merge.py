@@ -107,7 +107,7 @@ def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: s
         if theirs.archived == was_archived and place.archived != was_archived:
             theirs = replace(theirs, archived_at=now if place.archived else None)
     if theirs.archived and not was_archived and (base is not None or "archive_reason" not in fields):
-        theirs = replace(theirs, archive_reason=fields.get("archive_reason") or "archived by hand")
+        theirs = replace(theirs, archive_reason=fields.get("archive_reason") or "")
     if was_archived and not theirs.archived:
         theirs = replace(theirs, archive_reason="")
     return validate_record(theirs)

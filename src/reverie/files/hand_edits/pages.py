@@ -15,7 +15,6 @@ from reverie.files.hand_edits.base_versions import (
     parse_base_session,
 )
 from reverie.files.hand_edits.intake import (
-    DELETED,
     FORGOTTEN,
     ChangedFile,
     HandEditRun,
@@ -102,6 +101,6 @@ def import_missing_page(run: HandEditRun, path: str) -> None:
     """Import the deletion of a page or log: its text leaves the store, and stays in the journal."""
     name = path.removeprefix(f"{MEMORY}/")
     values: list[Value] = [*run.store.pages([name]), *run.store.paragraphs(page=name)]
-    run.commit_edits(path, [Change(before=value, after=None) for value in values], f"{DELETED}: {path}")
+    run.commit_edits(path, [Change(before=value, after=None) for value in values], "delete_file")
     run.ledger.drop([path])
     run.mark_due([path])

@@ -101,7 +101,7 @@ class RecordImporter:
         if place.archived and records:
             return self._run.write_again(path, "record", records[0].id)
         archived = [record for record in records if record.id not in self._paths_by_id]
-        self._run.commit_edits(path, self._build_archive_changes(archived), f"{DELETED}: {path}")
+        self._run.commit_edits(path, self._build_archive_changes(archived), "delete_file")
         self._run.ledger.drop([path])
         self._run.mark_due([path])
         return None
@@ -372,7 +372,5 @@ class RecordImporter:
         if duplicate is None:
             return None
         first = next(iter(self._store.journal(id=duplicate.id, limit=1)), None)
-        is_made_of_file = (
-            first is not None and first.actor in (ACTOR, REBUILDER) and first.reason.endswith(f": {file.at}")
-        )
+        is_made_of_file = first is not None and first.actor in (ACTOR, REBUILDER) and first.note == file.at
         return duplicate if is_made_of_file else None

@@ -102,7 +102,7 @@ def render_changes(changes: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
         what = f"{each['change']} {each['subject']} {one_line(each['id'] or '')}"
         if content := (each["after"] or each["before"] or {}).get("content"):
             what += f": {extract_excerpt(one_line(content), [], longest=_PREVIEW)}"
-        about = (when, one_line(each["actor"]), one_line(each["reason"]))
+        about = (when, *(one_line(each[name]) for name in ("actor", "operation", "reference", "note")))
         yield str(each["sequence"]), what, " · ".join(filter(None, about))
 
 

@@ -189,8 +189,7 @@ def settle_conflict(call: Call, given: Settlement) -> Any:
         origin = call.caller.limit_origin(record.origin)
         return detach_changed(record, replace(after, content=given.content.strip(), origin=origin))
 
-    reason = given.reason or {"both": "both hold"}.get(given.verdict, "settle a conflict")
-    changed = call.view._parts.records.change(ids, change, reason=reason, touch=True)
+    changed = call.view._parts.records.change(ids, change, operation="settle", note=given.reason, touch=True)
     by_id = {record.id: record for record in changed}
     return {"holds": by_id[given.holds], "other": by_id[given.other]}
 
@@ -205,7 +204,7 @@ def _archive(record: Record, holds: str, now: datetime) -> Record:
     """Return a record that was never true."""
     if record.archived:
         return record
-    return replace(record, archived_at=now, archive_reason=f"wrong: {holds} holds")
+    return replace(record, archived_at=now, archive_reason=f"wrong, {holds} holds")
 
 
 def _add_link(record: Record, name: str, id: str, *, alone: bool = False) -> Record:

@@ -411,7 +411,7 @@ def delete_memory(call: Call) -> Any:
 def _archive(call: Call, names: Collection[str]) -> int:
     for name in names:
         view, record = _find_record(call, name)
-        view.archive(record.id, reason="deleted over mem0's interface")
+        view.archive(record.id)
     return len(names)
 
 

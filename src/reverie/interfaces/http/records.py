@@ -257,7 +257,11 @@ def change_records(call: Call, given: schemas.BulkChange) -> Any:
         return record if record.archived else replace(record, archived_at=now, archive_reason=given.reason)
 
     changed = call.view._parts.records.change(
-        given.ids, change, reason=given.reason or given.action, touch=given.action != "archive"
+        given.ids,
+        change,
+        operation="tag" if given.action == "label" else given.action,
+        note=given.reason,
+        touch=given.action != "archive",
     )
     return {"items": changed, "next": None}
 

@@ -438,7 +438,9 @@ class JournalItem(Form):
     batch: int
     at: AwareDatetime
     actor: str
-    reason: str
+    operation: str
+    note: str
+    reference: str
     subject: str
     id: str | None
     change: str

@@ -166,7 +166,7 @@ class Documents(WritingRepository):
             if self._get_kind(path) is not None:
                 return False
             files, inside = self._resolve_new_path(path)
-            files.change({inside: None}, {inside: text}, "create file")
+            files.change({inside: None}, {inside: text}, "write")
             return True
 
         return self._run_with_retries(attempt)
@@ -194,7 +194,7 @@ class Documents(WritingRepository):
             new = normalize_line_ends(change(old))
             if new == old:
                 return old
-            files.change({inside: old}, {inside: new}, "edit file")
+            files.change({inside: old}, {inside: new}, "write")
             return files.text(inside)  # as it was stored: secrets may have been replaced
 
         return self._run_with_retries(attempt)
@@ -214,7 +214,7 @@ class Documents(WritingRepository):
             files, inside = self._resolve_mount(path)
             there = files.below(inside)
             if there:
-                files.change(dict(there), dict.fromkeys(there), "delete file")
+                files.change(dict(there), dict.fromkeys(there), "delete")
             return len(there)
 
         return self._run_with_retries(attempt)
@@ -250,7 +250,7 @@ class Documents(WritingRepository):
             moved = {(*beyond, *path[len(inside) :]): text for path, text in there.items()}
             removed: dict[Parts, str | None] = dict.fromkeys(there)
             free: dict[Parts, str | None] = dict.fromkeys(moved)
-            files.change({**there, **free}, {**removed, **moved}, "rename file")
+            files.change({**there, **free}, {**removed, **moved}, "rename")
             return "moved"
 
         return self._run_with_retries(attempt)
@@ -262,14 +262,14 @@ class Documents(WritingRepository):
         """
 
         def attempt(_: int) -> None:
-            store, now, reason = self._writer.store, self._writer.clock(), "clear all memory"
+            store, now = self._writer.store, self._writer.clock()
             pages = [] if self.scope else store.pages()
             edits = [Change(before=page, after=None) for page in pages]
             for record in store.find(Filter(scopes=(self.scope,))):
-                archived = replace(record, archived_at=now, archive_reason=reason)
+                archived = replace(record, archived_at=now, archive_reason="clear all memory")
                 edits.append(Change(before=record, after=archived))
             if edits:
-                self._writer.commit(edits, reason=reason, at=now)
+                self._writer.commit(edits, operation="clear", at=now)
 
         self._run_with_retries(attempt)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from reverie.domain.change import Change
+from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import (
@@ -64,10 +64,10 @@ class PageDocuments(DocumentSource):
         pages = {convert_page_to_path(page.name): page.content for page in self._store.pages()}
         return {at: text for at, text in {**pages, **logs}.items() if at[: len(path)] == path}
 
-    def change(self, before: Texts, after: Texts, reason: str) -> None:
+    def change(self, before: Texts, after: Texts, operation: Operation) -> None:
         logs = [path for path in after if is_log(convert_path_to_page(path))]
         if logs:
-            self._append_to_log(logs, before, after, reason)
+            self._append_to_log(logs, before, after, operation)
             return
         present = {page.name: page for page in self._store.pages()}
         edits, now = [], self._writer.clock()
@@ -81,9 +81,11 @@ class PageDocuments(DocumentSource):
             self._refuse_hearsay(name, before[path] or "", text or "")
             new = None if text is None else validate_page(Page(name=name, content=text, updated_at=now))
             edits.append(Change(before=there, after=new))
-        self._writer.commit(edits, reason=reason, at=now)
+        self._writer.commit(edits, operation=operation, at=now)
 
-    def _append_to_log(self, logs: Sequence[Parts], before: Texts, after: Texts, reason: str) -> None:
+    def _append_to_log(
+        self, logs: Sequence[Parts], before: Texts, after: Texts, operation: Operation
+    ) -> None:
         """Add to a log; nothing else can be done to one."""
         path = logs[0]
         old, new = before[path] or "", after[path]
@@ -104,7 +106,7 @@ class PageDocuments(DocumentSource):
             raise InvalidInput(
                 f"a paragraph of {name} has at most {LONGEST_PARAGRAPH:,} characters: add it in parts"
             )
-        self._pages._append_paragraphs(name, paragraphs, reason=reason)
+        self._pages._append_paragraphs(name, paragraphs, operation=operation)
 
     def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
         """Raise `InvalidInput` if an unconfirmed text of a tool would get into every prompt, or be recalled."""
@@ -118,7 +120,7 @@ class PageDocuments(DocumentSource):
 class SharedPageDocuments(PageDocuments):
     """Pages and logs that can only be read."""
 
-    def change(self, before: Texts, after: Texts, reason: str) -> None:
+    def change(self, before: Texts, after: Texts, operation: Operation) -> None:
         raise InvalidInput(
             f"what is under {SHARED!r} is everybody's and can only be read here: write a file of your own beside it"
         )

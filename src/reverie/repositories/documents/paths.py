@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from reverie.domain.change import Operation
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import LONGEST_PAGE
@@ -62,13 +63,13 @@ class DocumentSource(ABC):
         """Return the file at a path with its text, or all files in the folder there; empty if there is neither."""
 
     @abstractmethod
-    def change(self, before: Texts, after: Texts, reason: str) -> None:
+    def change(self, before: Texts, after: Texts, operation: Operation) -> None:
         """Make all changes in one transaction, or none.
 
         Args:
             before: The old texts.
             after: The new texts, at the same paths.
-            reason: The reason, for the journal.
+            operation: The operation, for the journal.
 
         Raises:
             Conflict: the present texts are not `before`.

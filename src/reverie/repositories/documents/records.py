@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import filterfalse, islice
 from typing import Literal
 
+from reverie.domain.change import Operation
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
@@ -63,8 +64,8 @@ class ScopedDocuments(DocumentSource):
         texts = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in found}
         return {at: text for at, text in texts.items() if at[: len(path)] == path}
 
-    def change(self, before: Texts, after: Texts, reason: str) -> None:
-        del reason  # the key-value store gives its own
+    def change(self, before: Texts, after: Texts, operation: Operation) -> None:
+        del operation  # the key-value store gives its own
         for path in after:
             if len("/".join(path)) > LONGEST_PATH:
                 raise InvalidInput(f"the path is too long: at most {LONGEST_PATH} characters are kept")
@@ -164,7 +165,7 @@ class RecordDocuments(DocumentSource):
             raise InvalidInput("a folder of records cannot be removed or renamed as a whole: name one file")
         return {}
 
-    def change(self, before: Texts, after: Texts, reason: str) -> None:
+    def change(self, before: Texts, after: Texts, operation: Operation) -> None:
         given = {path: text for path, text in before.items() if text is not None}
         if len(given) != 1:
             raise InvalidInput(
@@ -183,7 +184,7 @@ class RecordDocuments(DocumentSource):
             (there,) = (other for other in after if other != path)
             self._saving.update(record.id, {"category": _parse_category(there, record)}, expected=record)
         elif new is None:
-            self._saving.archive(record.id, reason=reason)
+            self._saving.archive(record.id, operation=operation)
         else:
             if is_untrusted_change(self._determine_origin, old, new):
                 raise InvalidInput(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from reverie.domain.change import Change, Value
+from reverie.domain.change import Change, Operation, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict
 from reverie.domain.passage import Analyse
@@ -18,7 +18,8 @@ from reverie.stores.conflicts import build_conflict
 
 CHANGE = (
     "SELECT * FROM reverie.change_things(%(space)s, %(token)s, %(is_retry)s, %(is_erasure)s, %(patience)s, "
-    "%(actor)s, %(reason)s, %(at)s, %(since)s, %(subjects)s::text[], %(ids)s::text[], %(befores)s::text[], "
+    "%(actor)s, %(operation)s, %(note)s, %(reference)s, %(at)s, %(since)s, "
+    "%(subjects)s::text[], %(ids)s::text[], %(befores)s::text[], "
     "%(afters)s::text[], %(fingerprints)s::text[], %(tags)s::text[], %(lengths)s::integer[], "
     "%(voices)s::text[], %(cues)s::text[], %(dates)s::text[], %(terms)s::text[], %(cursor_names)s::text[], "
     "%(cursor_values)s::text[], %(counter_names)s::text[], %(counter_values)s::bigint[], %(marks)s::text[], "
@@ -35,7 +36,9 @@ def build_parameters(
     patience: str,
     actor: str,
     at: datetime,
-    reason: str = "",
+    operation: Operation = "update",
+    note: str = "",
+    reference: str = "",
     since: int | None = None,
     cursors: Mapping[str, str | None] = {},
     counts: Mapping[str, int] = {},
@@ -52,7 +55,9 @@ def build_parameters(
         patience: How long to wait for its lock, as PostgreSQL writes it.
         actor: The author.
         at: The time of the change.
-        reason: The reason.
+        operation: The operation.
+        note: A person's words.
+        reference: Its origin.
         since: Refuse if a record was changed after this sequence number.
         cursors: Cursors to set, or to remove where the value is None.
         counts: Counters to add to.
@@ -71,7 +76,9 @@ def build_parameters(
         "is_erasure": is_erasure,
         "patience": patience,
         "actor": actor,
-        "reason": reason,
+        "operation": operation,
+        "note": note,
+        "reference": reference,
         "at": to_microseconds(at),
         "since": since,
         "subjects": [edit.subject for edit in edits],

@@ -30,7 +30,7 @@ _LATEST = (
     "SELECT key, subject, after FROM (SELECT DISTINCT ON (key) key, subject, after::text AS after "
     "FROM reverie.journal WHERE space = %s ORDER BY key, sequence DESC) AS latest WHERE after IS NOT NULL ORDER BY key"
 )
-_TYPES = ("bigint", "bigint", "bigint", "text", "text", "bigint", "text", "json", "json", "text")
+_TYPES = (*("bigint",) * 3, *("text",) * 4, "bigint", "text", "json", "json", "text")
 
 
 class PostgresCopySource:

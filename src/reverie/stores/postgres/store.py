@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
+from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt, StoreUnavailable
@@ -113,7 +113,9 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         edits: Sequence[Change],
         *,
         actor: str,
-        reason: str = "",
+        operation: Operation = "update",
+        note: str = "",
+        reference: str = "",
         at: datetime,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
@@ -125,7 +127,9 @@ class PostgresStore(DatabaseStore, PostgresVectors):
             edits,
             expected=expected or {},
             actor=actor,
-            reason=reason,
+            operation=operation,
+            note=note,
+            reference=reference,
             at=at,
             since=since,
             cursors=cursors or {},
@@ -141,7 +145,7 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
         """Make all changes, or none, and remove the content of the things concerned from the journal."""
-        rows = self._change(edits, actor=actor, at=at, marks=tombstones, is_erasure=True)
+        rows = self._change(edits, actor=actor, at=at, operation="forget", marks=tombstones, is_erasure=True)
         newest = {(edit.subject, edit.id): number for number, edit in enumerate(edits)}
         return [
             replace(row, edit=Change(before=None, after=edit.after))
@@ -185,7 +189,9 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         *,
         actor: str,
         at: datetime,
-        reason: str = "",
+        operation: Operation,
+        note: str = "",
+        reference: str = "",
         expected: Mapping[str, str | None] = {},
         **more: Any,
     ) -> list[JournalEntry]:
@@ -197,7 +203,9 @@ class PostgresStore(DatabaseStore, PostgresVectors):
             patience=self._connections.lock_timeout,
             actor=actor,
             at=at,
-            reason=reason,
+            operation=operation,
+            note=note,
+            reference=reference,
             **more,
         )
         try:
@@ -206,7 +214,9 @@ class PostgresStore(DatabaseStore, PostgresVectors):
             raise build_refusal(edits, more.get("since"), **refusal.detail) from None
         self._recollection.note_change(first, keys)
         made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
-        return build_entries(first, made, at=at, actor=actor, reason=reason)
+        return build_entries(
+            first, made, at=at, actor=actor, operation=operation, note=note, reference=reference
+        )
 
     # -- the journal ---------------------------------------------------------------------------------
 

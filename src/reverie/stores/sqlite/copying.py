@@ -53,12 +53,12 @@ class SQLiteCopySource:
             f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?",
             (after, limit),
         )
-        erased = {row[5] for row in rows if row[7] is None and row[8] is None}
+        erased = {row[7] for row in rows if row[9] is None and row[10] is None}
         names = self._find_names(erased) if erased else {}
         return [
             _convert_documents(
                 CopiedRow._make(
-                    (*row, names.get(row[5], "") if row[7] is row[8] is None else _get_id(row[8] or row[7]))
+                    (*row, names.get(row[7], "") if row[9] is row[10] is None else _get_id(row[10] or row[9]))
                 ),
                 lengthen_document,
             )
@@ -105,7 +105,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
         """Append rows to the journal in one transaction."""
         with self._connections.writing() as file:
             file.executemany(
-                f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES ({', '.join('?' * len(CHANGE_COLUMNS.split(', ')))})",
                 [_convert_documents(row, shorten_document)[:-1] for row in rows],
             )
             removed = [(row.id, row.key) for row in rows if row.id and not row.after]
@@ -131,7 +131,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
             changes.set_cursors(rest.cursors)
             changes.add_counts(rest.counters)
             changes.add_tombstones(rest.tombstones)
-            changes.finish(actor="", reason="", at=_EPOCH)
+            changes.finish(actor="", operation="rebuild", at=_EPOCH)
 
     def publish(self) -> None:
         """Close the store and give its file its own name."""

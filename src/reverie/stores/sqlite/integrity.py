@@ -260,7 +260,7 @@ def _check_chain(file: sqlite3.Connection) -> Iterator[StoreProblem]:
         f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT ?"
     )
     for *row, earlier in iter_rows_tolerantly(file, sql):
-        sequence, before = row[0], row[7]
+        sequence, before = row[0], row[9]
         try:
             decode_journal_entry(row)
         except UnreadableRow as error:

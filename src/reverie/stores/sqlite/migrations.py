@@ -50,6 +50,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="keys of repetitions in other words", analysed=True),
     Migration(name="an index of creation times", sql=_read("0007_creation_times.sql")),
     Migration(name="words of emoji, and languages told from accents", analysed=True),
+    Migration(name="operations and notes of changes", sql=_read("0009_operations.sql")),
 )
 """Every step, in order; the position from 1 is its version."""
 

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from reverie.domain.change import Change, JournalEntry, Subject
+from reverie.domain.change import Change, JournalEntry, Operation, Subject
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
@@ -143,7 +143,9 @@ class SQLiteStore(DatabaseStore):
         edits: Sequence[Change],
         *,
         actor: str,
-        reason: str = "",
+        operation: Operation = "update",
+        note: str = "",
+        reference: str = "",
         at: datetime,
         since: int | None = None,
         cursors: Mapping[str, str | None] | None = None,
@@ -161,7 +163,7 @@ class SQLiteStore(DatabaseStore):
                 changes.make(edit)
             changes.set_cursors(cursors or {})
             changes.add_counts(counts or {})
-            return changes.finish(actor=actor, reason=reason, at=at)
+            return changes.finish(actor=actor, at=at, operation=operation, note=note, reference=reference)
 
     def erase(
         self,
@@ -178,7 +180,7 @@ class SQLiteStore(DatabaseStore):
             for edit in ready:
                 changes.erase(edit)
             changes.add_tombstones(tombstones)
-            return changes.finish(actor=actor, reason="", at=at)
+            return changes.finish(actor=actor, at=at, operation="forget")
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Return those of some marks that `erase` has stored."""

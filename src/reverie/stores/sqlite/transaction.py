@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from reverie.domain.change import Change, JournalEntry, Subject, build_entries
+from reverie.domain.change import Change, JournalEntry, Operation, Subject, build_entries
 from reverie.domain.conversation import Turn
 from reverie.domain.page import HISTORY
 from reverie.domain.passage import Analyse
@@ -18,6 +18,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.codec import (
     ANALYSIS_COLUMNS,
+    CHANGE_COLUMNS,
     PARAGRAPHS,
     RECORDS,
     SESSIONS,
@@ -79,10 +80,12 @@ def _build_select(table: TableCodec[Any]) -> str:
 _INSERT = {table.subject: _build_insert(table) for table in TABLES.values()}
 _SELECT = {table.subject: _build_select(table) for table in TABLES.values()}
 _DELETE = {table.subject: f"DELETE FROM {table.name} WHERE key = ?" for table in TABLES.values()}
-_JOURNAL = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_JOURNAL = (
+    f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES ({', '.join('?' * len(CHANGE_COLUMNS.split(', ')))})"
+)
 _EMPTY = (
-    "UPDATE journal SET before = NULL, after = NULL, reason = '' WHERE sequence = ?",
-    "UPDATE journal SET before = NULL, after = NULL, reason = '' WHERE key = ? AND key <> sequence",
+    "UPDATE journal SET before = NULL, after = NULL, note = '', reference = '' WHERE sequence = ?",
+    "UPDATE journal SET before = NULL, after = NULL, note = '', reference = '' WHERE key = ? AND key <> sequence",
 )
 _EARLIER_KEYS = (
     "SELECT gone.key FROM gone JOIN journal ON journal.sequence = gone.key "
@@ -182,20 +185,35 @@ class WriteTransaction:
             else:
                 self._file.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (name, value))
 
-    def finish(self, *, actor: str, reason: str, at: datetime) -> list[JournalEntry]:
+    def finish(
+        self, *, actor: str, at: datetime, operation: Operation, note: str = "", reference: str = ""
+    ) -> list[JournalEntry]:
         """Check what only the whole can show, and write the journal and the counters."""
         self._refuse_gaps()
         moment = to_microseconds(at)
         self._file.executemany(
             _JOURNAL,
             [
-                (row.sequence, self._first, row.key, row.name[0], moment, actor, reason, *row[3:5])
+                (
+                    row.sequence,
+                    self._first,
+                    moment,
+                    actor,
+                    operation,
+                    note,
+                    reference,
+                    row.key,
+                    row.name[0],
+                    *row[3:5],
+                )
                 for row in self._made
             ],
         )
         self._write_measures()
         made = ((row.key, row.name[0], row.edit) for row in self._made)
-        return build_entries(self._first, made, at=at, actor=actor, reason=reason)
+        return build_entries(
+            self._first, made, at=at, actor=actor, operation=operation, note=note, reference=reference
+        )
 
     # -- one thing ---------------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
     if not old:
         if not new.strip():
             raise InvalidInput("new is empty: pass the line to be added")
-        pages.append(name, new, reason="edited by the agent")
+        pages.append(name, new)
         new = _to_stored_text(pages, name, new)
         return ToolResult(
             f"Added to {name}: {render.quote_text(new, id=name)}", {"edited": name, "text": new}
@@ -80,7 +80,7 @@ def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
     if name not in pages.names():
         raise NotFound(f"there is no page {name}; leave old out to begin it")
     replace_once(text, old, new, where=name)
-    pages.replace(old, new, name=name, reason="edited by the agent")
+    pages.replace(old, new, name=name)
     new = _to_stored_text(pages, name, new)
     return ToolResult(
         f"Edited {name}: {render.quote_text(old, id=name, longest=_LONGEST_SHOWN)} is now "

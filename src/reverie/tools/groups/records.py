@@ -133,7 +133,7 @@ def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
             f"Nothing was done: {record.id} is pinned, so that it is kept. Its owner has to unpin it first.",
             failed=True,
         )
-    archived = memory.archive(record.id, reason=given.get("reason") or "archived by the agent")
+    archived = memory.archive(record.id, reason=given.get("reason") or "")
     return ToolResult(
         f'Archived {archived.id}: "{escaping.escape_line(archived.content)}". It can be restored.',
         {"id": archived.id, "archived": rendering.build_record_data(archived)},

@@ -28,7 +28,19 @@ _RECORD = (
     *("valid_to", "expires_at", "archived_at", "archive_reason"),
 )
 _HIT = ("score", "type", *_RECORD)
-_CHANGE = ("sequence", "batch", "at", "actor", "reason", "subject", "id", "change", "content")
+_CHANGE = (
+    "sequence",
+    "batch",
+    "at",
+    "actor",
+    "operation",
+    "note",
+    "reference",
+    "subject",
+    "id",
+    "change",
+    "content",
+)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """Characters with which spreadsheets begin a formula."""
 

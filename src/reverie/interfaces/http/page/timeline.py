@@ -43,13 +43,14 @@ class UndoQuery(ScopeQuery):
     change: Number | None = None
 
 
+_BATCH = ("batch", "at", "actor", "operation", "note", "reference")
+
+
 def build_batches(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return changes grouped by transaction, in the order given."""
     batches: dict[int, dict[str, Any]] = {}
     for item in items:
-        batch = batches.setdefault(
-            item["batch"], {name: item[name] for name in ("batch", "at", "actor", "reason")} | {"changes": []}
-        )
+        batch = batches.setdefault(item["batch"], {name: item[name] for name in _BATCH} | {"changes": []})
         batch["changes"].append(describe_change(item))
     return list(batches.values())
 

@@ -41,10 +41,11 @@ def history(
 
     Erased content is left out of its changes.
 
-    In a pipe, one line per change: number, time, actor, change, subject, id, reason.
+    In a pipe, one line per change: number, time, actor, change, subject, id, operation,
+    reference, note.
 
-    With --json: {"history": [{"sequence", "batch", "at", "actor", "reason", "subject", "id", "change",
-    "before", "after"}]}.
+    With --json: {"history": [{"sequence", "batch", "at", "actor", "operation", "note",
+    "reference", "subject", "id", "change", "before", "after"}]}.
     """
     from reverie.admin.history.diff import serialize_change
 
@@ -55,7 +56,7 @@ def history(
     changes = [serialize_change(row) for row in rows[:limit]]
     for change in changes:
         change["id"] = change["id"] or id
-    cells = ("sequence", "at", "actor", "change", "subject", "id", "reason")
+    cells = ("sequence", "at", "actor", "change", "subject", "id", "operation", "reference", "note")
     listing.print_listing(
         context,
         ([change[name] or "-" for name in cells] for change in changes),
