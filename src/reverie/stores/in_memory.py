@@ -338,6 +338,11 @@ class InMemoryStore(BaseStore):
         with self._open():
             return len(self._data.journal)
 
+    def sequence_at(self, moment: datetime) -> int:
+        """Return the number of the last journal row made at a moment or before it; 0 if there is none."""
+        with self._open():
+            return next((row.sequence for row in reversed(self._data.journal) if row.at <= moment), 0)
+
     def journal(
         self,
         *,

@@ -132,6 +132,12 @@ class Store(Protocol):
     def sequence(self) -> int:
         """Return the number of the newest journal row; 0 if there is none. Cheap: every search calls it."""
 
+    def sequence_at(self, moment: datetime) -> int:
+        """Return the number of the last journal row made at a moment or before it; 0 if there is none.
+
+        Clocks are set back now and then: it is the last number, not the latest time.
+        """
+
     def journal(
         self,
         *,

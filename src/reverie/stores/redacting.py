@@ -51,6 +51,7 @@ class RedactingStore:
         self.scrub = store.scrub
         self.reading = store.reading
         self.sequence = store.sequence
+        self.sequence_at = store.sequence_at
         self.journal = store.journal
         self.records = store.records
         self.record_like = store.record_like

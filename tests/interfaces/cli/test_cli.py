@@ -403,7 +403,8 @@ def test_history_tells_what_was_done(call: Call, answer: Answer, port: str) -> N
     changes = answer("history", port)["history"]
     assert [change["change"] for change in changes] == ["restored", "archived", "added"]
     assert set(changes[0]) == {
-        "sequence", "batch", "at", "actor", "operation", "note", "reference", "subject", "id", "change", "before", "after",
+        "sequence", "batch", "at", "actor", "operation", "note", "reference", "subject", "id", "change", "before",
+        "after",
     }  # fmt: skip
     assert changes[2]["before"] is None
     assert changes[1]["after"]["archive_reason"] == "old"

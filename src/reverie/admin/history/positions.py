@@ -7,13 +7,12 @@ transaction is never split.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.text import timestamps
 from reverie.stores.protocol import Store
-from reverie.stores.scanning import iter_rows_backwards
 
 When = datetime | int
 """A moment, or the number of a change."""
@@ -30,7 +29,7 @@ def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
     """
     if isinstance(when, datetime):
         moment = timestamps.to_utc(when, name=name)
-        return next((row.sequence for row in iter_rows_backwards(store) if row.at <= moment), 0)
+        return store.sequence_at(moment)
     number = validate_number(store, when, name)
     return list_transaction_rows(store, number)[-1].sequence if number else 0
 
@@ -39,7 +38,7 @@ def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
     """Return the number of the last change before then, or before the transaction of a number."""
     if isinstance(when, datetime):
         moment = timestamps.to_utc(when, name=name)
-        return next((row.sequence for row in iter_rows_backwards(store) if row.at < moment), 0)
+        return store.sequence_at(moment - timedelta(microseconds=1))
     number = validate_number(store, when, name)
     return get_row(store, number).batch - 1 if number else 0
 

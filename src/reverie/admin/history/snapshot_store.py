@@ -1,14 +1,17 @@
 """Read-only store with the content of an earlier moment, under the same keys.
 
-The values are read once from the journal, from that moment backwards, into memory. What was erased since is
+A few things named by their ids are read from their own journal entries. For everything else the values are read
+once from the journal, from that moment backwards, into memory. What was erased since is
 missing, and what an erasure left of a thing replaces it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, NoReturn
 
 from reverie.admin.history.positions import (
@@ -16,7 +19,7 @@ from reverie.admin.history.positions import (
     get_row,
     sequence_at,
 )
-from reverie.domain.change import Change, JournalEntry, Value, get_subject
+from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Paragraph
@@ -27,6 +30,9 @@ from reverie.domain.text.timestamps import Clock
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
+
+_FEW = 20
+"""Ids that are read one by one."""
 
 _UNREAD = AnalyzedText(terms="", length=0)
 
@@ -57,20 +63,51 @@ class SnapshotStore(InMemoryStore):
         super().__init__(analyse=lambda _: _UNREAD)
         self._source = store
         self._read_words = analyse
-        self._has_words = False
+        self._has_words = self._is_loaded = False
         self.last = sequence_at(store, when)
         if isinstance(when, datetime):
             self.moment = timestamps.to_utc(when)
         else:
             self.moment = get_row(store, self.last).at if self.last else now()
-        for key, value in sorted(_select_present_values(store, self.last).items(), key=lambda one: one[0]):
-            self._swap(None, self._build_item(key, value))
+
+    # -- what is read --------------------------------------------------------------------------------
+
+    def _open(self) -> threading.RLock:
+        """Return the lock; read everything from the journal at the first question that is not about single ids."""
+        with (lock := super()._open()):
+            if not self._is_loaded:
+                for key, value in sorted(
+                    _select_present_values(self._source, self.last).items(), key=itemgetter(0)
+                ):
+                    self._swap(None, self._build_item(key, value))
+                self._is_loaded = True
+        return lock
+
+    def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
+        """Return things by id, each from its own journal entries unless everything has been read already."""
+        names = [name for name in wanted if isinstance(name, str)]
+        if self._is_loaded or len(names) < len(wanted) or len(names) > _FEW:
+            return super()._fetch_things(subject, wanted)
+        with super()._open():
+            return [value for name in names if (value := self._read_past(subject, name)) is not None]
+
+    def _read_past(self, subject: Subject, id: str) -> Value | None:
+        rows = iter_rows_backwards(self._source, until=self.last, id=id)
+        newest = next((row for row in rows if row.subject == subject), None)
+        if newest is None:
+            return None
+        value = newest.after
+        if newest.edit is None:
+            value = _select_remaining_values(self._source, {newest.key}, self.last, id=id).get(newest.key)
+        if isinstance(value, Turn) and self._read_past("session", value.session) is None:
+            return None
+        return value
 
     # -- the journal ---------------------------------------------------------------------------------
 
     def sequence(self) -> int:
         """Return the number of the last change by then."""
-        with self._open():
+        with super()._open():
             return self.last
 
     def journal(
@@ -196,10 +233,12 @@ def _select_present_values(store: Store, last: int) -> dict[int, Value]:
     }
 
 
-def _select_remaining_values(store: Store, keys: set[int], last: int) -> dict[int, Value]:
+def _select_remaining_values(
+    store: Store, keys: set[int], last: int, *, id: str | None = None
+) -> dict[int, Value]:
     """Return what an erasure left of things whose earlier versions it removed."""
     remaining: dict[int, Value] = {}
-    for row in iter_rows_forwards(store, after=last):
+    for row in iter_rows_forwards(store, after=last, id=id):
         if row.key in keys and row.key not in remaining and row.after is not None:
             remaining[row.key] = row.after
     return remaining

@@ -57,6 +57,9 @@ UPDATE reverie.journal SET operation = CASE
 END WHERE operation = '';
 ALTER TABLE reverie.journal ENABLE TRIGGER forget_vectors;
 
+-- A past state is found by its time without reading the journal.
+CREATE INDEX journal_times ON reverie.journal (space, at, sequence);
+
 -- The function of a commit takes the three texts; the rest of it stays.
 DO $$
 DECLARE

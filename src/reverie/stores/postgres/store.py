@@ -234,6 +234,11 @@ class PostgresStore(DatabaseStore, PostgresVectors):
             view.memo.update(self._recollection.recall(sequence), sequence=sequence)
         return int(view.memo["sequence"])
 
+    def sequence_at(self, moment: datetime) -> int:
+        """Return the number of the last journal row made at a moment or before it; 0 if there is none."""
+        sql = "SELECT coalesce(max(sequence), 0) FROM reverie.journal WHERE space = %s AND at <= %s"
+        return int(self._connections.rows(sql, (self._space, to_microseconds(moment)))[0][0])
+
     def _require_sequence(self, row: Row) -> int:
         if row[0] is None:
             raise StoreUnavailable(f"{self.shown} has been removed: open it again to make a new one")

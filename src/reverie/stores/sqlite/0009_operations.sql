@@ -54,3 +54,6 @@ UPDATE journal SET operation = CASE
     WHEN note <> '' AND subject = 'record' THEN 'save'
     ELSE 'update'
 END WHERE operation = '';
+
+-- A past state is found by its time without reading the journal; the index is appended to, at one page a commit.
+CREATE INDEX journal_times ON journal (at);

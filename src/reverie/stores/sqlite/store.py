@@ -227,6 +227,11 @@ class SQLiteStore(DatabaseStore):
                 view.measures[area].append(row)
         return view.sequence
 
+    def sequence_at(self, moment: datetime) -> int:
+        """Return the number of the last journal row made at a moment or before it; 0 if there is none."""
+        sql = "SELECT coalesce(max(sequence), 0) FROM journal WHERE at <= ?"
+        return int(self._connections.rows(sql, (to_microseconds(moment),))[0][0])
+
     def journal(
         self,
         *,
