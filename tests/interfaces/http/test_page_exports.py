@@ -67,7 +67,7 @@ def test_the_journal_is_listed_with_the_filter_of_the_timeline(client: TestClien
     memory.session("telegram:1").add("user", "hello")
     memory.archive(record.id, reason="moved away")
     rows = read_csv(client, "/timeline.csv?subject=record")
-    assert [(row["change"], row["note"]) for row in rows] == [("archived", "moved away"), ("added", "save")]
+    assert [(row["operation"], row["note"]) for row in rows] == [("archive", "moved away"), ("save", "")]
     assert rows[0]["content"] == "Alice drinks black tea"
     items = client.get(f"/timeline.json?id={record.id}").json()["items"]
     assert [item["sequence"] for item in items] == [4, 1]

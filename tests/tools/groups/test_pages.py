@@ -19,7 +19,7 @@ def test_a_piece_that_stands_once_in_memory_md_is_replaced(memory: Memory, call:
     told = call("edit_memory", old="lives in Bern", new="lives in Basel")
     assert told.text == "Edited MEMORY.md: lives in Bern is now lives in Basel"
     assert memory.pages.read() == "# Ada\n\nAda lives in Basel.\n"
-    assert memory.history.log()[-1].operation == "append"
+    assert memory.history.log()[-1].operation == "replace"
     assert call("edit_memory", old="\n\nAda lives in Basel.", new="").text.endswith("is now gone")
 
 

@@ -135,7 +135,7 @@ def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory,
     assert told.text == f'Archived {record.id}: "Ada prefers tea". It can be restored.'
     archived = memory.get(record.id)
     assert archived is not None
-    assert archived.archive_reason == "archived by the agent"
+    assert archived.archived
     assert memory.restore(record.id).content == "Ada prefers tea"
 
 

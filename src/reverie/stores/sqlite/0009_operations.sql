@@ -43,6 +43,7 @@ UPDATE journal SET note = CASE WHEN operation IN ('edit_file', 'delete_file', 'r
     reference = CASE operation
         WHEN 'undo' THEN replace(replace(note, 'undo of changes ', ''), 'undo of change ', '')
         WHEN 'promote' THEN substr(note, 15)
+        WHEN 'import' THEN substr(note, 8)
         WHEN 'dream' THEN note
         ELSE '' END
     WHERE operation <> '';
