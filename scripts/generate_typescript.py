@@ -14,8 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from reverie import Memory
+from reverie.interfaces.http.application import build_api
+from reverie.interfaces.http.documentation import describe_api
+from reverie.interfaces.http.server import HttpServer
+
 ROOT = Path(__file__).parents[1]
-DESCRIPTION = ROOT / "tests" / "interfaces" / "http" / "golden" / "openapi.json"
 FOLDER = ROOT / "clients" / "typescript"
 NOTE = "// Written by scripts/generate_typescript.py from the description of the HTTP API. Do not edit.\n"
 NAMES = {"Record": "MemoryRecord"}
@@ -29,7 +33,8 @@ SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean"
 
 def main(arguments: list[str]) -> int:
     """Write the files, or compare them; return an exit code."""
-    description = json.loads(DESCRIPTION.read_text(encoding="utf-8"))
+    with Memory.open(":memory:") as memory:
+        description = describe_api(build_api(HttpServer(memory)))
     files = {"api.js": render_table(description), "api.d.ts": render_types(description)}
     for name, text in files.items():
         path = FOLDER / name
@@ -57,7 +62,7 @@ def render_table(description: dict[str, Any]) -> str:
     lines = [NOTE, "export const OPERATIONS = {"]
     for method, path, operation in iterate_operations(description):
         entry: dict[str, Any] = {"method": method, "path": path}
-        query = [each["name"] for each in operation["parameters"] if each["in"] == "query"]
+        query = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
         headers = {HEADERS[name]: name for name in find_headers(operation)}
         body = next(iter(operation.get("requestBody", {}).get("content", {})), "")
         entry |= {
@@ -99,7 +104,7 @@ def render_methods(path: str, operation: dict[str, Any]) -> list[str]:
     for content in operation.get("requestBody", {}).get("content", {}).values():
         arguments.append(f"body: {render_type(content['schema'])}")
     options = {}
-    for each in operation["parameters"]:
+    for each in operation.get("parameters", ()):
         if each["in"] == "query" or each["name"] in HEADERS:
             name = HEADERS.get(each["name"], each["name"]) if each["in"] == "header" else each["name"]
             options[name] = f"{'' if each['required'] else '?'}: {render_type(each['schema'])}"
@@ -158,7 +163,7 @@ def render_type(schema: dict[str, Any]) -> str:
 
 def find_headers(operation: dict[str, Any]) -> list[str]:
     """Return the headers of an operation that a caller passes."""
-    return [each["name"] for each in operation["parameters"] if each["name"] in HEADERS]
+    return [each["name"] for each in operation.get("parameters", ()) if each["name"] in HEADERS]
 
 
 def to_camel_case(name: str) -> str:

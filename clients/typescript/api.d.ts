@@ -27,19 +27,6 @@ export interface BulkChange {
   reason?: string;
 }
 
-/** Conflicts of some records, those of the newest first. */
-export interface ConflictList {
-  items: ConflictPair[];
-  compared: number;
-  next: string | null;
-}
-
-/** Two records of which only one seems to hold. */
-export interface ConflictPair {
-  records: MemoryRecord[];
-  differing: string[];
-}
-
 /** Message and budget of a prompt; see Session.context. */
 export interface ContextInput {
   message?: string | null;
@@ -629,16 +616,12 @@ export interface Api {
   getLiveness(options?: Options): Promise<Result<Live>>;
   /** Return counters in the text format of Prometheus. */
   getMetrics(options?: Options): Promise<Result<string>>;
-  /** Return this description. */
-  describeApi(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the number of the newest change, if the store can be read and written. */
   getReadiness(options?: Options): Promise<Result<Ready>>;
   /** Return the activity of each of the last days. */
   getActivity(options?: { days?: number } & Options): Promise<Result<ActivityOutput>>;
   /** Return the number of live records of each category. */
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
-  /** List pairs of records of which only one seems to hold; next leads to those of older records. */
-  listConflicts(options?: { scope?: string; cursor?: string } & Options): Promise<Result<ConflictList>>;
   /** Decide which of two records holds; the other one ends, is archived as wrong, or holds too. */
   settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<SettledConflict>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */
@@ -648,7 +631,7 @@ export interface Api {
   /** Return what an erasure would remove, and what would be left. */
   previewErasure(body: ForgetInput, options?: Options): Promise<Result<ForgetOutput>>;
   /** List changes in their order, or the newest first. */
-  listChanges(options?: { scope?: string; after?: number; before?: number; since?: string; until?: string; limit?: number; id?: string; actor?: string; subject?: "record" | "turn" | "session" | "page" | "paragraph"; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
+  listChanges(options?: { scope?: string; after?: number; before?: number | null; since?: string | null; until?: string | null; limit?: number; id?: string | null; actor?: string | null; subject?: "record" | "turn" | "session" | "page" | "paragraph" | null; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
   /** List receipts of the prompts that were made, the newest first. */
   listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<ReceiptList>>;
   /** List all pages and logs. */
@@ -662,10 +645,10 @@ export interface Api {
   deletePage(name: string, options: { ifMatch: string } & Options): Promise<Result<Count>>;
   /** Add a line to the end of a page, or a paragraph to the end of a log. */
   appendToPage(name: string, body: LineInput, options?: { idempotencyKey?: string } & Options): Promise<Result<PageText>>;
-  /** Plan the changes of a pass; nothing is changed before the plan is decided. */
-  makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
   /** List the plans that wait or were decided, the newest first. */
   listPlans(options?: Options): Promise<Result<PlanList>>;
+  /** Plan the changes of a pass; nothing is changed before the plan is decided. */
+  makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
   /** Return a plan; the texts of a decided one are not kept. */
   getPlan(id: string, options?: Options): Promise<Result<PlanOutput>>;
   /** Make all changes of a plan that are not decided yet, all of them or none. */
@@ -679,14 +662,14 @@ export interface Api {
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
   /** List records, by default those created last first. */
-  listRecords(options?: { scope?: string; as_of?: number | string; cursor?: string; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string; created_before?: string; valid_at?: string; archived?: boolean; pinned?: boolean; order?: "created" | "changed" } & Options): Promise<Result<RecordPage>>;
+  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<RecordPage>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Archive, label or vouch for several records in one transaction, which one undo takes back. */
   changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<RecordPage>>;
   /** Return a record, archived or not. */
-  getRecord(id: string, options: { scope?: string; as_of?: number | string; ifNoneMatch: string } & Options): Promise<Result<MemoryRecord | null>>;
-  getRecord(id: string, options?: { scope?: string; as_of?: number | string } & Options): Promise<Result<MemoryRecord>>;
+  getRecord(id: string, options: { scope?: string; as_of?: number | string | null; ifNoneMatch: string } & Options): Promise<Result<MemoryRecord | null>>;
+  getRecord(id: string, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<MemoryRecord>>;
   /** Change fields of a record; null removes a value (RFC 7396). */
   updateRecord(id: string, body: RecordPatch, options: { scope?: string; ifMatch: string } & Options): Promise<Result<MemoryRecord>>;
   /** Take a record out of search; it can be restored. */
@@ -694,7 +677,7 @@ export interface Api {
   /** Return where a record comes from, and its later changes. */
   getRecordBlame(id: string, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the difference between two versions of a record; by default that of its last change. */
-  getRecordDiff(id: string, options?: { scope?: string; a?: number | string; b?: number | string } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  getRecordDiff(id: string, options?: { scope?: string; a?: number | string | null; b?: number | string | null } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** List the changes of a record, the oldest first. */
   getRecordHistory(id: string, options?: { scope?: string } & Options): Promise<Result<JournalPage>>;
   /** Protect a record from decay and from every automatic change. */
@@ -717,9 +700,9 @@ export interface Api {
   /** Remove a value of working memory. */
   deleteEntry(key: string, options?: { scope?: string } & Options): Promise<Result<Count>>;
   /** Return what answers a query, best first; nothing if nothing is relevant. */
-  search(body: SearchInput, options?: { scope?: string; as_of?: number | string } & Options): Promise<Result<Hits>>;
+  search(body: SearchInput, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<Hits>>;
   /** List sessions, the latest active first. */
-  listSessions(options?: { scope?: string; cursor?: string; limit?: number } & Options): Promise<Result<SessionPage>>;
+  listSessions(options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<SessionPage>>;
   /** Return the state of a session. */
   getSession(id: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<SessionState | null>>;
   getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
@@ -742,7 +725,7 @@ export interface Api {
   /** Add turns at the end of a session, in one transaction. */
   addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<AddedTurns>>;
   /** List the turns of a session by position. */
-  listTurns(id: string, options?: { scope?: string; cursor?: string; limit?: number } & Options): Promise<Result<TurnPage>>;
+  listTurns(id: string, options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<TurnPage>>;
   /** List the values of working memory. */
   listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<EntryList>>;
   /** Return a value of working memory. */

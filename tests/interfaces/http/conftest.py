@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory, Settings
-from reverie.interfaces.http.serve import build_application
+from reverie.interfaces.http.application import build_application
 from reverie.interfaces.http.server import HttpServer
 
 BASE = "http://127.0.0.1"

@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
+from reverie.interfaces.http.application import OPERATIONS
 from reverie.interfaces.http.operations import Operation
-from reverie.interfaces.http.serve import OPERATIONS
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.tokens import RIGHTS
 

@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
-from reverie.interfaces.http import conditions, pages, records
-from reverie.interfaces.http.conditions import check_match
+from reverie.interfaces.http import operations, records
+from reverie.interfaces.http.operations import check_match
 from reverie.interfaces.http.server import HttpServer
 from reverie.stores.writer import StoreWriter
 from tests.interfaces.http.conftest import open_client
@@ -453,20 +453,20 @@ def test_receipts_hold_no_content_and_go_after_a_day(client: TestClient, memory:
     assert "tea" not in str(receipts)
     now = memory._clock()
     later = now.replace(year=now.year + 1)
-    monkeypatch.setattr("reverie.interfaces.http.receipts._PRUNED_EVERY", 1)
+    monkeypatch.setattr("reverie.interfaces.http.idempotency._PRUNED_EVERY", 1)
     monkeypatch.setattr("reverie.stores.writer.StoreWriter.clock", lambda self: later, raising=False)
     fresh = client.post("/v1/records", json={"content": "Likes tea"}, headers={"Idempotency-Key": "old"})
     assert "idempotent-replayed" not in fresh.headers
 
 
 def test_cursors_of_one_list_are_refused_by_another() -> None:
-    cursor = conditions.encode_cursor([1, "a"], of="x")
-    assert conditions.decode_cursor(cursor, of="x", types=(int, str)) == [1, "a"]
+    cursor = operations.encode_cursor([1, "a"], of="x")
+    assert operations.decode_cursor(cursor, of="x", types=(int, str)) == [1, "a"]
     for wrong in (cursor[:-3], "", "!", "WzFd", cursor + "A"):
         with pytest.raises(ValueError, match="cursor"):
-            conditions.decode_cursor(wrong, of="x", types=(int, str))
+            operations.decode_cursor(wrong, of="x", types=(int, str))
     with pytest.raises(ValueError, match="cursor"):
-        conditions.decode_cursor(cursor, of="y", types=(int, str))
+        operations.decode_cursor(cursor, of="y", types=(int, str))
 
 
 @pytest.mark.parametrize("thing", ["record", "page"])
@@ -479,7 +479,7 @@ def test_what_changes_between_the_check_and_the_removal_is_not_removed(
         change = partial(memory.update, name, content="Works in Bruges")
     else:
         memory.pages.write("plans.md", "Ghent")
-        path, module = "/v1/pages/plans.md", pages
+        path, module = "/v1/pages/plans.md", records
         change = partial(memory.pages.write, "plans.md", "Bruges")
     etag = client.get(path).headers["etag"]
 

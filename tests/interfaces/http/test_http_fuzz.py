@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 
 from reverie import Memory, Settings
 from reverie.interfaces.http import mem0
+from reverie.interfaces.http.application import OPERATIONS, build_application
 from reverie.interfaces.http.mem0 import AnyFields
-from reverie.interfaces.http.serve import OPERATIONS, build_application
 from reverie.interfaces.http.server import HttpServer
 from tests.interfaces.http.conftest import BASE
 from tests.interfaces.http.test_http_process import serving

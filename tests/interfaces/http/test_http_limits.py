@@ -22,9 +22,9 @@ from starlette.testclient import TestClient
 
 from reverie import Memory, Settings
 from reverie.interfaces.http import server as server_module
-from reverie.interfaces.http.serve import build_application
-from reverie.interfaces.http.server import HttpServer
-from reverie.interfaces.http.web import LARGEST_BODY, create_web_server, open_socket
+from reverie.interfaces.http.application import build_application
+from reverie.interfaces.http.serve import create_web_server, open_socket
+from reverie.interfaces.http.server import LARGEST_BODY, HttpServer
 from tests.interfaces.conftest import run_cli
 from tests.interfaces.http.conftest import serve_here
 from tests.interfaces.http.test_http_process import Served, serving
@@ -32,9 +32,9 @@ from tests.search.vectors.concepts import ConceptEmbedder
 
 SERVER = """
 import sys
-from reverie.interfaces.http import web
-web.MOST_CONNECTIONS = 20
-web.HEADERS_S = 0.5
+from reverie.interfaces.http import serve
+serve.MOST_CONNECTIONS = 20
+serve.HEADERS_S = 0.5
 from reverie.interfaces.cli.entry import main
 sys.argv = ["reverie", "serve", "--port", "0", "--store", sys.argv[1]]
 main()

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from reverie import InvalidInput, Memory
 from reverie.interfaces.http import mem0
-from reverie.interfaces.http.mem0_filters import build_scope_name, find_scopes, is_match, parse_scope_name
-from reverie.interfaces.http.serve import build_application
+from reverie.interfaces.http.application import build_application
+from reverie.interfaces.http.mem0 import build_scope_name, find_scopes, is_match, parse_scope_name
 from reverie.interfaces.http.server import HttpServer
 from tests.interfaces.http.conftest import BASE
 from tests.interfaces.http.test_http_process import serving

@@ -1,32 +1,25 @@
-"""The description of the API: valid, complete, and as written down."""
+"""The description of the API: valid and complete."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from starlette.testclient import TestClient
 
-from reverie.interfaces.http.openapi import build_description
-from reverie.interfaces.http.serve import OPERATIONS
+from reverie import Memory
+from reverie.interfaces.http.application import OPERATIONS, build_api
+from reverie.interfaces.http.documentation import describe_api
+from reverie.interfaces.http.server import HttpServer
 
-GOLDEN = Path(__file__).parent / "golden" / "openapi.json"
-DESCRIPTION = build_description(OPERATIONS)
+with Memory.open(":memory:") as _memory:
+    DESCRIPTION = describe_api(build_api(HttpServer(_memory)))
 ROUTES = Path(__file__).parents[3] / "docs" / "reference" / "http.md"
 
 
 def list_operations() -> list[dict[str, Any]]:
     return [operation for item in DESCRIPTION["paths"].values() for operation in item.values()]
-
-
-def test_the_description_is_as_written_down(client: TestClient) -> None:
-    served = client.get("/openapi.json").json()
-    assert served == json.loads(GOLDEN.read_text(encoding="utf-8")), (
-        f"if it should read so, write it to {GOLDEN}"
-    )
 
 
 def test_the_description_is_valid_by_the_specification() -> None:
@@ -61,7 +54,7 @@ def test_every_operation_has_a_name_a_summary_and_its_parameters() -> None:
     assert all(each["summary"].endswith(".") for each in operations)
     for path, item in DESCRIPTION["paths"].items():
         for operation in item.values():
-            declared = {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+            declared = {each["name"] for each in operation.get("parameters", ()) if each["in"] == "path"}
             assert declared == {part[1:-1] for part in path.split("/") if part.startswith("{")}
 
 

@@ -8,8 +8,7 @@ from starlette.testclient import TestClient
 from reverie import InvalidInput, Memory
 from reverie.interfaces.http import server as server_module
 from reverie.interfaces.http.serve import validate_host
-from reverie.interfaces.http.server import HttpServer
-from reverie.interfaces.http.web import LARGEST_BODY
+from reverie.interfaces.http.server import LARGEST_BODY, HttpServer
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -44,7 +43,7 @@ def test_metrics_count_requests_by_operation_and_status(client: TestClient, memo
     text = client.get("/metrics").text
     assert 'reverie_requests_total{operation="get_liveness",status="200"} 2' in text
     assert 'reverie_request_seconds_count{operation="get_liveness"} 2' in text
-    assert 'reverie_request_seconds_bucket{operation="get_liveness",le="+Inf"} 2' in text
+    assert 'reverie_request_seconds_bucket{le="+Inf",operation="get_liveness"} 2' in text
     assert "\nreverie_records 1.0\n" in text
 
 

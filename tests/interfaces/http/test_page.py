@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from reverie import Memory
 from reverie.interfaces.cli.main import cli
-from reverie.interfaces.http import serve
+from reverie.interfaces.http import application
 from reverie.interfaces.http.operations import Operation
 from reverie.interfaces.http.page.rendering import FOLDER, TEXTS
 from reverie.interfaces.http.page.site import GROUPS
@@ -515,7 +515,7 @@ def test_the_overview_tells_how_much_a_dream_changed(client: TestClient, memory:
 def test_without_its_template_engine_the_page_says_what_is_missing(
     server: HttpServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    monkeypatch.setattr(application, "find_spec", lambda name: None)
     with serve_here(server) as client:
         answer = client.get("/")
     assert answer.status_code == 501

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from reverie import Memory, Settings
-from reverie.interfaces.http.serve import build_application
+from reverie.interfaces.http.application import build_application
+from reverie.interfaces.http.serve import create_web_server, open_socket
 from reverie.interfaces.http.server import HttpServer
-from reverie.interfaces.http.web import create_web_server, open_socket
 from tests.interfaces.http.page_scene import HOSTILE, NAME, fill_memory, list_addresses
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright: see scripts/install_browser.sh")

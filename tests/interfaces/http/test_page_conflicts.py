@@ -1,4 +1,4 @@
-"""Memories that contradict each other: which are listed, and the three ways to settle them."""
+"""Two memories of which one holds, and hand edits that met other changes: how they are settled."""
 
 from __future__ import annotations
 
@@ -11,60 +11,17 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
-from reverie.interfaces.http.conflicts import MOST_COMPARED
 from reverie.interfaces.http.server import HttpServer
 from tests.interfaces.http.conftest import open_client
 from tests.interfaces.http.test_page import OWN, Page, read_form, see, sign_in
-from tests.support.contract.factories import make_additions, make_record
 
-LIST, SETTLE = "/v1/conflicts", "/v1/conflicts/settle"
+SETTLE = "/v1/conflicts/settle"
 DAYS = ("Deploys happen on Tuesdays after the stand-up", "Deploys happen on Thursdays after the stand-up")
 
 
 def save_both(memory: Memory, texts: tuple[str, str] = DAYS) -> tuple[str, str]:
     """Save two records; return their ids."""
     return memory.save(texts[0]).record.id, memory.save(texts[1]).record.id
-
-
-def list_conflicts(client: TestClient) -> list[dict[str, Any]]:
-    """Return the conflicts that the API lists."""
-    answer = client.get(LIST)
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
-    return items
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        DAYS,
-        ("Alice drinks coffee in the morning", "Alice does not drink coffee in the morning"),
-        ("The dentist appointment is at 15:00", "The dentist appointment is at 16:30"),
-        ("The cat is called Minka", "The cat is called Milo"),
-    ],
-)
-def test_memories_that_differ_in_one_value_are_listed(
-    client: TestClient, memory: Memory, texts: tuple[str, str]
-) -> None:
-    older, newer = save_both(memory, texts)
-    (found,) = list_conflicts(client)
-    assert [each["id"] for each in found["records"]] == [newer, older]
-
-
-@pytest.mark.parametrize(
-    "texts",
-    [
-        ("Host tern runs Debian", "Host rook runs Debian"),
-        ("Host 12 in rack 4 has the address 10.1.2.3", "Host 13 in rack 7 has the address 10.1.2.4"),
-        ("The rent is 1,200 €", "The rent is 1,350 €"),  # the rule ended the first
-        ("Ines likes rye bread", "The dentist appointment is at 15:00"),
-    ],
-)
-def test_memories_of_different_things_are_not_listed(
-    client: TestClient, memory: Memory, texts: tuple[str, str]
-) -> None:
-    save_both(memory, texts)
-    assert list_conflicts(client) == []
 
 
 def test_the_one_that_holds_ends_the_other(client: TestClient, memory: Memory) -> None:
@@ -78,9 +35,6 @@ def test_the_one_that_holds_ends_the_other(client: TestClient, memory: Memory) -
     assert ended.metadata["superseded_by"] == newer
     assert ended.valid_to is not None
     assert not ended.archived
-    assert list_conflicts(client) == []
-    memory.history.undo(memory._store.sequence())
-    assert len(list_conflicts(client)) == 1
 
 
 def test_one_that_was_never_true_is_archived(client: TestClient, memory: Memory) -> None:
@@ -98,11 +52,10 @@ def test_one_that_was_never_true_is_archived(client: TestClient, memory: Memory)
     assert older in archived.archive_reason
 
 
-def test_two_that_both_hold_are_not_listed_again(client: TestClient, memory: Memory) -> None:
+def test_two_that_both_hold_name_each_other(client: TestClient, memory: Memory) -> None:
     older, newer = save_both(memory)
     assert client.post(SETTLE, json={"holds": newer, "other": older, "verdict": "both"}).status_code == 200
-    assert len(memory.list()) == 2
-    assert list_conflicts(client) == []
+    assert {each.id: each.metadata for each in memory.list()}[newer] == {"compatible_with": older}
 
 
 def test_a_version_that_has_changed_since_is_not_settled(client: TestClient, memory: Memory) -> None:
@@ -115,21 +68,17 @@ def test_a_version_that_has_changed_since_is_not_settled(client: TestClient, mem
     assert len(memory.list()) == 2
 
 
-@pytest.mark.parametrize(
-    ("change", "status"),
-    [
+def test_what_cannot_be_settled_is_refused(client: TestClient, memory: Memory) -> None:
+    older, newer = save_both(memory)
+    body: dict[str, Any] = {"holds": newer, "other": older, "verdict": "ended"}
+    changes: list[tuple[dict[str, Any], int]] = [
         ({"other": "0" * 12}, 404),
         ({"other": None}, 422),
         ({"verdict": "both", "content": "x"}, 422),
         ({"reason": "x" * 2_001}, 422),
-    ],
-)
-def test_what_cannot_be_settled_is_refused(
-    client: TestClient, memory: Memory, change: dict[str, str | None], status: int
-) -> None:
-    older, newer = save_both(memory)
-    body = {"holds": newer, "other": older, "verdict": "ended", **change}
-    assert client.post(SETTLE, json=body).status_code == status
+    ]
+    for change, status in changes:
+        assert client.post(SETTLE, json=body | change).status_code == status
     assert client.post(SETTLE, json={**body, "other": newer, "verdict": "ended"}).status_code == 422
     assert memory._store.sequence() == 2
 
@@ -140,7 +89,6 @@ def test_a_conflict_of_another_scope_is_neither_seen_nor_settled(
     older, newer = (memory.scoped("user:bob").save(text).record.id for text in DAYS)
     _, text = server.tokens.create("alice", scope="user:alice", rights=("read", "write"), origin="owner")
     headers = {"Authorization": f"Bearer {text}"}
-    assert client.get(LIST, headers=headers).json()["items"] == []
     body = {"holds": newer, "other": older, "verdict": "wrong"}
     assert client.post(SETTLE, json=body, headers=headers).status_code == 404
 
@@ -155,39 +103,32 @@ def send(client: TestClient, view: str, **fields: str) -> tuple[int, Page]:
     return answer.status_code, Page(answer.text)
 
 
-def find_view(client: TestClient) -> str:
-    """Return the address of the only conflict that the page lists."""
-    (link,) = {
-        each["href"] for each in see(client, "/conflicts").find("a") if "/pair" in each.get("href", "")
-    }
-    return link
+def get_view(ids: tuple[str, str]) -> str:
+    """Return the address of the comparison of two records."""
+    return f"/conflicts/pair?first={ids[1]}&second={ids[0]}"
 
 
-@pytest.mark.parametrize(
-    ("fields", "left"),
-    [
+def test_two_memories_are_settled_on_the_page_and_it_is_taken_back(
+    client: TestClient, memory: Memory
+) -> None:
+    view = get_view(save_both(memory))
+    for fields, left in (
         ({"holds": "0", "verdict": "ended"}, 2),
         ({"holds": "1", "verdict": "wrong"}, 1),
         ({"holds": "both"}, 2),
         ({"holds": "text", "verdict": "wrong", "content": "Deploys happen on Tuesdays and Thursdays"}, 1),
-    ],
-)
-def test_a_conflict_is_settled_on_the_page_and_taken_back(
-    client: TestClient, memory: Memory, fields: dict[str, str], left: int
-) -> None:
-    save_both(memory)
-    status, shown = send(client, find_view(client), **fields)
-    assert status == 200
-    assert len(memory.list()) == left
-    assert [each for each in shown.find("a") if "/pair" in each.get("href", "")] == []
-    (undo,) = {each["href"] for each in shown.find("a") if each.get("href", "").startswith("/undo")}
-    client.post(undo, data={"x": ""}, headers=OWN)
-    assert find_view(client)
+    ):
+        status, shown = send(client, view, **fields)
+        assert status == 200
+        assert len(memory.list()) == left
+        (undo,) = {each["href"] for each in shown.find("a") if each.get("href", "").startswith("/undo")}
+        client.post(undo, data={"x": ""}, headers=OWN)
+        assert {each.content for each in memory.list()} == {*DAYS}
 
 
 def test_a_conflict_that_changed_meanwhile_is_shown_again(client: TestClient, memory: Memory) -> None:
-    older, _ = save_both(memory)
-    view = find_view(client)
+    older, newer = save_both(memory)
+    view = get_view((older, newer))
     form = read_form(client.get(view).text, "/conflicts/pair")
     memory.update(older, content="Deploys happen on Mondays after the stand-up")
     answer = client.post("/conflicts/pair", data={**form, "holds": "0", "verdict": "wrong"}, headers=OWN)
@@ -198,7 +139,6 @@ def test_a_conflict_that_changed_meanwhile_is_shown_again(client: TestClient, me
 
 def test_any_two_memories_are_compared_from_the_list(client: TestClient, memory: Memory) -> None:
     ids = [memory.save(text).record.id for text in ("Ines likes rye bread", "Ines bakes on Sundays")]
-    assert see(client, "/conflicts").text.count("Ines") == 0
     answer = client.post("/selection", data={"ids": ids, "action": "compare"}, headers=OWN)
     assert answer.url.path == "/conflicts/pair"
     assert "Ines bakes on Sundays" in Page(answer.text).text
@@ -211,33 +151,10 @@ def test_who_only_reads_settles_nothing(client: TestClient, server: HttpServer, 
     older, newer = (memory.scoped("user:alice").save(text).record.id for text in DAYS)
     _, text = server.tokens.create("reader", scope="user:alice", rights=("read",), origin="owner")
     sign_in(client, text)
-    page = see(client, find_view(client))
+    page = see(client, get_view((older, newer)))
     assert page.find("button", name="holds") == []
     data = {"first": newer, "second": older, "holds": "0", "verdict": "wrong"}
     assert client.post("/conflicts/pair", data=data, headers=OWN).status_code == 403
-
-
-def test_conflicts_of_older_memories_are_reached_from_the_newest(client: TestClient, memory: Memory) -> None:
-    older, newer = save_both(memory)
-    memory.save("The dentist appointment is at 15:00")
-    now = memory._clock()
-    others = [
-        make_record(n, content=f"Word{n} other{n} thing{n}", moment=now) for n in range(2 * MOST_COMPARED)
-    ]
-    memory._parts.writer.commit(make_additions(*others))
-    last = memory.save("The dentist appointment is at 16:30").record.id
-    first = client.get(LIST).json()
-    assert [each["records"][0]["id"] for each in first["items"]] == [last]  # also with one that is far older
-    assert first["compared"] == MOST_COMPARED
-    found, cursor = [], first["next"]
-    while cursor:
-        answer = client.get(LIST, params={"cursor": cursor}).json()
-        found += [[each["id"] for each in pair["records"]] for pair in answer["items"]]
-        cursor = answer["next"]
-    assert found == [[newer, older]]
-    assert client.get(LIST, params={"cursor": first["next"] + "x"}).status_code == 422
-    screen = see(client, "/conflicts")
-    assert "Look at older memories" in screen.text
 
 
 # -- hand edits ------------------------------------------------------------------------------------------

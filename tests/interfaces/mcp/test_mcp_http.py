@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import httpx2
@@ -20,8 +19,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from reverie import Memory
+from reverie.interfaces.http.application import is_loopback
+from reverie.interfaces.http.serve import open_socket
 from reverie.interfaces.http.tokens import TokenRegistry
-from reverie.interfaces.http.web import RequestGuard, is_loopback, open_socket
 from tests.interfaces.conftest import environment
 from tests.interfaces.mcp.peers import LEGACY, MODES, PROGRAM, played
 
@@ -208,19 +208,6 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(call: Callable[..., Resul
         in result.stderr
     )
     assert "choose another --port or --host" in result.stderr
-
-
-def test_the_guard_lets_other_kinds_of_messages_through() -> None:
-    seen: list[str] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        seen.append(scope["type"])
-
-    async def scene() -> None:
-        await RequestGuard(app, hosts=[])({"type": "lifespan"}, None, None)  # type: ignore[arg-type]
-
-    played(scene)
-    assert seen == ["lifespan"]
 
 
 # -- ending ----------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from reverie.interfaces.http.problems import Problem
 from reverie.stores.protocol import Store
 from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
 
-OPERATIONS = OperationList()
+OPERATIONS = OperationList(group="History")
 
 POLL_S = 0.3
 """Seconds between two looks at the journal for a stream."""

@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
 from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record
-from reverie.domain.similarity.specifics import extract_specifics
-from reverie.domain.text.tokenizer import tokenize
-from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Call, Form, OperationList
+from reverie.interfaces.http.operations import Call, Form, OperationList, compute_etag
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.records import get_changeable, read_page
-from reverie.interfaces.http.schemas import CursorQuery, JournalReason
-from reverie.search.analyzer import analyze
-from reverie.stores.protocol import read_or_none
+from reverie.interfaces.http.records import get_changeable
+from reverie.interfaces.http.schemas import JournalReason
 
-OPERATIONS = OperationList()
-
-MOST_COMPARED = 100
-"""Records of a page of the list: they are compared with each other, and with older ones that share phrases."""
+OPERATIONS = OperationList(group="Records, search and pages")
 
 COMPATIBLE = "compatible_with"
 """Metadata of a record that holds beside others: their ids."""
-
-_MOST_SHARING = 8
-_LEAST_ALIKE = 0.5  # by the Dice coefficient of their words
-_MOST_LOOKED_AT = 3  # older records for each, the most similar
-_MOST_DIFFERING = 2
-"""Specifics of each record that the other lacks; records with more of them speak of different things."""
-
-
-class ConflictPair(Form):
-    """Two records of which only one seems to hold.
-
-    Attributes:
-        records: The newer one, then the older one.
-        differing: What one says and the other does not.
-    """
-
-    records: Annotated[list[Record], Field(min_length=2, max_length=2)]
-    differing: list[str]
-
-
-class ConflictList(Form):
-    """Conflicts of some records, those of the newest first.
-
-    Attributes:
-        items: The conflicts.
-        compared: Number of the records that were looked at.
-        next: Cursor with which older records are looked at; null if there are none.
-    """
-
-    items: list[ConflictPair]
-    compared: int
-    next: str | None
 
 
 class Settlement(Form):
@@ -91,74 +46,6 @@ class SettledConflict(Form):
 
     holds: Record
     other: Record
-
-
-@OPERATIONS.add("GET", "/v1/conflicts", "read", query=CursorQuery, answer=ConflictList)
-def list_conflicts(call: Call) -> Any:
-    """List pairs of records of which only one seems to hold; `next` leads to those of older records."""
-    of = (call.caller.token, "conflicts", call.view.scope)
-    with call.memory._store.reading():
-        page, following = read_page(call.view, call.query.cursor, of=of, limit=MOST_COMPARED)
-        records = [record for record in page if _may_conflict(record, call)]
-        pairs = [*find_conflicts(records, older=_find_sharing(records, call) if following else [])]
-    items = [{"records": [newer, older], "differing": differing} for newer, older, differing in pairs]
-    return {"items": items, "compared": len(page), "next": following}
-
-
-def _may_conflict(record: Record, call: Call) -> bool:
-    return record.scope == call.view.scope and record.valid_to is None and record.kind != "event"
-
-
-def _find_sharing(records: list[Record], call: Call) -> list[Record]:
-    """Return older live records of the scope that share phrases with some of these."""
-    index, known = call.memory._index, {record.id for record in records}
-    allowed = Filter(scopes=(call.view.scope,))
-    keys: dict[int, None] = {}
-    for record in records:
-        keys |= dict.fromkeys(index.alike(analyze(record).cues.split(), allowed, _MOST_SHARING)[0])
-    last = min((record.created_at for record in records), default=None)
-    return [
-        each
-        for each in read_or_none(call.memory._store.records, list(keys))
-        if each is not None
-        and each.id not in known
-        and last is not None
-        and each.created_at <= last
-        and _may_conflict(each, call)
-    ]
-
-
-def find_conflicts(
-    records: list[Record], *, older: Sequence[Record] = ()
-) -> Iterator[tuple[Record, Record, list[str]]]:
-    """Yield pairs of records, the newer one first, that say different things in almost the same words.
-
-    Args:
-        records: Records of one scope, the newest first.
-        older: Older records of it, which are compared with these and not with each other.
-    """
-    every = [*records, *older]
-    words = [frozenset(tokenize(record.to_searchable_text())) for record in every]
-    specifics = cache(lambda place: extract_specifics(every[place].content))
-    for place, own in enumerate(words[: len(records)]):
-        alike: list[tuple[float, int]] = []
-        for other in range(place + 1, len(words)):
-            share = 2 * len(own & words[other]) / (len(own) + len(words[other]) or 1)
-            if share >= _LEAST_ALIKE:
-                alike.append((-share, other))
-        for _, other in sorted(alike)[:_MOST_LOOKED_AT]:
-            added = specifics(place).find_missing_from(specifics(other))
-            lacking = specifics(other).find_missing_from(specifics(place))
-            is_one_value = 0 < len(added) <= _MOST_DIFFERING and 0 < len(lacking) <= _MOST_DIFFERING
-            if is_one_value and not _is_settled(every[place], every[other]):
-                yield every[place], every[other], sorted(added | lacking)
-
-
-def _is_settled(one: Record, other: Record) -> bool:
-    return (
-        other.id in one.metadata.get(COMPATIBLE, "").split()
-        or one.id in other.metadata.get(COMPATIBLE, "").split()
-    )
 
 
 @OPERATIONS.add("POST", "/v1/conflicts/settle", "write", answer=SettledConflict)

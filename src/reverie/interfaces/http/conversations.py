@@ -11,13 +11,19 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.conditions import answer_value, decode_cursor, encode_cursor
-from reverie.interfaces.http.operations import Answer, Call, OperationList
+from reverie.interfaces.http.operations import (
+    Answer,
+    Call,
+    OperationList,
+    answer_value,
+    decode_cursor,
+    encode_cursor,
+)
 from reverie.interfaces.http.problems import Problem
 from reverie.repositories.receipt_reader import ReceiptReader
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 
-OPERATIONS = OperationList()
+OPERATIONS = OperationList(group="Conversations")
 
 _SESSION = "/v1/sessions/{id:path}"
 
@@ -210,7 +216,7 @@ for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad"
     OPERATIONS.add("GET", _base, "read", answer=schemas.EntryList, name=f"list_entries{_suffix}")(
         list_entries
     )
-    OPERATIONS.add("GET", _path, "read", answer=_entry, name=f"get_entry{_suffix}")(get_entry)
+    OPERATIONS.add("GET", _path, "read", answer=_entry, name=f"get_entry{_suffix}", has_etag=True)(get_entry)
     OPERATIONS.add("PUT", _path, "write", answer=_entry, name=f"set_entry{_suffix}")(set_entry)
     OPERATIONS.add("DELETE", _path, "write", answer=schemas.Count, name=f"delete_entry{_suffix}")(
         delete_entry
@@ -220,7 +226,7 @@ for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad"
 # -- last, because their path takes everything -----------------------------------------------------------
 
 
-@OPERATIONS.add("GET", _SESSION, "read", answer=SessionState)
+@OPERATIONS.add("GET", _SESSION, "read", answer=SessionState, has_etag=True)
 def get_session(call: Call) -> Answer:
     """Return the state of a session."""
     return answer_value(call, read_session(call))

@@ -1,8 +1,15 @@
-"""Operations of the HTTP API: what each takes, does and answers. Routes and OpenAPI are made from these."""
+"""Operations of the HTTP API: what each takes, does and answers; ETags and cursors of lists.
+
+`application.py` makes the routes from these.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
@@ -10,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hint
 from pydantic import BaseModel, ConfigDict
 from starlette.convertors import IntegerConvertor, register_url_convertor
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
+from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right
 from reverie.interfaces.mcp.threads import Lane
@@ -171,7 +179,9 @@ class Operation:
             key has no effect.
         is_whole: Whether it is about all scopes, so that a token bound to a scope is refused.
         needs_match: Whether it needs `If-Match`.
+        has_etag: Whether it takes `If-None-Match`.
         media_type: Media type of its answer.
+        group: Heading that it stands under in `/docs`.
     """
 
     method: Method
@@ -186,7 +196,9 @@ class Operation:
     replay: Callable[[Call, Any], Any] | None = None
     is_whole: bool = False
     needs_match: bool = False
+    has_etag: bool = False
     media_type: str = "application/json"
+    group: str = ""
 
     @property
     def lane(self) -> Lane:
@@ -248,3 +260,83 @@ class OperationList(list[Operation]):
             return run
 
         return register
+
+
+# -- versions of things, and places in lists --------------------------------------------------------------
+
+
+def compute_etag(value: Any) -> str:
+    """Return a strong ETag of a value as JSON has it."""
+    text = json.dumps(to_json_value(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+
+
+def answer_value(call: Call, value: Any) -> Answer:
+    """Return a value with its ETag; 304 if the caller has it already."""
+    etag = compute_etag(value)
+    if call.method == "GET" and _is_listed(call.headers.get("if-none-match", ""), etag):
+        return Answer(None, 304, {"ETag": etag})
+    return Answer(value, headers={"ETag": etag})
+
+
+def check_match(call: Call, value: Any) -> bool:
+    """Raise `Problem` if the caller names another version of a value than the current one.
+
+    Returns:
+        Whether only this version may be changed; False if the caller accepts any.
+    """
+    wanted = call.headers.get("if-match")
+    if wanted is not None and not _is_listed(wanted, compute_etag(value)):
+        raise Problem(
+            412,
+            "This has changed since it was read. Read it again, and send its new ETag.",
+            current=to_json_value(value),
+        )
+    return wanted is not None and "*" not in [name.strip() for name in wanted.split(",")]
+
+
+@contextmanager
+def refusing_changed() -> Iterator[None]:
+    """Answer a change between the check and the transaction as one before the check."""
+    try:
+        yield
+    except Conflict as error:
+        raise Problem(412, f"{error}. Send the new ETag.") from error
+
+
+def _is_listed(header: str, etag: str) -> bool:
+    names = [name.strip() for name in header.split(",")]
+    return "*" in names or etag in names
+
+
+def encode_cursor(values: list[Any], *, of: object) -> str:
+    """Return an opaque cursor.
+
+    Args:
+        values: Where the next page begins.
+        of: Parameters of the list; the cursor is valid for these only.
+    """
+    text = json.dumps([_fingerprint(of), *values], ensure_ascii=False, separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def decode_cursor(cursor: str, *, of: object, types: tuple[type, ...]) -> list[Any]:
+    """Return where a page begins.
+
+    Raises:
+        InvalidInput: the cursor is not one of this list.
+    """
+    try:
+        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
+        values = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if values[0] == _fingerprint(of) and [type(each) for each in values[1:]] == list(types):
+            return list(values[1:])
+    except (ValueError, TypeError, IndexError, KeyError, RecursionError):
+        pass
+    raise InvalidInput(
+        "cursor is not one of this list: pass `next` of the previous page, with the same parameters"
+    )
+
+
+def _fingerprint(of: object) -> str:
+    return hashlib.sha256(repr(of).encode(errors="replace")).hexdigest()[:8]

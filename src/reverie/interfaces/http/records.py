@@ -1,4 +1,4 @@
-"""Operations on records, and searches."""
+"""Operations on records, searches and pages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from typing import Any
 
 from reverie.admin.history.diff import serialize_change
 from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.page import is_log
 from reverie.domain.record import NOTHING, Record, normalize_labels
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.conditions import (
+from reverie.interfaces.http.operations import (
+    Answer,
+    Call,
+    Empty,
+    OperationList,
+    ScopeQuery,
     answer_value,
     check_match,
     compute_etag,
@@ -21,13 +27,12 @@ from reverie.interfaces.http.conditions import (
     encode_cursor,
     refusing_changed,
 )
-from reverie.interfaces.http.operations import Answer, Call, OperationList, ScopeQuery
 from reverie.interfaces.http.problems import Problem
 from reverie.reader import MemoryReader
 from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
 from reverie.search.left_out import find_left_out
 
-OPERATIONS = OperationList()
+OPERATIONS = OperationList(group="Records, search and pages")
 
 _TICK = timedelta(microseconds=1)
 
@@ -163,7 +168,7 @@ def _skip_seen(records: list[Record], at: Any, last: str, seen: int) -> list[Rec
     return records[min(same, max(seen - 1, 0)) :]
 
 
-@OPERATIONS.add("GET", "/v1/records/{id}", "read", query=schemas.AsOfQuery, answer=Record)
+@OPERATIONS.add("GET", "/v1/records/{id}", "read", query=schemas.AsOfQuery, answer=Record, has_etag=True)
 def get_record(call: Call) -> Answer:
     """Return a record, archived or not."""
     with reading(call) as reader:
@@ -341,3 +346,79 @@ def list_categories(call: Call) -> Any:
 def list_tags(call: Call) -> Any:
     """Return the number of live records that have each tag."""
     return call.reader.tags()
+
+
+# -- pages and logs, which belong to everybody --------------------------------------------------------------
+
+
+_PAGE = "/v1/pages/{name:path}"
+
+
+@OPERATIONS.add("GET", "/v1/pages", "read", query=Empty, answer=schemas.PageList)
+def list_pages(call: Call) -> Any:
+    """List all pages and logs."""
+    return {"items": call.whole.pages.overview()}
+
+
+def _answer_page(call: Call, name: str) -> Answer:
+    return answer_value(call, _serialize_page(name, call.whole.pages.read(name)))
+
+
+@OPERATIONS.add(
+    "POST", f"{_PAGE}/append", "write", answer=schemas.PageText, is_whole=True, replay=_answer_page
+)
+def append_to_page(call: Call, given: schemas.LineInput) -> Answer:
+    """Add a line to the end of a page, or a paragraph to the end of a log."""
+    call.require_trust()
+    name = call.path["name"]
+    call.whole.pages.append(name, given.text, at=given.at)
+    answer = _answer_page(call, name)
+    answer.reference = name
+    return answer
+
+
+@OPERATIONS.add("GET", _PAGE, "read", query=Empty, answer=schemas.PageText, has_etag=True)
+def get_page(call: Call) -> Answer:
+    """Return the text of a page or a log."""
+    _require_page(call)
+    return _answer_page(call, call.path["name"])
+
+
+@OPERATIONS.add("PUT", _PAGE, "write", answer=schemas.PageText, statuses=(200, 201), is_whole=True)
+def write_page(call: Call, given: schemas.PageInput) -> Answer:
+    """Write a page as a whole; an existing one needs `If-Match`."""
+    call.require_trust()
+    name, pages = call.path["name"], call.whole.pages
+    exists = name in pages.names() and not is_log(name)
+    old = pages.read(name) if exists else None
+    if exists:
+        if "if-match" not in call.headers:
+            raise Problem(428, f"The page {name!r} exists: read it, and send its ETag as If-Match.")
+        check_match(call, _serialize_page(name, old or ""))
+    result = pages.write(name, given.content, expected=old)
+    answer = _answer_page(call, name)
+    answer.status = 201 if result.outcome == "created" else 200
+    return answer
+
+
+@OPERATIONS.add("DELETE", _PAGE, "write", answer=schemas.Count, is_whole=True, needs_match=True)
+def delete_page(call: Call) -> Any:
+    """Remove a page; undo brings it back."""
+    call.require_trust()
+    _require_page(call)
+    name, pages = call.path["name"], call.whole.pages
+    old = pages.read(name)
+    expected = old if check_match(call, _serialize_page(name, old)) else None
+    with refusing_changed():
+        return {"removed": int(pages.delete(name, expected=expected))}
+
+
+def _require_page(call: Call) -> None:
+    """Raise `NotFound` if there is no page or log of the name in the path."""
+    name = call.path["name"]
+    if name not in call.whole.pages.names():
+        raise NotFound(f"there is no page {name!r}: list the pages to see which there are")
+
+
+def _serialize_page(name: str, content: str) -> dict[str, Any]:
+    return {"name": name, "content": content}

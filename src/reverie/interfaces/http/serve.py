@@ -1,4 +1,4 @@
-"""Start and stop of the HTTP server: it runs until a signal arrives."""
+"""Start and stop of the HTTP server: its socket, its connections, and what runs until a signal arrives."""
 
 from __future__ import annotations
 
@@ -7,71 +7,42 @@ import logging
 import platform
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.interfaces.http import (
-    administration,
-    changes,
-    conflicts,
-    conversations,
-    health,
-    mem0,
-    pages,
-    problems,
-    records,
-    reviews,
-)
-from reverie.interfaces.http.operations import Call, Empty, Operation, OperationList
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.protocol import PATH, ProtocolEndpoint
 from reverie.interfaces.http.server import HttpServer
-from reverie.interfaces.http.web import RequestGuard, create_web_server, is_loopback, list_hosts
 from reverie.interfaces.signals import handle_signals
 from reverie.search.hits import SOURCES
 from reverie.search.left_out import find_left_out
 from reverie.search.request import SearchRequest
 
 if TYPE_CHECKING:
-    from reverie.interfaces.http.page.site import Site
+    pass
+
+
+import asyncio
+import contextlib
+import json
+import resource
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import uvicorn
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from reverie.interfaces.http.application import build_application, is_loopback
+from reverie.interfaces.http.problems import MEDIA_TYPE
 
 _log = logging.getLogger("reverie.http")
-
-OPERATIONS = OperationList()
-"""All operations of the native API."""
-
-OPERATIONS += (
-    *health.OPERATIONS,
-    *records.OPERATIONS,
-    *conflicts.OPERATIONS,
-    *conversations.OPERATIONS,
-    *pages.OPERATIONS,
-    *changes.OPERATIONS,
-    *reviews.OPERATIONS,
-    *administration.OPERATIONS,
-)
-
-
-@OPERATIONS.add("GET", "/openapi.json", None, query=Empty, answer=dict[str, Any])
-def describe_api(call: Call) -> Any:
-    """Return this description."""
-    from reverie.interfaces.http.openapi import build_description  # here: few servers are asked for it
-
-    return build_description(OPERATIONS)
-
 
 SWITCH_S = 0.001
 """Seconds after which a computing thread lets another one run.
@@ -86,9 +57,6 @@ frees stays in its heap: after 30,000 mixed requests, the server used 208 MB wit
 speed."""
 
 _M_ARENA_MAX = -8  # of glibc's malloc.h
-
-COMPATIBLE = {"mem0": mem0.OPERATIONS}
-"""Operations of other programs whose interface can be served."""
 
 
 def validate_host(host: str, server: HttpServer) -> None:
@@ -171,74 +139,170 @@ def warm_up(server: HttpServer) -> None:
         _log.exception("the server could not warm up, so the first requests take longer")
 
 
-def build_application(
-    server: HttpServer, *, host: str, allowed: Iterable[str] = (), compatible: Iterable[str] = ()
-) -> ASGIApp:
-    """Build the ASGI application with everything that `reverie serve` offers.
+# -- socket and connections ------------------------------------------------------------------------------
 
-    Args:
-        server: The server.
-        host: Address it listens on.
-        allowed: Additional accepted host names.
-        compatible: Programs whose interface is served too, of `COMPATIBLE`.
-    """
-    endpoint = ProtocolEndpoint(server, host=host)
-    methods: dict[str, dict[str, Operation]] = {}
-    for each in (*OPERATIONS, *(each for name in compatible for each in COMPATIBLE[name])):
-        methods.setdefault(each.path, {})[each.method] = each
-    site = _open_site(server)
+MOST_CONNECTIONS = 1_000
+"""Maximum open connections; further ones are answered with 503."""
 
-    async def answer_error(request: Request, error: Exception) -> Response:
-        """Answer a request that no operation is for, or that met a bug."""
-        problem = _describe_http_error(request, error)
-        shown = None if site is None else site.answer_error(request, problem)
-        return problem.to_response(instance=request.url.path) if shown is None else shown
+HEADERS_S = 20.0
+"""Seconds within which the headers of a request must arrive, after which its connection is closed."""
 
-    app = Starlette(
-        routes=[
-            *(_build_route(server, path, by_method) for path, by_method in methods.items()),
-            Route(PATH, endpoint),
-            *([Route("/", _explain_missing_page)] if site is None else site.build_routes()),
-        ],
-        exception_handlers={HTTPException: answer_error, Exception: answer_error},
-        lifespan=endpoint.run,
+KEEP_ALIVE_S = 75
+"""Seconds for which a connection is kept after an answer. Reverse proxies keep theirs up to 60; a request that they
+send on one that the server is about to close fails."""
+
+_REFUSED_S = 1.0
+
+
+def _encode_problem(problem: Problem) -> bytes:
+    """Return an answer of the connection itself, which it closes."""
+    body = json.dumps(problem.to_dict())
+    headers = {"Content-Type": MEDIA_TYPE, "Content-Length": len(body), "Connection": "close"}
+    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in (headers | problem.headers).items()]
+    return "\r\n".join([*lines, "", body]).encode()
+
+
+_TOO_MANY = _encode_problem(
+    Problem(
+        503,
+        "Too many connections are open. Close some, and try again.",
+        kind="too-many-connections",
+        headers={"Retry-After": "5"},
     )
-    app.router.redirect_slashes = False
-    return RequestGuard(app, hosts=list_hosts(host, allowed))
+)
+_NO_REQUEST = _encode_problem(
+    Problem(
+        400, "This is no valid request of HTTP/1.1. Correct it and send it again.", kind="invalid-request"
+    )
+)
+
+STOPPING_S = 3
+"""Seconds that running requests get when the server stops."""
 
 
-def _build_route(server: HttpServer, path: str, by_method: Mapping[str, Operation]) -> Route:
-    """Return the route of the operations of one path."""
+def open_socket(host: str, port: int) -> socket.socket:
+    """Open a listening socket.
 
-    async def endpoint(request: Request) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
-        return await server.answer(by_method[method], request)
-
-    return Route(path, endpoint, methods=list(by_method))
-
-
-def _open_site(server: HttpServer) -> Site | None:
-    """Return the page; None without its template engine."""
-    if find_spec("jinja2") is None:
-        return None
-    from reverie.interfaces.http.page.site import Site
-
-    return Site(server)
-
-
-async def _explain_missing_page(request: Request) -> Response:
-    what = "The page needs the package jinja2 on the server: pip install 'reverie[server]'."
-    return Problem(501, what).to_response()
+    Raises:
+        InvalidInput: the address is in use, or not one of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        sock = socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        why = str(error.strerror).partition(" (while")[0].lower()
+        raise InvalidInput(
+            f"no server can listen on port {port} of {host!r} ({why}): choose another --port or --host"
+        ) from None
+    # Accepted connections inherit this. Without it the end of each answer waits 40 ms for the client's
+    # acknowledgement; asyncio sets it only if the protocol number of the socket is known.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
 
 
-def _describe_http_error(request: Request, error: Exception) -> Problem:
-    """Return the problem that an error of the web framework is."""
-    if not isinstance(error, HTTPException):
-        return problems.build_problem(error)
-    what = {
-        404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
-        405: f"{request.method} is not possible here. See /openapi.json for what is.",
-    }
-    detail = what.get(error.status_code, str(error.detail))
-    status = error.status_code if error.status_code in problems.TITLES else 400
-    return Problem(status, detail, headers=error.headers)
+def format_address(sock: socket.socket, path: str) -> str:
+    """Return the URL of a path of a server on this socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}{path}" if ":" in host else f"http://{host}:{port}{path}"
+
+
+class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Connection that is refused if there are too many, and closed if its headers take too long."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _is_refused = False
+    _has_ended = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin a connection, as one to be refused if there are too many."""
+        super().connection_made(transport)
+        self._is_refused = len(self.connections) > MOST_CONNECTIONS
+        self._wait(_REFUSED_S if self._is_refused else HEADERS_S)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes; a refused connection is answered once it has sent something, so that it can read it."""
+        if self._is_refused:
+            self._close()
+            return
+        super().data_received(data)
+        if not self._is_waiting:
+            self._stop_waiting()
+        elif self._timer is None:
+            self._wait(HEADERS_S)
+
+    def eof_received(self) -> bool:
+        """Keep the connection of a client that has sent a whole request, and then ended its side, for the answer."""
+        self._has_ended = self.cycle is not None and not (self.cycle.more_body or self.cycle.response_started)
+        return self._has_ended
+
+    def on_response_complete(self) -> None:
+        """Close the connection after the last answer, else wait for the next request."""
+        super().on_response_complete()
+        if self._has_ended:
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request."""
+        self.transport.write(_NO_REQUEST)
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End a connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether no request is running, so that headers are to come."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._close)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> None:
+        self._timer = None
+        if self._is_refused:
+            self.transport.write(_TOO_MANY)
+        if self._is_refused or self._is_waiting:
+            self.transport.close()
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as that many connections need, if the system lets us."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * MOST_CONNECTIONS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        enough = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
+
+
+class _WebServer(uvicorn.Server):
+    """Web server that leaves signals to its caller."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+def create_web_server(app: ASGIApp) -> uvicorn.Server:
+    """Create a web server that runs until its `should_exit` is set, and writes only to the log."""
+    raise_file_limit()
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=STOPPING_S,
+        http=_Protocol,
+        ws="none",
+    )
+    return _WebServer(config)

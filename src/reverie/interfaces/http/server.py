@@ -1,17 +1,16 @@
-"""Server of one memory over HTTP: a request is checked here, and its operation runs on a thread."""
+"""Server of one memory over HTTP: who asks and what they may do, and doing an operation on a thread."""
 
 from __future__ import annotations
 
 import json
-import secrets
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import anyio
-from pydantic import BaseModel, ValidationError
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -19,21 +18,21 @@ from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
 from reverie.consolidation.waiting_plans import PlanShelf
 from reverie.domain.errors import ReverieError
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
+from reverie.interfaces.http.idempotency import RepeatedRequests
 from reverie.interfaces.http.live_stats import LiveStats
-from reverie.interfaces.http.metrics import Metrics
 from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number, to_answer
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.receipts import Receipts
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
-from reverie.interfaces.http.web import LARGEST_BODY
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
 from reverie.stores.protocol import Store
 from reverie.stores.telemetry import trace_request
+
+LARGEST_BODY = 4 * 1024 * 1024
+"""Maximum bytes of a request."""
 
 BODY_S = 30
 """Seconds within which the body of a request must arrive."""
@@ -41,10 +40,9 @@ BODY_S = 30
 WAIT_S = 2.0
 """Seconds that a request with `Reverie-After` waits for that change."""
 
+_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PROBE = "http.probe"
 _T = TypeVar("_T")
-_REQUEST_ID = defer_regex(r"[A-Za-z0-9._-]{1,128}")
-_TRACE = defer_regex(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class _Recent(Generic[_T]):
@@ -64,8 +62,39 @@ class _Recent(Generic[_T]):
             return self._kept[1]
 
 
+class Metrics:
+    """Counters of requests, and numbers of the memory, for Prometheus."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.requests = Counter(
+            "reverie_requests", "Answered requests.", ("operation", "status"), registry=self._registry
+        )
+        self.seconds = Histogram(
+            "reverie_request_seconds",
+            "Duration of requests in seconds.",
+            ("operation",),
+            buckets=_BUCKETS_S,
+            registry=self._registry,
+        )
+        self.running = Gauge("reverie_requests_running", "Requests being answered.", registry=self._registry)
+        self._numbers: dict[str, Gauge] = {}
+
+    def format(self, numbers: Mapping[str, tuple[str, float]]) -> bytes:
+        """Return everything in the text format of Prometheus.
+
+        Args:
+            numbers: Further values by name, each with its description.
+        """
+        for name, (text, value) in numbers.items():
+            if name not in self._numbers:
+                self._numbers[name] = Gauge(name, text, registry=self._registry)
+            self._numbers[name].set(value)
+        return generate_latest(self._registry)
+
+
 class HttpServer:
-    """Server of one memory; `serve.build_application` makes what a web server runs.
+    """Server of one memory; `application.build_application` makes what a web server runs.
 
     Attributes:
         memory: The open memory.
@@ -102,7 +131,7 @@ class HttpServer:
         self.stopping = False
         self.at_stop: list[Callable[[], None]] = []
         self.streams = 0
-        self._receipts = Receipts(writer)
+        self._repeated = RepeatedRequests(writer)
         self._writer = writer
         self.acting = lru_cache(maxsize=1_000)(memory._acting)
         self.has_effect = lru_cache(maxsize=1)(self._has_effect)
@@ -128,22 +157,14 @@ class HttpServer:
 
     # -- requests ----------------------------------------------------------------------------------------
 
-    async def answer(self, operation: Operation, request: Request) -> Response:
-        """Answer one request."""
-
-        def show(request: Request, problem: Problem) -> Response:
-            return problem.to_response(instance=request.url.path)
-
-        return await self.respond(operation, request, self._do, show)
-
     async def respond(
         self,
         operation: Operation,
         request: Request,
-        do: Callable[[Operation, Request], Awaitable[Response]],
+        do: Callable[[Request], Awaitable[Response]],
         show: Callable[[Request, Problem], Response],
     ) -> Response:
-        """Count, trace and answer one request.
+        """Trace and answer one request.
 
         Args:
             operation: The operation that is requested.
@@ -151,39 +172,22 @@ class HttpServer:
             do: Function that does the operation.
             show: Function that returns the answer to a failed request.
         """
-        started = time.perf_counter()
-        status = 499  # the client has left without an answer
-        self.metrics.running += 1
-        try:
-            with trace_request(
-                self.memory.settings, operation.method, operation.path, request.headers
-            ) as span:
-                try:
-                    response = await do(operation, request)
-                except ClientDisconnect:
-                    response = Response(status_code=400)
-                except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
-                    response = show(request, problems.build_problem(error))
-                status = response.status_code
-                span.set("http.response.status_code", status)
-                if status >= 500:
-                    span.fail(str(status))
-        finally:
-            self.metrics.running -= 1
-            self.metrics.record(operation.name, status, time.perf_counter() - started)
-        response.headers["X-Request-ID"] = choose_request_id(request)
+        request.scope["operation"] = operation
+        settings = self.memory.settings
+        with trace_request(settings, operation.method, operation.path, request.headers) as span:
+            try:
+                response = await do(request)
+            except ClientDisconnect:
+                response = Response(status_code=400)
+            except Exception as error:  # noqa: BLE001 - the outermost handler of a request: it is logged and reported
+                response = show(request, problems.build_problem(error))
+            span.set("http.response.status_code", response.status_code)
+            if response.status_code >= 500:
+                span.fail(str(response.status_code))
         return response
 
-    async def _do(self, operation: Operation, request: Request) -> Response:
-        if operation.body is not None:
-            _require_json(request)
-        body = await read_body(request) if operation.body is not None else b""
-        if after := request.headers.get("reverie-after"):
-            await self._wait_for(after)
-        return await self.threads.run(partial(self._run, operation, request, body), lane=operation.lane)
-
-    async def _wait_for(self, text: str) -> None:
-        """Wait until this server has seen a change."""
+    async def wait_for(self, text: str) -> None:
+        """Wait until this server has seen the change that the header `Reverie-After` names."""
         number = parse_number(text)
         if number is None:
             raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
@@ -198,26 +202,31 @@ class HttpServer:
             headers={"Retry-After": "1"},
         )
 
-    def _run(self, operation: Operation, request: Request, body: bytes) -> Response:
-        """Do the operation of a request, on a thread."""
-        caller = self.authenticate(request.headers, right=operation.right, is_whole=operation.is_whole)
-        try:
-            query = parse_query(operation.query, request.query_params.multi_items())
-            value = None if operation.body is None else operation.body.model_validate_json(body, strict=True)
-        except ValidationError as error:
-            raise problems.build_field_problem(error) from None
-        call = Call(
-            server=self,
-            caller=caller,
-            method=request.method,
-            path=request.path_params,
-            query=query,
-            headers=request.headers,
-        )
+    def run(
+        self, operation: Operation, request: Request, caller: Caller, query: Any, value: Any, body: bytes
+    ) -> Response:
+        """Do the operation of a checked request, on a thread.
+
+        Args:
+            operation: The operation.
+            request: The request.
+            caller: Who sends it.
+            query: Its query, of the operation's form.
+            value: Its body, of the operation's form.
+            body: Its body as it was sent.
+        """
         if operation.needs_match and "if-match" not in request.headers:
             raise Problem(428, "This changes a version: read it first, and send its ETag as If-Match.")
         if operation.right is not None:  # health says nothing of files
             self.refresh_files()
+        call = Call(
+            server=self,
+            caller=caller,
+            method=operation.method,
+            path=request.path_params,
+            query=query,
+            headers=request.headers,
+        )
 
         def act() -> Answer:
             return to_answer(operation.perform(call, value))
@@ -227,8 +236,8 @@ class HttpServer:
             answer = act()
         else:
             asked = f"{request.method} {request.url.path}?{request.url.query}"
-            answer = self._receipts.run(call, key, asked, body, act, operation.replay)
-        if request.method != "GET" and operation.right is not None:
+            answer = self._repeated.run(call, key, asked, body, act, operation.replay)
+        if operation.method != "GET" and operation.right is not None:
             answer.headers["Reverie-Sequence"] = str(self.store.sequence())
         return _to_response(operation, answer)
 
@@ -285,13 +294,12 @@ class HttpServer:
             )
 
 
-# -- parts of requests and answers -----------------------------------------------------------------------
-
-
-def _require_json(request: Request) -> None:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind and kind != "application/json" and not kind.endswith("+json"):
-        raise Problem(415, f"The body is {kind[:80]!r}. Send JSON as application/json.")
+def _find_token(headers: Mapping[str, str]) -> str | None:
+    """Return the token that a request sends, in one of the headers in use."""
+    kind, _, text = headers.get("authorization", "").partition(" ")
+    if kind.lower() in ("bearer", "token"):
+        return text.strip()
+    return headers.get("x-api-key")
 
 
 async def read_body(request: Request) -> bytes:
@@ -312,39 +320,6 @@ async def read_body(request: Request) -> bytes:
                 raise too_large
         return bytes(body)
     raise Problem(408, f"The body did not arrive within {BODY_S} seconds. Send it again.")
-
-
-def parse_query(model: type[BaseModel], items: Iterable[tuple[str, str]]) -> BaseModel:
-    """Return the parameters of a query as the operation's model."""
-    values: dict[str, Any] = {}
-    for name, value in items:
-        if name in values:
-            values[name] = [*(values[name] if isinstance(values[name], list) else [values[name]]), value]
-        else:
-            values[name] = [value] if _takes_list(model, name) else value
-    return model.model_validate(values)
-
-
-def _takes_list(model: type[BaseModel], name: str) -> bool:
-    field = model.model_fields.get(name)
-    return field is not None and "tuple[" in str(field.annotation)
-
-
-def _find_token(headers: Mapping[str, str]) -> str | None:
-    """Return the token that a request sends, in one of the headers in use."""
-    kind, _, text = headers.get("authorization", "").partition(" ")
-    if kind.lower() in ("bearer", "token"):
-        return text.strip()
-    return headers.get("x-api-key")
-
-
-def choose_request_id(request: Request) -> str:
-    """Return the id that a request names, else a new one."""
-    trace = _TRACE.fullmatch(request.headers.get("traceparent", ""))
-    given = request.headers.get("x-request-id", "")
-    if _REQUEST_ID.fullmatch(given):
-        return given
-    return trace[1] if trace else secrets.token_hex(8)
 
 
 def _to_response(operation: Operation, answer: Answer) -> Response:

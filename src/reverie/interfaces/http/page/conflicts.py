@@ -1,4 +1,4 @@
-"""Conflicts: records that contradict each other, and hand edits that met other changes, to be settled."""
+"""Conflicts: hand edits that met other changes, and two records that contradict each other, to be settled."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from reverie.domain.errors import translate_os_errors
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces import formatting
 from reverie.interfaces.http import conflicts, records
-from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.operations import Call, ScopeQuery, compute_etag
 from reverie.interfaces.http.page.differences import compare_texts, compare_values
 from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import CursorQuery, RecordPatch
+from reverie.interfaces.http.schemas import RecordPatch
 
 if TYPE_CHECKING:
     from reverie.files.hand_edits.importer import ConflictFile
@@ -31,22 +30,14 @@ class PairQuery(ScopeQuery):
     second: str
 
 
-@VIEWS.add("GET", "/conflicts", "read", query=CursorQuery)
+@VIEWS.add("GET", "/conflicts", "admin", is_whole=True, query=ScopeQuery)
 def list_conflicts(call: Call) -> Screen:
-    """Show pairs of records of which only one seems to hold."""
-    found = perform(call, conflicts.list_conflicts, cursor=call.query.cursor)
-    return Screen(
-        "conflicts.html",
-        pairs=[_mark(each["records"]) for each in found["items"]],
-        compared=found["compared"],
-        following=found["next"],
-        edits=[] if call.query.cursor else _list_edits(call),
-    )
+    """Show hand edits that met other changes."""
+    return Screen("conflicts.html", edits=_list_edits(call))
 
 
 def _list_edits(call: Call) -> list[dict[str, Any]]:
-    """Return the conflicts of hand edits for whoever may see all scopes."""
-    if call.query.scope or not is_allowed(call, "admin", is_whole=True) or call.memory.folder is None:
+    if call.memory.folder is None:
         return []
     return [_describe_edit(call, each) for each in call.memory.folder.conflicts()]
 
@@ -138,7 +129,7 @@ def settle_conflict(call: Call, fields: Fields) -> Screen | Redirect:
         if problem.status != 412:
             raise
         return _draw(call, fields.get("first"), fields.get("second"), alert=TEXTS["conflicts"]["outdated"])
-    return Redirect("/conflicts")
+    return Redirect("/records")
 
 
 def _draw(call: Call, first: str, second: str, *, alert: str = "") -> Screen:

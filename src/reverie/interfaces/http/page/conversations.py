@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from reverie.interfaces.http import conversations
-from reverie.interfaces.http.conditions import encode_cursor
-from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http.operations import Call, ScopeQuery, encode_cursor
 from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
 from reverie.interfaces.http.problems import Problem

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from reverie.domain.page import is_log
 from reverie.interfaces import formatting
-from reverie.interfaces.http import conversations, pages
-from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Call, ScopeQuery
+from reverie.interfaces.http import conversations, records
+from reverie.interfaces.http.operations import Call, ScopeQuery, compute_etag
 from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
 from reverie.interfaces.http.problems import Problem
@@ -19,7 +18,7 @@ def show_pages(call: Call) -> Screen:
     """Show the names of all pages and logs, and the scratchpad."""
     return Screen(
         "pages.html",
-        pages=perform(call, pages.list_pages)["items"],
+        pages=perform(call, records.list_pages)["items"],
         entries=perform(call, conversations.list_entries)["items"],
         may_write=is_allowed(call, "write", is_whole=True),
     )
@@ -28,7 +27,7 @@ def show_pages(call: Call) -> Screen:
 @VIEWS.add("GET", "/pages/{name:path}", "read")
 def show_page(call: Call) -> Screen:
     """Show a page or a log with who wrote each line."""
-    page = perform(call, pages.get_page)
+    page = perform(call, records.get_page)
     name = page["name"]
     return Screen(
         "page.html",
@@ -51,7 +50,7 @@ def show_page_form(call: Call) -> Screen:
     name = call.query.name
     if not name:
         return _draw_form("", "", "")
-    page = perform(call, pages.get_page, path={"name": name})
+    page = perform(call, records.get_page, path={"name": name})
     return _draw_form(name, page["content"], compute_etag(page))
 
 
@@ -75,17 +74,17 @@ def change_page(call: Call, fields: Fields) -> Screen | Redirect:
     name, content, etag = fields.get("name"), fields.get("content"), fields.get("etag")
     path = {"name": name}
     if etag:
-        stored = perform(call, pages.get_page, path=path)
+        stored = perform(call, records.get_page, path=path)
         if compute_etag(stored) == etag and content == formatting.escape_text(stored["content"]):
             return Redirect("/pages/" + quote_path(name))  # unchanged
     try:
-        perform(call, pages.write_page, path=path, body={"content": content}, if_match=etag or None)
+        perform(call, records.write_page, path=path, body={"content": content}, if_match=etag or None)
     except Problem as problem:
         if problem.status == 422:
             return _draw_form(name, content, etag, problem=problem)
         if problem.status not in (412, 428):
             raise
-        stored = perform(call, pages.get_page, path=path)
+        stored = perform(call, records.get_page, path=path)
         conflict = Problem(412, problem.detail)
         return _draw_form(name, content, compute_etag(stored), stored=stored["content"], problem=conflict)
     return Redirect("/pages/" + quote_path(name))
@@ -95,7 +94,7 @@ def change_page(call: Call, fields: Fields) -> Screen | Redirect:
 def append_to_page(call: Call, fields: Fields) -> Redirect:
     """Add a line to a page, or a paragraph to a log."""
     name = fields.get("name")
-    perform(call, pages.append_to_page, path={"name": name}, body={"text": fields.get("text")})
+    perform(call, records.append_to_page, path={"name": name}, body={"text": fields.get("text")})
     return Redirect("/pages/" + quote_path(name))
 
 

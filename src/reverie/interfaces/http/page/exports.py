@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from reverie.domain.errors import NotFound
-from reverie.interfaces.http import reviews
+from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, Empty
 from reverie.interfaces.http.page.memories import MemoriesQuery, find_memories, list_memories
 from reverie.interfaces.http.page.rendering import build_link
@@ -65,7 +65,7 @@ def download_changes(call: Call) -> Download:
 @VIEWS.add("GET", "/proposals.{form}", "review", query=Empty)
 def download_proposals(call: Call) -> Download:
     """Return the records that wait for a decision."""
-    return _build(call, "proposals", _RECORD, perform(call, reviews.list_proposals)["items"], {})
+    return _build(call, "proposals", _RECORD, perform(call, administration.list_proposals)["items"], {})
 
 
 def _read_all(

@@ -8,8 +8,7 @@ from reverie.domain.record import KINDS, LAYERS, ORIGINS, SUPERSEDED_BY
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
 from reverie.interfaces.http import records
-from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Call, Handler, ScopeQuery
+from reverie.interfaces.http.operations import Call, Handler, ScopeQuery, compute_etag
 from reverie.interfaces.http.page.timeline import describe_change
 from reverie.interfaces.http.page.views import (
     Fields,

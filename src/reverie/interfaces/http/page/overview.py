@@ -5,7 +5,7 @@ from __future__ import annotations
 from reverie.admin.stats import count_failures
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_value
-from reverie.interfaces.http import administration, changes, reviews
+from reverie.interfaces.http import administration, changes
 from reverie.interfaces.http.operations import Call
 from reverie.interfaces.http.page.timeline import build_batches, find_last_dream
 from reverie.interfaces.http.page.views import Screen, ViewList, is_allowed, perform
@@ -36,6 +36,6 @@ def show_overview(call: Call) -> Screen:
 
 def _count_waiting(call: Call) -> int:
     """Return how many plans and proposals wait for a decision."""
-    proposals = perform(call, reviews.list_proposals)["items"]
+    proposals = perform(call, administration.list_proposals)["items"]
     plans = call.server.plans.list() if not call.caller.scope else []
     return len(proposals) + sum(bool(plan.groups) and not plan.decided for plan in plans)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.http import reviews
+from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, ScopeQuery, parse_number
 from reverie.interfaces.http.page.differences import compare_values
 from reverie.interfaces.http.page.timeline import find_last_dream
@@ -23,8 +23,10 @@ _SHOWN_OF_NEW = ("content", "category", "tags", "kind", "summary")
 @VIEWS.add("GET", "/review", "review")
 def list_waiting(call: Call) -> Screen:
     """Show what waits for a decision."""
-    plans = perform(call, reviews.list_plans)["items"] if is_allowed(call, "review", is_whole=True) else []
-    proposals = perform(call, reviews.list_proposals)["items"]
+    plans = (
+        perform(call, administration.list_plans)["items"] if is_allowed(call, "review", is_whole=True) else []
+    )
+    proposals = perform(call, administration.list_proposals)["items"]
     cards = [{"record": each, "turns": _read_turns(call, each["references"])} for each in proposals]
     waiting = [_summarize(plan) for plan in plans if not plan["decided"]]
     return Screen(
@@ -39,14 +41,14 @@ def list_waiting(call: Call) -> Screen:
 @VIEWS.add("POST", "/review", "review", is_whole=True, query=ScopeQuery)
 def plan_dream(call: Call) -> Redirect:
     """Plan a dream now; the plan waits."""
-    plan = perform(call, reviews.make_plan, body={"name": "dream"})
+    plan = perform(call, administration.make_plan, body={"name": "dream"})
     return Redirect(f"/review/{plan['id']}")
 
 
 @VIEWS.add("GET", "/review/{id}", "review", is_whole=True)
 def show_plan(call: Call) -> Screen:
     """Show the cards of a plan."""
-    plan = perform(call, reviews.get_plan)
+    plan = perform(call, administration.get_plan)
     cards = [_build_card(call, plan, number) for number in range(len(plan["groups"]))]
     still_open = [card for card in cards if card["is_open"]]
     return Screen(
@@ -66,7 +68,7 @@ def decide(call: Call, fields: Fields) -> Redirect:
         "reason": fields.get("reason"),
         "groups": None if number is None else [number],
     }
-    plan = perform(call, reviews.decide_plan, body=given)
+    plan = perform(call, administration.decide_plan, body=given)
     batches = [group["batch"] for group in plan["groups"] if group["batch"]]
     done = max(batches, default=None) if verdict == "accept" else None
     return Redirect(f"/review/{plan['id']}", done=done)
@@ -76,7 +78,7 @@ def decide(call: Call, fields: Fields) -> Redirect:
 def decide_on_proposal(call: Call, fields: Fields) -> Redirect:
     """Decide a proposal."""
     given = {"verdict": fields.get("verdict"), "reason": fields.get("reason")}
-    perform(call, reviews.decide_on_proposal, body=given)
+    perform(call, administration.decide_on_proposal, body=given)
     return Redirect("/review")
 
 

@@ -7,8 +7,7 @@ from typing import Any, get_args
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.grounding import find_injection
 from reverie.interfaces.http import records, schemas
-from reverie.interfaces.http.conditions import compute_etag
-from reverie.interfaces.http.operations import Call
+from reverie.interfaces.http.operations import Call, compute_etag
 from reverie.interfaces.http.page.rendering import TEXTS, build_link
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
 from reverie.interfaces.http.problems import Problem

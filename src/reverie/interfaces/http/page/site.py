@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -17,6 +17,7 @@ from starlette.routing import Route
 from reverie import __version__
 from reverie.domain.errors import ReverieError
 from reverie.interfaces.http import changes, problems
+from reverie.interfaces.http.documentation import HEADERS
 from reverie.interfaces.http.operations import Call, Operation, ScopeQuery, parse_number
 from reverie.interfaces.http.page import (
     activity,
@@ -45,7 +46,7 @@ from reverie.interfaces.http.page.rendering import (
 from reverie.interfaces.http.page.views import Download, Fields, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import EventsQuery
-from reverie.interfaces.http.server import HttpServer, parse_query, read_body
+from reverie.interfaces.http.server import HttpServer, read_body
 
 GROUPS = (
     overview,
@@ -67,7 +68,7 @@ GROUPS = (
 NAVIGATION = {"/": "overview"} | {
     f"/{name}": name
     for name in (
-        *("records", "timeline", "sessions", "trust", "prompts", "review", "conflicts", "activity", "pages"),
+        *("records", "timeline", "sessions", "trust", "prompts", "review", "activity", "pages"),
         *("scopes", "forget", "tokens", "health"),
     )
 }
@@ -77,19 +78,6 @@ MOST_FIELDS = 1_000
 """Maximum fields of a form."""
 
 THEMES = ("system", "light", "dark")
-
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",  # not `no-referrer`, with which a form sends `Origin: null`
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-"""Headers of every view."""
 
 _NOT_THE_PAGE = ("/v1/", "/mcp")
 _VIEWS = [each for group in GROUPS for each in group.VIEWS]
@@ -149,7 +137,7 @@ class Site:
 
     async def answer(self, view: Operation, request: Request) -> Response:
         """Answer a request for a view."""
-        return await self._server.respond(view, request, self._do, self._show_problem)
+        return await self._server.respond(view, request, partial(self._do, view), self._show_problem)
 
     async def _do(self, view: Operation, request: Request) -> Response:
         fields = await _read_fields(request) if view.method == "POST" else None
@@ -162,11 +150,10 @@ class Site:
         if not server.tokens.is_required():
             caller = replace(caller, label="page")
         given = request.query_params
-        items = [(name, text) for name, text in given.multi_items() if text and name != "done"]
         try:
-            query = parse_query(view.query, items)
+            query = _parse_query(view.query, given.multi_items())
         except ValidationError as error:
-            raise problems.build_field_problem(error) from None
+            raise problems.build_field_problem(error.errors(include_url=False, include_input=False)) from None
         call = Call(
             server=server,
             caller=caller,
@@ -296,6 +283,18 @@ class Site:
         status = 401 if is_refused else 200
         screen = Screen("sign_in.html", status=status, next=target, is_refused=is_refused)
         return self._draw(screen, request)
+
+
+def _parse_query(form: type[BaseModel], items: Iterable[tuple[str, str]]) -> BaseModel:
+    """Return the parameters of a query as a view's form; fields that were left empty are not given."""
+    values: dict[str, list[str]] = {}
+    for name, text in items:
+        if text and name != "done":
+            values.setdefault(name, []).append(text)
+    lists = {name for name, each in form.model_fields.items() if "tuple[" in str(each.annotation)}
+    return form.model_validate(
+        {name: each if name in lists or len(each) > 1 else each[0] for name, each in values.items()}
+    )
 
 
 def _find_change(call: Call, *, after: int) -> int | None:

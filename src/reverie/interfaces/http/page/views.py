@@ -135,7 +135,7 @@ def perform(
         if operation.body is not None:
             value = operation.body.model_validate_json(json.dumps(body or {}), strict=True)
     except ValidationError as error:
-        raise problems.build_field_problem(error) from None
+        raise problems.build_field_problem(error.errors(include_url=False, include_input=False)) from None
     own = replace(
         call,
         method=operation.method,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from reverie.memory import Memory
 
 PORT = 8766
-_PACKAGES = ("starlette", "uvicorn", "pydantic")
+_PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
 
 
 @command()
@@ -39,6 +40,7 @@ _PACKAGES = ("starlette", "uvicorn", "pydantic")
     type=click.Choice(["mem0"]),
     help="Serve the interface of this program too; repeatable.",
 )
+@click.option("--access-log", is_flag=True, help="Log each request, without what it says, to standard error.")
 def serve(
     context: CommandContext,
     /,
@@ -46,21 +48,23 @@ def serve(
     port: int,
     allow_host: tuple[str, ...],
     compat: tuple[str, ...],
+    access_log: bool,
 ) -> None:
     """Serve the memory over HTTP: a page to look at and edit it, the API under /v1, and MCP under /mcp.
 
     The server listens on this machine only, unless --host names another address; then every request needs a
     token of `reverie token create`. Once a token exists, every request needs one on this machine too.
-    /openapi.json describes the API. With --compat mem0, mem0's own client works with this server.
+    /docs and /openapi.json describe the API. With --compat mem0, mem0's own client works with this server.
 
     It creates a missing memory, does background work such as dreams, and stops on Ctrl-C.
     """
     if any(find_spec(name) is None for name in _PACKAGES):
-        raise MissingExtra("the server needs starlette and uvicorn: pip install 'reverie[server]'")
+        raise MissingExtra(
+            "the server needs fastapi, prometheus-client and uvicorn: pip install 'reverie[server]'"
+        )
+    from reverie.interfaces.http.serve import format_address, open_socket, validate_host
     from reverie.interfaces.http.serve import serve as serve_memory
-    from reverie.interfaces.http.serve import validate_host
     from reverie.interfaces.http.server import HttpServer
-    from reverie.interfaces.http.web import format_address, open_socket
 
     def rehearse(memory: Memory) -> None:
         validate_host(host, HttpServer(memory))
@@ -71,6 +75,7 @@ def serve(
     ):
         server = HttpServer(memory)
         validate_host(host, server)
+        logging.getLogger("reverie.http.access").setLevel(logging.INFO if access_log else logging.WARNING)
         with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=False):
             serve_memory(
                 server,

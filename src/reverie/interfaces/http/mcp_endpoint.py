@@ -15,9 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.server import HttpServer
+from reverie.interfaces.http.server import LARGEST_BODY, HttpServer
 from reverie.interfaces.http.tokens import Caller
-from reverie.interfaces.http.web import LARGEST_BODY
 from reverie.stores.telemetry import trace_request
 
 if TYPE_CHECKING:

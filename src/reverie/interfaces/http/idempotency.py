@@ -1,6 +1,6 @@
-"""Receipts of requests with an `Idempotency-Key`, so that a repeated request is not done twice.
+"""Requests with an `Idempotency-Key`, so that a repeated request is not done twice.
 
-A receipt is a cursor of the store. The transaction that does what was asked sets it, so that not even a killed
+A cursor of the store says what was done. The transaction that does it sets it, so that not even a killed
 server leaves one without the other. It holds ids and numbers, never content; the answer is made again from these.
 """
 
@@ -19,7 +19,7 @@ from reverie.interfaces.http.problems import Problem
 from reverie.stores.writer import StoreWriter, setting_cursors
 
 KEPT = timedelta(hours=24)
-"""Lifetime of a receipt."""
+"""Time for which a request is remembered."""
 
 LONGEST_KEY = 255
 
@@ -27,8 +27,8 @@ _CURSOR = "http.key."
 _PRUNED_EVERY = 100
 
 
-class Receipts:
-    """Receipts in one store. Safe to use from several threads."""
+class RepeatedRequests:
+    """Requests with a key in one store. Safe to use from several threads."""
 
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
@@ -76,25 +76,25 @@ class Receipts:
         return answer
 
     def _repeat(
-        self, call: Call, receipt: dict[str, object], asked: str, replay: Callable[[Call, object], object]
+        self, call: Call, known: dict[str, object], asked: str, replay: Callable[[Call, object], object]
     ) -> Answer | None:
-        if self._is_old(str(receipt["at"])):
+        if self._is_old(str(known["at"])):
             return None
-        if receipt["asked"] != asked:
+        if known["asked"] != asked:
             raise Problem(
                 422,
                 "This Idempotency-Key was used for another request. Send each request with a key of its own.",
                 kind="key-reused",
             )
-        if "status" not in receipt:
+        if "status" not in known:
             raise Problem(
                 409,
                 "The change of this Idempotency-Key was made, and the server stopped before it could answer. "
                 "Read what it was about, and do not send it again.",
                 kind="already-done",
             )
-        answer = to_answer(replay(call, receipt["reference"]))
-        answer.status = int(str(receipt["status"]))
+        answer = to_answer(replay(call, known["reference"]))
+        answer.status = int(str(known["status"]))
         answer.headers["Idempotent-Replayed"] = "true"
         return answer
 
@@ -116,7 +116,7 @@ class Receipts:
                 self._running.discard(name)
 
     def _prune_sometimes(self) -> None:
-        """Remove old receipts, once in many requests."""
+        """Forget old requests, once in many requests."""
         with self._lock:
             self._made += 1
             is_due = self._made % _PRUNED_EVERY == 1

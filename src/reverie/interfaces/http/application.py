@@ -1,0 +1,427 @@
+"""The application that a web server runs: FastAPI's routes of all operations, the page, MCP, `/docs`.
+
+The host and origin of a request are checked, so that no web page can reach a server on this machine (DNS rebinding). A
+page of another port of this machine has an accepted host; what it sends to change something is refused by
+`Sec-Fetch-Site`, which every browser sends. Where every request needs a token, any host name is accepted: a web page
+has no token, and probes of an orchestrator ask by an address.
+"""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from importlib.util import find_spec
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from fastapi import Body, Depends, FastAPI, Path, Query
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError, WrapValidator
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from reverie import __version__
+from reverie.domain.lazy_regex import defer_regex
+from reverie.interfaces.http import administration, changes, conflicts, conversations, mem0, problems, records
+from reverie.interfaces.http.documentation import ERROR, build_routes
+from reverie.interfaces.http.mcp_endpoint import PATH, ProtocolEndpoint
+from reverie.interfaces.http.operations import Operation
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.server import HttpServer, read_body
+from reverie.interfaces.http.tokens import Caller
+
+OPERATIONS: tuple[Operation, ...] = (
+    *records.OPERATIONS,
+    *conflicts.OPERATIONS,
+    *conversations.OPERATIONS,
+    *changes.OPERATIONS,
+    *administration.OPERATIONS,
+)
+"""All operations of the native API."""
+
+COMPATIBLE = {"mem0": mem0.OPERATIONS}
+"""Operations of other programs whose interface can be served."""
+
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_NAME = Annotated[str, Path(json_schema_extra={"minLength": 1})]
+_POSITION = Annotated[int, Path()]
+_PARAMETER = defer_regex(r"\{(\w+)(:\w+)?\}")
+_REQUEST_ID = defer_regex(r"[A-Za-z0-9._-]{1,128}")
+_TRACE = defer_regex(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_access_log = logging.getLogger("reverie.http.access")
+
+
+def build_application(
+    server: HttpServer, *, host: str, allowed: Iterable[str] = (), compatible: Iterable[str] = ()
+) -> ASGIApp:
+    """Build the ASGI application with everything that `reverie serve` offers.
+
+    Args:
+        server: The server.
+        host: Address it listens on.
+        allowed: Additional accepted host names.
+        compatible: Programs whose interface is served too, of `COMPATIBLE`.
+    """
+    endpoint = ProtocolEndpoint(server, host=host)
+    app = build_api(server, compatible=compatible, lifespan=endpoint.run)
+    app.router.routes += [*build_routes(app), Route(PATH, endpoint)]
+    answer_page_error: Callable[[Request, Problem], Response | None] = lambda request, problem: None  # noqa: E731
+    if find_spec("jinja2") is None:
+        app.router.routes.append(Route("/", _explain_missing_page))
+    else:
+        from reverie.interfaces.http.page.site import Site
+
+        site = Site(server)
+        app.router.routes += site.build_routes()
+        answer_page_error = site.answer_error
+
+    async def answer_error(request: Request, error: Exception) -> Response:
+        """Answer a request that no operation is for, or that met a bug."""
+        problem = _describe_http_error(request, error)
+        shown = answer_page_error(request, problem)
+        return problem.to_response(instance=request.url.path) if shown is None else shown
+
+    for kind in (HTTPException, Exception):
+        app.add_exception_handler(kind, answer_error)
+    return _RequestObserver(RequestGuard(app, server, hosts=list_hosts(host, allowed)), server)
+
+
+def build_api(
+    server: HttpServer,
+    *,
+    compatible: Iterable[str] = (),
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None,
+) -> FastAPI:
+    """Build the FastAPI application of the operations alone.
+
+    Args:
+        server: The server.
+        compatible: Programs whose interface is served too, of `COMPATIBLE`.
+        lifespan: What runs beside it.
+    """
+    app = FastAPI(
+        title="Reverie",
+        version=__version__,
+        description="Memory for AI agents: records, conversations, search, and every change undoable.",
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/"}],
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+        },  # `HttpServer.respond` has spans, if settings want them
+    )
+    others = [each for name in compatible for each in COMPATIBLE[name]]
+    app.router.routes += [_OperationRoute(server, each) for each in (*OPERATIONS, *others)]
+    return app
+
+
+async def _explain_missing_page(request: Request) -> Response:
+    what = "The page needs the package jinja2 on the server: pip install 'reverie[server]'."
+    return Problem(501, what).to_response()
+
+
+def _describe_http_error(request: Request, error: Exception) -> Problem:
+    """Return the problem that an error of the web framework is."""
+    if not isinstance(error, HTTPException):
+        return problems.build_problem(error)
+    what = {
+        404: f"There is nothing at {request.url.path[:200]!r}. See /openapi.json for what there is.",
+        405: f"{request.method} is not possible here. See /openapi.json for what is.",
+    }
+    detail = what.get(error.status_code, str(error.detail))
+    status = error.status_code if error.status_code in problems.TITLES else 400
+    headers = dict(error.headers or {})
+    if status == 405:
+        found = [each for each in request.app.routes if each.path_regex.match(request.url.path)]
+        headers["Allow"] = ", ".join(sorted({name for each in found for name in each.methods or ()}))
+    return Problem(status, detail, headers=headers)
+
+
+# -- routes of operations --------------------------------------------------------------------------------
+
+
+class JsonRequest(Request):
+    """Request whose body is limited in size and time. The form of the body reads its JSON itself, strictly."""
+
+    async def body(self) -> bytes:
+        """Return the body."""
+        if not hasattr(self, "_body"):
+            self._body = await read_body(self)
+        return self._body
+
+    async def json(self) -> Any:
+        """Return the body as it was sent."""
+        return await self.body()
+
+
+class _OperationRoute(APIRoute):
+    """Route of one operation."""
+
+    def __init__(self, server: HttpServer, operation: Operation) -> None:
+        self._server = server
+        self._operation = operation
+        kind = operation.media_type.partition(";")[0]
+        is_json = kind == "application/json"
+        responses: dict[int | str, dict[str, Any]] = {"default": ERROR}
+        responses |= {status: {"model": operation.answer} for status in operation.statuses[1:]}
+        if operation.has_etag:
+            responses[304] = {"description": "The caller has this version."}
+        summary, _, description = (inspect.getdoc(operation.run) or "").partition("\n")
+        super().__init__(
+            operation.path,
+            _build_endpoint(server, operation),
+            methods=[operation.method],
+            name=operation.name,
+            operation_id=operation.name,
+            summary=summary,
+            description=description.strip(),
+            tags=[operation.group],
+            response_model=operation.answer if is_json else None,
+            response_description="Done.",
+            response_class=JSONResponse if is_json else type("Answer", (Response,), {"media_type": kind}),
+            status_code=operation.statuses[0],
+            responses=responses,
+            openapi_extra=_describe(operation),
+            include_in_schema=bool(operation.group),
+        )
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the function that answers a request."""
+        handle = super().get_route_handler()
+
+        async def do(request: Request) -> Response:
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if self._operation.body and kind and kind != "application/json" and not kind.endswith("+json"):
+                raise Problem(415, f"The body is {kind[:80]!r}. Send JSON as application/json.")
+            if self._operation.body is not None:
+                await request.body()  # kept; FastAPI would answer in its own words if it is too large
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                raise problems.build_field_problem(error.errors()) from None
+
+        async def answer(request: Request) -> Response:
+            request = JsonRequest(request.scope, request.receive)
+            return await self._server.respond(self._operation, request, do, _show_problem)
+
+        return answer
+
+
+def _show_problem(request: Request, problem: Problem) -> Response:
+    return problem.to_response(instance=request.url.path)
+
+
+def _build_endpoint(server: HttpServer, operation: Operation) -> Callable[..., Awaitable[Response]]:
+    """Return the function of a route, with a signature from which FastAPI knows what it takes."""
+
+    async def authenticate(request: Request) -> Caller:
+        if operation.right is None:
+            return server.authenticate(request.headers, right=None)
+        check = partial(
+            server.authenticate, request.headers, right=operation.right, is_whole=operation.is_whole
+        )
+        return await server.threads.run(check)
+
+    async def endpoint(
+        request: Request, caller: Caller, query: BaseModel, value: BaseModel | None = None, **_: str
+    ) -> Response:
+        if after := request.headers.get("reverie-after"):
+            await server.wait_for(after)
+        body = b"" if operation.body is None else await request.body()
+        run = partial(server.run, operation, request, caller, query, value, body)
+        return await server.threads.run(run, lane=operation.lane)
+
+    taken: dict[str, Any] = {
+        "request": Request,
+        "caller": Annotated[Caller, Depends(authenticate)],
+        "query": Annotated[operation.query, Query()],
+        **{
+            name: _POSITION if kind == ":number" else _NAME
+            for name, kind in _PARAMETER.findall(operation.path)
+        },
+    }
+    if operation.body is not None:
+        kind = "application/merge-patch+json" if operation.method == "PATCH" else "application/json"
+        taken["value"] = Annotated[
+            operation.body, Body(media_type=kind), WrapValidator(partial(_read_json, operation.body))
+        ]
+    endpoint.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=each)
+            for name, each in taken.items()
+        ]
+    )
+    return endpoint
+
+
+def _read_json(form: type[BaseModel], body: object, _: object) -> BaseModel:
+    """Return a body of JSON as its form; in JSON a number is no text, and a text no number."""
+    try:
+        return form.model_validate_json(body if isinstance(body, bytes) else b"", strict=True)
+    except ValidationError as error:
+        raise problems.build_field_problem(error.errors(include_url=False, include_input=False)) from None
+
+
+def _describe(operation: Operation) -> dict[str, Any]:
+    """Return what FastAPI cannot know of an operation for its description."""
+    headers = []
+    if operation.needs_match or operation.name == "write_page":
+        headers.append(("If-Match", operation.needs_match, "ETag of the version that was read."))
+    if operation.has_etag:
+        headers.append(("If-None-Match", False, "ETag of the version that the caller has."))
+    if operation.replay is not None:
+        headers.append(("Idempotency-Key", False, "Name of the request, so that it is not done twice."))
+    parameters = [
+        {
+            "name": name,
+            "in": "header",
+            "required": is_needed,
+            "description": text,
+            "schema": {"type": "string"},
+        }
+        for name, is_needed, text in headers
+    ]
+    described: dict[str, Any] = {"parameters": parameters}
+    if operation.right is None:
+        described["security"] = []
+    else:
+        described["x-right"] = operation.right
+    return described
+
+
+# -- who is let in, and what is noted of each request -----------------------------------------------------
+
+
+class _RequestObserver:
+    """ASGI middleware that names, counts and logs requests; of what they say it notes nothing."""
+
+    def __init__(self, app: ASGIApp, server: HttpServer) -> None:
+        self._app = app
+        self._metrics = server.metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request. `HEAD` is answered as `GET`: the web server leaves out the body."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        method = scope["method"]
+        inner = {**scope, "method": "GET" if method == "HEAD" else method}
+        name, started, status, size = choose_request_id(Headers(scope=scope)), time.perf_counter(), 499, 0
+
+        async def observe(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-ID"] = name
+            size += len(message.get("body", b""))
+            await send(message)
+
+        self._metrics.running.inc()
+        try:
+            await self._app(inner, receive, observe)
+        finally:
+            seconds = time.perf_counter() - started
+            operation: Operation | None = inner.get("operation")
+            self._metrics.running.dec()
+            if operation is not None:
+                self._metrics.requests.labels(operation.name, status).inc()
+                self._metrics.seconds.labels(operation.name).observe(seconds)
+            path = "-" if operation is None else operation.path
+            _access_log.info(
+                "%s %s %d %.1f ms %d bytes %s", method, path, status, seconds * 1_000, size, name
+            )
+
+
+def choose_request_id(headers: Mapping[str, str]) -> str:
+    """Return the id that a request names, else a new one."""
+    trace = _TRACE.fullmatch(headers.get("traceparent", ""))
+    given = headers.get("x-request-id", "")
+    if _REQUEST_ID.fullmatch(given):
+        return given
+    return trace[1] if trace else secrets.token_hex(8)
+
+
+class RequestGuard:
+    """ASGI middleware that checks host and origin."""
+
+    def __init__(self, app: ASGIApp, server: HttpServer, *, hosts: Iterable[str]) -> None:
+        """Wrap an application.
+
+        Args:
+            app: The application.
+            server: The server.
+            hosts: Accepted host names, without ports.
+        """
+        self._app = app
+        self._tokens = server.tokens
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        refusal = self._find_refusal(scope) if scope["type"] == "http" else None
+        if refusal is None:
+            await self._app(scope, receive, send)
+        else:
+            await refusal.to_response()(scope, receive, send)
+
+    def _find_refusal(self, scope: Scope) -> Problem | None:
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        host, origin = _parse_host(b"//" + headers.get(b"host", b"")), headers.get(b"origin")
+        if host is None or (host not in self._hosts and not self._tokens.is_required()):
+            return Problem(
+                421, "This host name is not allowed. Start the server with --allow-host to allow it."
+            )
+        if origin is not None and _parse_host(origin) not in self._hosts:
+            return Problem(403, "This origin is not allowed. Start the server with --allow-host to allow it.")
+        if scope["method"] not in _SAFE and headers.get(b"sec-fetch-site") in (b"same-site", b"cross-site"):
+            return Problem(403, "This was sent by a page of another site. Send it from elsewhere.")
+        return None
+
+
+def _parse_host(address: bytes) -> str | None:
+    """Return the host of an address without its port; None without one."""
+    try:
+        parts = urlsplit(address.decode("ascii"))
+        parts.port  # noqa: B018 - raises ValueError for an invalid port
+        return None if parts.hostname is None or "@" in parts.netloc else parts.hostname.lower()
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server on that host."""
+    address = _parse_address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def list_hosts(host: str, allowed: Iterable[str] = ()) -> set[str]:
+    """Return the host names that a server on that host accepts."""
+    hosts = {host, *allowed}
+    address = _parse_address(host)
+    is_here = is_loopback(host) or (address is not None and address.is_unspecified)
+    return hosts | {*_LOOPBACK_NAMES} if is_here else hosts
+
+
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return a host as an address; None for a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
