@@ -22,8 +22,8 @@ from tests.support.contract.factories import make_additions, make_record
 from benchmarks.texts import Texts
 from reverie import Memory, Settings
 from reverie.interfaces.http.application import build_application
-from reverie.interfaces.http.serve import warm_up
 from reverie.interfaces.http.page.site import GROUPS
+from reverie.interfaces.http.serve import warm_up
 from reverie.interfaces.http.server import HttpServer
 
 BASE = "http://127.0.0.1"
