@@ -18,13 +18,11 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import anyio
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from reverie import Memory
-from reverie.interfaces.mcp.offer import create_offer
-from reverie.interfaces.mcp.server import MemoryServer
+from reverie.interfaces.mcp.server import MemoryServer, create_offer
 from tests.interfaces.conftest import environment
 
 T = TypeVar("T")
@@ -44,15 +42,11 @@ def played(scene: Callable[[], Awaitable[T]], *, seconds: float = 60) -> T:
 
 
 @asynccontextmanager
-async def client_of(memory: Memory, mode: str, *, interval: float = 0.02, **how: Any):  # type: ignore[no-untyped-def]
+async def client_of(memory: Memory, mode: str, **how: Any):  # type: ignore[no-untyped-def]
     """The real client, connected to a server in this process."""
-    handler = how.pop("message_handler", None)
-    server = MemoryServer(create_offer(memory, **how), interval=interval)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(server.changes.run)
-        async with Client(server.protocol, mode=mode, message_handler=handler) as client:
-            yield client
-        tasks.cancel_scope.cancel()
+    server = MemoryServer(create_offer(memory, **how))
+    async with Client(server.protocol, mode=mode) as client:
+        yield client
     assert server.threads.drain()
 
 

@@ -16,9 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 from reverie import Memory
 from reverie.domain.errors import InvalidInput
-from reverie.interfaces.mcp import resources
-from reverie.interfaces.mcp.offer import create_offer
-from reverie.interfaces.mcp.server import to_protocol_tool
+from reverie.interfaces.mcp.server import create_offer, to_protocol_tool
 from reverie.tools import Tool, ToolResult, Toolset
 from tests.interfaces.mcp.peers import LEGACY, MODES, STATELESS, client_of, played
 
@@ -59,8 +57,8 @@ def test_the_server_says_who_it_is_and_what_it_can_do(memory: Memory, mode: str)
             if mode == LEGACY:
                 assert client.session.protocol_version == "2025-11-25"
                 assert client.server_info.name == "reverie"
-                assert client.server_capabilities.resources.subscribe is True
-                assert client.server_capabilities.resources.list_changed is True
+                assert not client.server_capabilities.resources.subscribe
+                assert not client.server_capabilities.resources.list_changed
                 assert client.server_capabilities.completions is None
                 assert "never instructions" in client.instructions
             else:
@@ -71,9 +69,9 @@ def test_the_server_says_who_it_is_and_what_it_can_do(memory: Memory, mode: str)
 
 def test_the_tools_are_shown_with_our_own_schemas_and_hints(memory: Memory, mode: str) -> None:
     async def scene() -> None:
-        async with client_of(memory, mode, session="cli:1", knowledge_graph=True) as client:
+        async with client_of(memory, mode, session="cli:1") as client:
             shown = {tool.name: tool for tool in (await client.list_tools()).tools}
-        ours = create_offer(memory, session="cli:1", knowledge_graph=True).tools
+        ours = create_offer(memory, session="cli:1").tools
         assert list(shown) == list(ours.names)
         for tool in ours:
             there = shown[tool.name]
@@ -136,9 +134,9 @@ def test_structured_content_of_six_hits_costs_little_more_than_their_text(memory
 
 def test_results_have_text_only_if_that_is_chosen(memory: Memory, mode: str) -> None:
     async def scene() -> None:
-        async with client_of(memory, mode, text_only=True, knowledge_graph=True) as client:
+        async with client_of(memory, mode, text_only=True) as client:
             assert all(tool.output_schema is None for tool in (await client.list_tools()).tools)
-            for name, arguments in (("search_memory", {"query": "x"}), ("read_graph", {})):
+            for name, arguments in (("search_memory", {"query": "x"}), ("list_memory_categories", {})):
                 told = await client.call_tool(name, arguments)
                 assert told.structured_content is None
                 assert text_of(told)
@@ -148,15 +146,12 @@ def test_results_have_text_only_if_that_is_chosen(memory: Memory, mode: str) -> 
 
 def test_a_call_answers_in_words_and_as_data_that_fits_its_schema(memory: Memory, mode: str) -> None:
     async def scene() -> None:
-        async with client_of(memory, mode, knowledge_graph=True) as client:
+        async with client_of(memory, mode) as client:
             saved = await client.call_tool("save_memory", {"content": "Alice likes tea"})
             assert not saved.is_error
             assert saved.structured_content == {"text": text_of(saved), "trusted": True}
             found = await client.call_tool("search_memory", {"query": "tea"})
             assert "Alice likes tea" in text_of(found)
-            entity = {"name": "Ada", "entityType": "person", "observations": ["likes trains"]}
-            made = await client.call_tool("create_entities", {"entities": [entity]})
-            assert made.structured_content == {"entities": [entity]}
 
     played(scene)
     assert memory.history.log()[0].edit is not None
@@ -182,11 +177,11 @@ def test_a_wrong_call_is_a_result_that_says_what_is_wrong(memory: Memory, mode: 
 
 def test_fewer_tools_and_other_names_can_be_asked_for(memory: Memory, mode: str) -> None:
     async def scene() -> None:
-        async with client_of(memory, mode, read_only=True, prefix="reverie_", knowledge_graph=True) as client:
+        async with client_of(memory, mode, read_only=True, prefix="reverie_") as client:
             tools = (await client.list_tools()).tools
             assert all(tool.annotations.read_only_hint for tool in tools)
             assert all(tool.name.startswith("reverie_") for tool in tools)
-            assert {"reverie_search_memory", "reverie_read_graph"} <= {tool.name for tool in tools}
+            assert {"reverie_search_memory"} <= {tool.name for tool in tools}
             names = [prompt.name for prompt in (await client.list_prompts()).prompts]
             assert names == ["what-do-you-remember"]
         async with client_of(memory, mode, groups=["fil"], prefix="m_") as client:
@@ -239,8 +234,6 @@ def test_a_broken_store_is_an_answer_that_says_what_to_do(tmp_path: Path, mode: 
                 result = await client.call_tool("save_memory", {"content": "Bob likes coffee"})
                 assert result.is_error
                 assert "reverie doctor" in text_of(result)
-                error = await refused(client.list_resources())
-                assert error.code == types.INTERNAL_ERROR
                 with sqlite3.connect(tmp_path / "reverie.db") as other:
                     other.execute("ALTER TABLE elsewhere RENAME TO records")
                 other.close()
@@ -252,23 +245,15 @@ def test_a_broken_store_is_an_answer_that_says_what_to_do(tmp_path: Path, mode: 
 def test_a_scope_sees_and_writes_its_own(memory: Memory, mode: str) -> None:
     memory.scoped("user:bob").save("Bob likes coffee")
     memory.scoped("user:bob").session("telegram:1").add("user", "I am Bob")
-    everybody = memory.save("The office is in Bergen").record
 
     async def scene() -> None:
-        async with client_of(memory, mode, scope="user:alice", knowledge_graph=True) as client:
+        async with client_of(memory, mode, scope="user:alice") as client:
             await client.call_tool("save_memory", {"content": "Alice likes tea"})
             found = await client.call_tool("search_memory", {"query": "who likes coffee or tea"})
             assert "Bob" not in text_of(found)
             listed = json.dumps([each.model_dump() for each in (await client.list_resources()).resources])
             assert "Bob" not in listed
             assert "bob" not in listed
-            (bobs,) = (each for each in memory.scoped("user:bob").list() if each.scope)
-            error = await refused(client.read_resource(resources.build_record_uri(bobs.id)))
-            nobodys = await refused(client.read_resource(resources.build_record_uri("f" * 12)))
-            assert str(error).replace(bobs.id, "") == str(nobodys).replace("f" * 12, "")
-            assert error.code == nobodys.code
-            await refused(client.read_resource(resources.build_session_uri("user:bob//telegram:1")))
-            assert "Bergen" in read_text(await client.read_resource(resources.build_record_uri(everybody.id)))
 
     played(scene)
     assert [each.content for each in memory.scoped("user:alice").list(limit=1)] == ["Alice likes tea"]
@@ -285,8 +270,6 @@ def test_a_server_without_a_scope_shows_nothing_of_any(memory: Memory, mode: str
 
     async def scene() -> None:
         async with client_of(memory, mode) as client:
-            error = await refused(client.read_resource(resources.build_session_uri(id)))
-            assert "Unknown resource" in str(error)
             asked = {"about": "wasps in Basel"}
             assert "there is nothing" in prompt_text(await client.get_prompt("what-do-you-remember", asked))
 
@@ -296,35 +279,28 @@ def test_a_server_without_a_scope_shows_nothing_of_any(memory: Memory, mode: str
     assert "list_working_memory" in create_offer(memory, session=id, scope="user:bob").tools.names
 
 
-def test_pages_records_and_sessions_are_resources(memory: Memory, mode: str) -> None:
+def test_pages_and_logs_are_resources(memory: Memory, mode: str) -> None:
     memory.pages.write("MEMORY.md", "# Who\n\nAlice, née Åse.\n")
     memory.pages.append("HISTORY.md", "[2026-02-07 10:00] We met.")
     memory.pages.append("2026-02-07.md", "[10:31] Lunch.")
     memory.pages.write("projects/atlas.md", "Atlas.\n")
-    record = memory.save("Alice likes tea", category="user-preferences/drinks").record
-    session = memory.session("telegram:1 / ø")
-    session.add("user", "Hello\n# not a heading")
-    session.add("assistant", "Hello you")
 
     async def scene() -> None:
         async with client_of(memory, mode) as client:
             listed = await client.list_resources()
             found = {each.name: each for each in listed.resources}
             assert listed.next_cursor is None
-            assert {"MEMORY.md", "HISTORY.md", "2026-02-07.md", "projects/atlas.md", record.id} < set(found)
+            assert set(found) == {"MEMORY.md", "HISTORY.md", "2026-02-07.md", "projects/atlas.md"}
             for each in listed.resources:
                 text = read_text(await client.read_resource(each.uri))
-                if each.size is not None:
-                    assert each.size == len(text.encode())
-                assert each.mime_type == ("application/json" if each.name == record.id else "text/markdown")
+                assert each.size == len(text.encode())
+                assert each.mime_type == "text/markdown"
                 assert each.annotations is not None
                 assert each.annotations.last_modified
             assert found["MEMORY.md"].uri == "reverie://memory/MEMORY.md"
-            said = read_text(await client.read_resource(found["telegram:1 / ø"].uri))
-            assert said.startswith("# Conversation telegram:1 / ø\n\n**user** (")
-            assert "\n> Hello\n> # not a heading\n" in said
-            told = json.loads(read_text(await client.read_resource(f"reverie://records/{record.id}")))
-            assert told == memory.get(record.id).to_dict()
+            assert read_text(await client.read_resource("reverie://memory/projects/atlas.md")) == "Atlas.\n"
+            (template,) = (await client.list_resource_templates()).resource_templates
+            assert template.name == "page"
 
     played(scene)
 
@@ -340,7 +316,8 @@ def test_memory_and_history_are_there_before_anything_stands_in_them(memory: Mem
 
 
 def test_a_long_list_comes_in_pages(memory: Memory, mode: str) -> None:
-    memory.save_many({"content": f"fact number {n} of the lot"} for n in range(250))
+    for n in range(248):
+        memory.pages.write(f"notes/{n}.md", "A note.\n")
 
     async def scene() -> None:
         async with client_of(memory, mode) as client:
@@ -351,7 +328,7 @@ def test_a_long_list_comes_in_pages(memory: Memory, mode: str) -> None:
                 cursor, pages = listed.next_cursor, pages + 1
                 if cursor is None:
                     break
-            assert (len(uris), len(set(uris)), pages) == (252, 252, 3)
+            assert (len(uris), len(set(uris)), pages) == (250, 250, 3)
             for wrong in ("nonsense", "cmVjb3JkczotMQ==", "é"):
                 error = await refused(client.list_resources(cursor=wrong))
                 assert error.code == types.INVALID_PARAMS
@@ -359,45 +336,22 @@ def test_a_long_list_comes_in_pages(memory: Memory, mode: str) -> None:
     played(scene)
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
+def test_a_page_that_does_not_exist_is_a_protocol_error(memory: Memory, mode: str) -> None:
+    unknown = [
         "reverie://records/ffffffffffff",
-        "reverie://sessions/nobody",
         "reverie://memory/../reverie.db",
         "reverie://memory/%2e%2e/reverie.db",
         "reverie://memory//etc/passwd",
         "reverie://memory/other.md",
-        "memory://knowledge-graph",
         "file:///etc/passwd",
         "nonsense",
-    ],
-)
-def test_what_is_not_there_is_a_protocol_error(memory: Memory, mode: str, uri: str) -> None:
+    ]
+
     async def scene() -> None:
         async with client_of(memory, mode) as client:
-            error = await refused(client.read_resource(uri))
-            assert error.code == (-32002 if mode == LEGACY else types.INVALID_PARAMS)
-
-    played(scene)
-
-
-def test_the_graph_is_a_resource_where_its_tools_are(memory: Memory, mode: str) -> None:
-    memory.knowledge_graph().create_relations([{"from": "a", "to": "b", "relationType": "c"}])
-
-    async def scene() -> None:
-        async with client_of(memory, mode, knowledge_graph=True) as client:
-            text = read_text(await client.read_resource("memory://knowledge-graph"))
-            assert json.loads(text) == memory.knowledge_graph().read_graph()
-
-    played(scene)
-
-
-def test_templates_are_listed(memory: Memory, mode: str) -> None:
-    async def scene() -> None:
-        async with client_of(memory, mode) as client:
-            templates = (await client.list_resource_templates()).resource_templates
-            assert {each.name for each in templates} == {"page", "record", "session"}
+            for uri in unknown:
+                error = await refused(client.read_resource(uri))
+                assert error.code == (-32002 if mode == LEGACY else types.INVALID_PARAMS), uri
 
     played(scene)
 

@@ -41,13 +41,13 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_the_real_client_saves_searches_and_reads(folder: Path, mode: str, speaks: str) -> None:
     async def scene() -> None:
-        async with Client(started(folder, "--knowledge-graph"), mode=mode) as client:
+        async with Client(started(folder), mode=mode) as client:
             saved = await client.call_tool("save_memory", {"content": "Alice likes tea"})
             found = await client.call_tool("search_memory", {"query": "tea"})
             saved_id = saved.structured_content["text"].removeprefix("Saved as ").rstrip(".")
             assert saved_id in found.content[0].text
             listed = await client.list_resources()
-            assert [each.name for each in listed.resources][:1] == ["knowledge-graph"]
+            assert [each.name for each in listed.resources][:1] == ["MEMORY.md"]
             assert client.session.protocol_version == speaks
 
     played(scene)
@@ -59,9 +59,9 @@ def test_the_real_client_saves_searches_and_reads(folder: Path, mode: str, speak
 def test_three_servers_write_to_one_folder_and_see_each_others_writes(folder: Path) -> None:
     async def scene() -> None:
         async with (
-            Client(started(folder, "--knowledge-graph")) as a,
-            Client(started(folder, "--knowledge-graph"), mode="legacy") as b,
-            Client(started(folder, "--knowledge-graph")) as c,
+            Client(started(folder)) as a,
+            Client(started(folder), mode="legacy") as b,
+            Client(started(folder)) as c,
         ):
 
             async def write(client: Client, name: str) -> None:
@@ -70,16 +70,11 @@ def test_three_servers_write_to_one_folder_and_see_each_others_writes(folder: Pa
                         "save_memory", {"content": f"Server {name} has the ticket number {n} of its own"}
                     )
                     assert not result.is_error
-                    entity = {"name": f"{name}{n}", "entityType": "t", "observations": ["shared"]}
-                    made = await client.call_tool("create_entities", {"entities": [entity]})
-                    assert made.structured_content == {"entities": [entity]}
 
             async with anyio.create_task_group() as tasks:
                 for client, name in ((a, "alpha"), (b, "beta"), (c, "gamma")):
                     tasks.start_soon(write, client, name)
             for client in (a, b, c):
-                graph = (await client.call_tool("read_graph", {})).structured_content
-                assert len(graph["entities"]) == 21
                 for name in ("alpha", "beta", "gamma"):
                     found = await client.call_tool(
                         "search_memory", {"query": f"ticket number of server {name}"}
@@ -448,7 +443,7 @@ def test_what_is_pasted_into_a_client_starts_a_server(
     found = []
     for client in CLIENTS:
         result = call(
-            "mcp", "--knowledge-graph", "config", "--client", client, "--name", "notes",
+            "mcp", "config", "--client", client, "--name", "notes",
             "--scope", "user:al ice", "--groups", "long_term, pages",
         )  # fmt: skip
         assert (result.exit_code, result.stderr) == (0, f"Paste it into {CLIENTS[client]}.\n")
@@ -462,7 +457,7 @@ def test_what_is_pasted_into_a_client_starts_a_server(
     async def scene() -> None:
         async with Client(launched(command, args)) as running:
             names = {tool.name for tool in (await running.list_tools()).tools}
-            assert {"save_memory", "create_entities", "read_page"} <= names
+            assert {"save_memory", "read_page"} <= names
             assert "search_conversation_history" not in names
             await running.call_tool("save_memory", {"content": "Alice likes tea"})
 

@@ -55,11 +55,11 @@ class ProtocolEndpoint:
     async def run(self, app: Starlette) -> AsyncIterator[None]:
         """Run the servers of this application until it stops."""
         async with anyio.create_task_group() as self._tasks:
-            self._server.at_stop.append(self.close)
+            end = self._tasks.cancel_scope.cancel  # ends the streams of all clients
+            self._server.at_stop.append(end)
             yield
-            self._server.at_stop.remove(self.close)
-            self.close()
-            self._tasks.cancel_scope.cancel()
+            self._server.at_stop.remove(end)
+            end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -84,11 +84,6 @@ class ProtocolEndpoint:
             return
         await app({**scope, "root_path": "", "path": PATH}, receive, send)
 
-    def close(self) -> None:
-        """End the streams of all clients."""
-        for server, _ in self._served.values():
-            server.changes.close()
-
     async def _open(self, caller: Caller) -> ASGIApp:
         """Return the application for a caller, started if need be."""
         may_write = "write" in caller.rights and caller.origin in ("owner", "agent")
@@ -111,8 +106,7 @@ class ProtocolEndpoint:
     def _create(self, scope: str, may_write: bool) -> tuple[MemoryServer, ASGIApp]:
         from mcp.server.transport_security import TransportSecuritySettings
 
-        from reverie.interfaces.mcp.offer import create_offer
-        from reverie.interfaces.mcp.server import MemoryServer
+        from reverie.interfaces.mcp.server import MemoryServer, create_offer
 
         offer = create_offer(self._server.memory, scope=scope, read_only=not may_write)
         server = MemoryServer(offer, threads=self._server.threads)
@@ -129,6 +123,6 @@ class ProtocolEndpoint:
 
     @staticmethod
     async def _run_server(server: MemoryServer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        async with server.protocol.session_manager.run(), anyio.create_task_group() as tasks:
-            tasks.start_soon(server.changes.run)
+        async with server.protocol.session_manager.run():
             task_status.started()
+            await anyio.sleep_forever()

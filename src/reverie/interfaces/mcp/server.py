@@ -7,26 +7,27 @@ The low-level server of the `mcp` package implements the protocol. The transport
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.models import InitializationOptions
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from reverie import __version__
 from reverie.domain.errors import InvalidInput, ReverieError, StoreError
+from reverie.domain.scope import EVERY_SCOPE, parse_session_scope, validate_scope
 from reverie.domain.text.json_values import to_json_value
-from reverie.interfaces.mcp import prompts, resources
+from reverie.interfaces.mcp import resources
 from reverie.interfaces.mcp.handshake import INSTRUCTIONS, NAME
-from reverie.interfaces.mcp.offer import ServedMemory
-from reverie.interfaces.mcp.subscriptions import INTERVAL_S, SubscriptionHub
 from reverie.interfaces.mcp.threads import CallThreads
-from reverie.tools import Tool, ToolResult, Toolset
+from reverie.memory import Memory
+from reverie.scoped import ScopedMemory
+from reverie.tools import DEFAULT_GROUPS, Tool, ToolResult, Toolset, memory_tools
 
 _Request = ServerRequestContext[Any, Any]
 _log = logging.getLogger("reverie.mcp")
@@ -35,39 +36,83 @@ _T = TypeVar("_T")
 _ADVICE = "Try again; if it fails again, tell the user to run `reverie doctor`."
 
 
-class _Protocol(Server[Any]):
-    """Server that announces, on every transport, that it reports changes of the resource list."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedMemory:
+    """Memory, tools and resources that a server offers to its clients.
 
-    def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
-    ) -> InitializationOptions:
-        """Return the capabilities for a connection with a handshake."""
-        options = notification_options or NotificationOptions(resources_changed=True)
-        return super().create_initialization_options(options, experimental_capabilities, extensions)
+    Attributes:
+        memory: The open memory.
+        view: The scope that clients see.
+        tools: The offered tools.
+        text_only: Whether results of tools have no structured content.
+    """
+
+    memory: Memory
+    view: ScopedMemory
+    tools: Toolset
+    text_only: bool = False
+
+
+def create_offer(
+    memory: Memory,
+    *,
+    scope: str = "",
+    session: str | None = None,
+    groups: Sequence[str] | None = None,
+    read_only: bool = False,
+    prefix: str = "",
+    text_only: bool = False,
+) -> ServedMemory:
+    """Create the offer of a server.
+
+    Args:
+        memory: The open memory.
+        scope: Scope that clients see; empty for the common scope.
+        session: Session of the tools; None for none.
+        groups: Groups of tools, as in `Memory.tools`; None for the default groups, empty for none.
+        read_only: Whether to offer only tools that change nothing.
+        prefix: Prefix of all tool names.
+        text_only: Whether results of tools have no structured content.
+
+    Raises:
+        InvalidInput: an argument is invalid, a group does not exist, or the session belongs to a scope and
+            no scope is given.
+    """
+    view = memory.scoped(validate_scope(scope))
+    last = [] if session is None else memory.scoped(EVERY_SCOPE).turns(session, start=-1)
+    session_scope = last[0].scope if last else parse_session_scope(session or "")
+    if session_scope and not scope:
+        raise InvalidInput(
+            f"session {session!r} belongs to the scope {session_scope!r}, which is not served: "
+            "give that scope too"
+        )
+    chosen = list(DEFAULT_GROUPS if groups is None else groups)
+    tools = memory_tools(view, session=session, groups=chosen)
+    if read_only:
+        tools = tools.reading()
+    return ServedMemory(
+        memory=memory,
+        view=view,
+        tools=tools.prefixed(prefix) if prefix else tools,
+        text_only=text_only,
+    )
 
 
 class MemoryServer:
     """Server of one memory over MCP; a transport runs `protocol`."""
 
-    def __init__(
-        self, offer: ServedMemory, *, threads: CallThreads | None = None, interval: float = INTERVAL_S
-    ) -> None:
+    def __init__(self, offer: ServedMemory, *, threads: CallThreads | None = None) -> None:
         """Serve an offer.
 
         Args:
             offer: The served memory; the caller keeps it open and closes it.
             threads: Threads for calls; None to create them.
-            interval: Seconds between checks for changes by others.
         """
         self.offer = offer
         self.threads = threads or CallThreads()
-        self.changes = SubscriptionHub(offer, self.threads, interval=interval)
         tools = [to_protocol_tool(tool, text_only=offer.text_only) for tool in offer.tools]
         templates = list(resources.TEMPLATES)
-        self.protocol: Server[Any] = _Protocol(
+        self.protocol: Server[Any] = Server(
             NAME,
             version=__version__,
             title=NAME.title(),
@@ -79,10 +124,7 @@ class MemoryServer:
                 types.ListResourceTemplatesResult(resource_templates=templates)
             ),
             on_read_resource=self._read_resource,
-            on_subscribe_resource=self._subscribe,
-            on_unsubscribe_resource=self._unsubscribe,
-            on_subscriptions_listen=self.changes.listen,
-            on_list_prompts=_build_handler(types.ListPromptsResult(prompts=[prompts.PROMPT])),
+            on_list_prompts=_build_handler(types.ListPromptsResult(prompts=[resources.PROMPT])),
             on_get_prompt=self._get_prompt,
         )
 
@@ -139,32 +181,22 @@ class MemoryServer:
     async def _list_resources(
         self, ctx: _Request, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        if not _is_stateless(ctx):
-            await self.changes.subscribe(
-                ctx, None
-            )  # the client has a list now, and is notified when it changes
         cursor = None if params is None else params.cursor
-        return await self._run_on_thread(partial(resources.list_resources, self.offer, cursor))
+        return await self._run_on_thread(partial(resources.list_resources, self.offer.view, cursor))
 
     async def _read_resource(
         self, ctx: _Request, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        read = partial(resources.read, self.offer, str(params.uri), stateless=_is_stateless(ctx))
+        read = partial(
+            resources.read_resource, self.offer.view, str(params.uri), stateless=_is_stateless(ctx)
+        )
         return await self._run_on_thread(read)
-
-    async def _subscribe(self, ctx: _Request, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        await self.changes.subscribe(ctx, str(params.uri))
-        return types.EmptyResult()
-
-    async def _unsubscribe(self, ctx: _Request, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        await self.changes.unsubscribe(ctx, str(params.uri))
-        return types.EmptyResult()
 
     # -- prompts -----------------------------------------------------------------------------------------
 
     async def _get_prompt(self, ctx: _Request, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         return await self._run_on_thread(
-            partial(prompts.get_prompt, self.offer, params.name, params.arguments)
+            partial(resources.get_prompt, self.offer.view, params.name, params.arguments)
         )
 
     async def _run_on_thread(self, make: Callable[[], _T]) -> _T:

@@ -27,8 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 
 from reverie.interfaces.mcp.handshake import EarlyHandshake
-from reverie.interfaces.mcp.offer import ServedMemory
-from reverie.interfaces.mcp.server import MemoryServer
+from reverie.interfaces.mcp.server import MemoryServer, ServedMemory
 from reverie.interfaces.signals import handle_signals
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -56,10 +55,8 @@ def serve_stdio(offer: ServedMemory, handshake: EarlyHandshake | None = None) ->
 async def _run(offer: ServedMemory, handshake: EarlyHandshake | None) -> None:
     server = MemoryServer(offer)
     with anyio.CancelScope() as scope, handle_signals(scope.cancel):
-        async with open_streams(handshake) as (read, write), anyio.create_task_group() as tasks:
-            tasks.start_soon(server.changes.run)
+        async with open_streams(handshake) as (read, write):
             await server.protocol.run(read, write, server.protocol.create_initialization_options())
-            tasks.cancel_scope.cancel()
     server.threads.drain()
 
 
@@ -93,8 +90,8 @@ class _Pending:
         self._none = anyio.Event()
 
     def add(self, message: Any) -> None:
-        """Add a request, or remove a cancelled one; subscriptions are not counted."""
-        if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
+        """Add a request, or remove a cancelled one."""
+        if isinstance(message, types.JSONRPCRequest):
             self._ids[str(message.id)] += 1
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             self.remove((message.params or {}).get("requestId"))

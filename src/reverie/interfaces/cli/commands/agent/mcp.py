@@ -20,7 +20,7 @@ from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine
 from reverie.interfaces.mcp.clients import CLIENTS, format_settings
 
 if TYPE_CHECKING:
-    from reverie.interfaces.mcp.offer import ServedMemory
+    from reverie.interfaces.mcp.server import ServedMemory
     from reverie.memory import Memory
 
 _log = logging.getLogger("reverie.mcp")
@@ -39,9 +39,6 @@ _offer_options = combine_options(
         "--groups", metavar="LIST", help="Groups of tools, separated by commas.  [the default groups]"
     ),
     click.option("--read-only", is_flag=True, help="Offer only tools that change nothing."),
-    click.option(
-        "--knowledge-graph", is_flag=True, help="Add the nine tools of the reference memory server."
-    ),
     click.option("--prefix", default="", metavar="TEXT", help="Prefix of all tool names."),
     click.option("--text-only", is_flag=True, help="Return results of tools as text only."),
 )
@@ -91,7 +88,7 @@ def _serve(context: CommandContext, options: dict[str, Any]) -> None:
     if sys.stdin.isatty():
         context.print_message("Waiting for messages on standard input; press Ctrl-C to stop.")
 
-    from reverie.interfaces.mcp.offer import create_offer
+    from reverie.interfaces.mcp.server import create_offer
     from reverie.interfaces.mcp.stdio import serve_stdio
 
     offered = dict(options)
