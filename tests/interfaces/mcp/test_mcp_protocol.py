@@ -82,7 +82,7 @@ def test_the_tools_are_shown_with_our_own_schemas_and_hints(memory: Memory, mode
             assert (hints.read_only_hint, hints.destructive_hint) == (tool.reads_only, tool.destructive)
             assert hints.open_world_hint is False
             assert hints.title
-        assert {"save_memory", "save_to_working_memory", "create_entities"} <= set(shown)
+        assert {"save_memory", "save_to_working_memory"} <= set(shown)
 
     played(scene)
 
@@ -257,7 +257,7 @@ def test_a_scope_sees_and_writes_its_own(memory: Memory, mode: str) -> None:
 
     played(scene)
     assert [each.content for each in memory.scoped("user:alice").list(limit=1)] == ["Alice likes tea"]
-    assert {each.scope for each in memory.scoped("*").list()} == {"", "user:alice", "user:bob"}
+    assert {each.scope for each in memory.scoped("*").list()} == {"user:alice", "user:bob"}
 
 
 # -- resources -------------------------------------------------------------------------------------------
