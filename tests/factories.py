@@ -11,6 +11,8 @@ from typing import Any
 
 from evaluation.measures.scripted_verifier import answer_check
 
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelReply, ModelRequest
@@ -90,3 +92,9 @@ def believe(answer: Callable[[ModelRequest], Any]) -> Callable[[ModelRequest], A
         return ModelReply(text=given) if isinstance(given, str) else given
 
     return answer_or_believe
+
+
+def propose_record(memory: Memory, record: Record) -> None:
+    """Put a record into the inbox as a proposal."""
+    step = PlanStep(edit=Change(before=None, after=record), why="said by the owner")
+    memory.dreams.keep_plan(Plan(id="f" * 12, name="infer", made_at=memory._clock(), proposals=(step,)))

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from evaluation.measures.scripted_verifier import answer_check
-from reverie.consolidation.planning.questions import VERIFY
+from reverie.consolidation.planning.requests import VERIFY
 from reverie.domain.change import Change
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelRequest

@@ -19,11 +19,11 @@ from typing import Any
 from evaluation.measures.harness import Evaluation, format_share, group_rows
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
+from reverie.consolidation.passes.infer import explain_unshown
 from reverie.consolidation.passes.remember import remember
-from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.page_patch import LineChange, PagePatch
-from reverie.consolidation.planning.preference_evidence import explain_unshown
+from reverie.consolidation.planning.requests import run_pass
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
@@ -174,7 +174,7 @@ def _explain_forgotten(answer: str, turns: Sequence[Turn]) -> str:
     state = SessionState(id="eval", created_at=_START)
     window = WindowInput(state=state, older=tuple(turns), start=len(turns))
     reply = ModelReply(text=answer)
-    found = run_pass(remember(PassInput(now=_START + timedelta(hours=1)), window), lambda _: reply)
+    found = run_pass(remember(PassInput(now=_START + timedelta(hours=1), window=window)), lambda _: reply)
     return "; ".join(refusal.why for refusal in found.refused)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from reverie.consolidation.passes.supersede import MADE_UP as MADE_UP_PAIR
+from reverie.consolidation.passes.upkeep import MADE_UP as MADE_UP_PAIR
 from reverie.consolidation.planning.verification import MADE_UP, QUOTED
 
 _HEADLINE = re.compile(r"^Headline (\d+): (.*)$")

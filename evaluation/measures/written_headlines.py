@@ -16,9 +16,9 @@ from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
 from reverie.consolidation.passes.headlines import HeadlineWriter
-from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record

@@ -7,8 +7,8 @@ from typing import get_args
 from reverie import Memory
 from reverie.admin.stats import FAILURES
 from reverie.consolidation.cycle import ALL
+from reverie.consolidation.gatherer import WindowKind
 from reverie.consolidation.registry import DREAM
-from reverie.consolidation.windows import WindowKind
 from reverie.domain.errors import ModelUnavailable
 from reverie.llm.messages import ModelRequest
 

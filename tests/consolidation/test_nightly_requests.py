@@ -11,8 +11,13 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
-from reverie.consolidation.planning.nightly_requests import LATER, MOST_REQUESTS, limit_requests
-from reverie.consolidation.planning.questions import VERIFY, build_question
+from reverie.consolidation.planning.requests import (
+    LATER,
+    MOST_REQUESTS,
+    VERIFY,
+    build_question,
+    limit_requests,
+)
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
 from tests.factories import MovableClock

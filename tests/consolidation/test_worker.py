@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from reverie.consolidation.cycle import ConsolidationCycle
-from reverie.consolidation.windows import DueWindow
+from reverie.consolidation.gatherer import DueWindow
 from reverie.consolidation.worker import LEASE, Worker
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, ToolCall, Turn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reverie.consolidation.planning.driver import NO_MODEL
+from reverie.consolidation.planning.requests import NO_MODEL
 from reverie.llm.messages import ModelFailure, ModelRequest
 
 

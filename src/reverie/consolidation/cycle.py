@@ -15,21 +15,22 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from reverie.consolidation.gatherer import ACTOR, InputGatherer
-from reverie.consolidation.passes.extract import Extraction
+from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind, WindowReader
+from reverie.consolidation.inbox import Inbox, drop_rejected
 from reverie.consolidation.passes.merge import NOISE
-from reverie.consolidation.passes.remember import HELD, Remembered
-from reverie.consolidation.passes.verify import NAME as VERIFY
-from reverie.consolidation.passes.verify import Verified
-from reverie.consolidation.plan import Plan, PlanStep
-from reverie.consolidation.planning.driver import NO_MODEL, Ask, Flow, run_pass, run_together
-from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
-from reverie.consolidation.planning.nightly_requests import LATER, limit_requests
-from reverie.consolidation.planning.plan_combination import combine_plans
+from reverie.consolidation.passes.remember import VERIFY
+from reverie.consolidation.plan import Plan, PlanStep, select_groups
+from reverie.consolidation.planning.inputs import build_cursor_name, combine_plans
+from reverie.consolidation.planning.requests import (
+    LATER,
+    NO_MODEL,
+    Ask,
+    Flow,
+    limit_requests,
+    run_pass,
+    run_together,
+)
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
-from reverie.consolidation.waiting_plans import drop_rejected, select_groups
-from reverie.consolidation.windows import WindowKind, WindowReader
-from reverie.context.ledger import build_remembered_cursor
 from reverie.domain.change import Change
 from reverie.domain.errors import (
     InvalidInput,
@@ -40,7 +41,7 @@ from reverie.domain.errors import (
     StoreUnavailable,
     quote_value,
 )
-from reverie.domain.record import Kind, Origin, Record
+from reverie.domain.record import Origin, Record
 from reverie.domain.text.timestamps import format_time
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import Model
@@ -132,10 +133,8 @@ class ConsolidationCycle:
         self._store = writer.store
         self._clock = writer.clock
         self._settings = settings
-        self._plan_records = plan_records
-        self._gatherer = InputGatherer(
-            writer.store, clock=writer.clock, new_id=writer.new_id, settings=settings, profile=profile
-        )
+        self.inbox = Inbox(self._writer)
+        self._gatherer = InputGatherer(writer, settings=settings, plan_records=plan_records, profile=profile)
 
     # -- plans -------------------------------------------------------------------------------------------
 
@@ -176,10 +175,11 @@ class ConsolidationCycle:
             if off := self._explain_off(registered):
                 return self._gatherer.gather_basics().build_plan(registered.name, skipped=off)
             view = self._gatherer.gather_session(registered, window)
-            return run_pass(self._build(registered, view), self.ask)
+            return run_pass(registered.build(view), self.ask)
         if output is not None:
-            view = replace(self._gatherer.gather_basics(), output=output, step=step)
-            return run_pass(self._build(registered, view, scope=scope, origin=origin), self.ask)
+            basics = self._gatherer.gather_basics()
+            view = replace(basics, output=output, step=step, scope=scope, origin=origin)
+            return run_pass(registered.build(view), self.ask)
         return run_pass(self._plan_news(registered), self.ask)
 
     def _plan_dream(self) -> Plan:
@@ -243,90 +243,12 @@ class ConsolidationCycle:
         if off:
             plan = self._gatherer.gather_basics().build_plan(registered.name, skipped=off)
         else:
-            plan = yield from self._build(registered, self._gatherer.gather(registered, news, planned))
+            plan = yield from registered.build(self._gatherer.gather(registered, news, planned))
             plan = drop_rejected(plan, self._store)
         if plan.failed:
             # it is considered again
             return replace(plan, cursors={name: text for name, text in plan.cursors.items() if name == NOISE})
         return replace(plan, cursors={build_cursor_name(registered.name): str(news.until), **plan.cursors})
-
-    def _build(
-        self, registered: Pass, view: PassInput, *, scope: str = "", origin: Origin = "agent"
-    ) -> Flow[Plan]:
-        result = yield from registered.build(view, self._settings)
-        if isinstance(result, Plan):
-            return result
-        if isinstance(result, Remembered):
-            return self._plan_remembered(view, result)
-        if isinstance(result, Verified):
-            return self._plan_verified(result)
-        return self._plan_extraction(view, result, scope=scope, origin=origin)
-
-    def _plan_extraction(
-        self, view: PassInput, extraction: Extraction, *, scope: str, origin: Origin
-    ) -> Plan:
-        lists: tuple[tuple[Kind, tuple[str, ...]], ...] = (
-            ("finding", extraction.findings),
-            ("insight", extraction.insights),
-            ("lesson", extraction.lessons),
-        )
-        records = [
-            NewRecord(content=text, kind=kind, source=view.step, origin=origin, scope=scope)
-            for kind, texts in lists
-            for text in texts
-        ]
-        why = f"the output of {view.step or 'a step'}"
-        steps = tuple(PlanStep(edit=change, why=why) for change in self._plan_records(records))
-        return view.build_plan(
-            "extract",
-            steps=steps,
-            notes=(extraction.note,) if extraction.note else (),
-            skipped="" if steps else extraction.note or "nothing in it is worth keeping",
-            usage=extraction.usage,
-        )
-
-    def _plan_remembered(self, view: PassInput, found: Remembered) -> Plan:
-        assert view.window is not None
-        changes = self._plan_records(found.records)
-        steps = [PlanStep(edit=change, why="said in a conversation") for change in changes]
-        touched = {change.id for change in changes}
-        for change in self._plan_records(found.held):
-            if isinstance(change.after, Record) and change.before is None:
-                record = replace(change.after, archived_at=view.now, archive_reason=HELD, valid_from=None)
-                steps.append(PlanStep(edit=replace(change, after=record), why=HELD))
-        why = "said by a record of the conversation"
-        for record in found.replaced:
-            if record.id not in touched:
-                edit = Change(before=record, after=view.archive(record, why))
-                steps.append(PlanStep(edit=edit, why=why, sources=(record.id,)))
-        end = {build_remembered_cursor(view.window.state.id): str(view.window.start)}
-        return view.build_plan(
-            "remember",
-            steps=tuple(steps),
-            refused=found.refused,
-            skipped="" if steps or found.failed else "nothing in it is worth keeping",
-            failed=found.failed,
-            cursors={} if found.failed else end,
-            usage=found.usage,
-        )
-
-    def _plan_verified(self, found: Verified) -> Plan:
-        """Return the plan with the changes that bring back the facts that were held, as saving them would."""
-        held = {record.id: record for record in found.accepted}
-        touched = {step.edit.id for step in found.plan.steps}
-        steps = list(found.plan.steps)
-        for record in found.accepted:
-            changes = self._plan_records([replace(record, archived_at=None, archive_reason="")])
-            if touched.isdisjoint(change.id for change in changes):
-                touched |= {change.id for change in changes}
-                steps += [
-                    PlanStep(
-                        edit=replace(change, before=held.get(change.id, change.before)),
-                        why="the model finds it in its turns",
-                    )
-                    for change in changes
-                ]
-        return replace(found.plan, steps=tuple(steps), skipped="" if steps else found.plan.skipped)
 
     def apply(self, plan: Plan, *, dry_run: bool = False) -> ApplyResult:
         """Make the changes of a plan, all of them or none, in one transaction.
@@ -339,10 +261,11 @@ class ConsolidationCycle:
         """
         if not isinstance(plan, Plan):
             raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
-        if dry_run or not (plan.steps or plan.cursors):
+        if dry_run or not (plan or plan.cursors):
             return ApplyResult(plan=plan, batch=None, changes=0)
+        cursors = {**plan.cursors, **self.inbox.build_cursors(plan)}
         entries = self._writer.commit(
-            plan.edits, operation="dream", reference=f"{plan.name} {plan.id}", cursors=dict(plan.cursors)
+            plan.edits, operation="dream", reference=f"{plan.name} {plan.id}", cursors=cursors
         )
         return ApplyResult(plan=plan, batch=entries[0].batch if entries else None, changes=len(entries))
 
@@ -421,20 +344,20 @@ class ConsolidationCycle:
             self.count(counter)
             return PassOutcome.from_error(name, now, error)
         plan = applied.plan
-        if plan.failed == LATER.why and not plan.steps:
+        if plan.failed == LATER.why and not plan:
             return PassOutcome(name=name, at=now, state="skipped", why=plan.failed, plan=plan)
         if plan.failed and plan.failed != LATER.why:
             self.count(counter)
             return PassOutcome(
                 name=name, at=now, state="failed", why=plan.failed, plan=plan, batch=applied.batch
             )
-        if not plan.steps:
+        if not plan:
             return PassOutcome(name=name, at=now, state="skipped", why=plan.skipped, plan=plan)
         state = "planned" if dry_run else "applied"
         return PassOutcome(name=name, at=now, state=state, plan=plan, batch=applied.batch)
 
     def has_news(self) -> bool:
-        """Whether anything has changed that some pass of a dream has not considered."""
+        """Return whether anything has changed that some pass of a dream has not considered."""
         for name in DREAM:
             registered = PASSES[name]
             if registered.without_model and self._explain_off(registered):
@@ -492,7 +415,7 @@ class ConsolidationCycle:
 
 
 def _is_worth_logging(outcome: PassOutcome) -> bool:
-    """Whether a pass did, refused or asked anything."""
+    """Return whether a pass did, refused or asked anything."""
     refused = outcome.plan is not None and (outcome.plan.refused or outcome.plan.usage.requests)
     return outcome.state != "skipped" or bool(refused)
 
@@ -529,7 +452,7 @@ def _to_log_entry(outcome: PassOutcome) -> dict[str, object]:
         "why": _describe_outcome(outcome),
         "plan": plan.id if plan is not None else "",
         "batch": outcome.batch,
-        "changes": len(plan.steps) if plan is not None else 0,
+        "changes": len(plan.steps) + len(plan.proposals) if plan is not None else 0,
         "refused": len(plan.refused) if plan is not None else 0,
         "requests": usage.requests,
         "input_tokens": usage.input_tokens,

@@ -1,44 +1,68 @@
-"""Gather from the store what passes read."""
+"""Gather from the store what passes read: changes, records, turns, and the windows of sessions.
+
+Turns are never removed: the beginning of a window moves. Pages belong to the shared scope, so the window of a session
+with a scope is never digested, only compacted.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
-from reverie.consolidation.passes import infer, merge, remember, verify
+from reverie.consolidation.inbox import Inbox
+from reverie.consolidation.passes import compact, digest, remember
 from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import NOISE
+from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import (
     PassInput,
     RememberedFact,
     WindowInput,
+    apply_changes,
     build_cursor_name,
 )
-from reverie.consolidation.planning.plan_combination import apply_changes
-from reverie.consolidation.proposals import list_proposals
+from reverie.consolidation.planning.material import collect_signals
 from reverie.consolidation.registry import PASSES, Pass
-from reverie.context.ledger import ShownLedger, build_recalled_counter, build_shown_cursor
+from reverie.context.ledger import (
+    ShownLedger,
+    build_recalled_counter,
+    build_remembered_cursor,
+    build_shown_cursor,
+    parse_position,
+)
+from reverie.context.window import trim_window
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.conversation import Turn
-from reverie.domain.errors import InvalidInput
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
-from reverie.domain.page import MEMORY
+from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.record import ROUGH, SUPERSEDED_BY, Record
 from reverie.domain.scope import visible_scopes
-from reverie.domain.text.ids import NewId
-from reverie.domain.text.timestamps import Clock
+from reverie.domain.similarity.three_way_merge import merge_text
+from reverie.domain.text.validation import validate_count
+from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
 
 ACTOR = "dream"
 """Actor of all changes by passes in the journal."""
+
+WINDOW_WITHOUT_CONSOLIDATION = 10
+"""Messages that stay in the window when `memory_window` is 0 (Autobot)."""
+
+MOST_AT_ONCE = 200
+"""Turns that leave the window in one plan; more leave it in several."""
+
+WindowKind = Literal["digest", "compact", "trim", "remember"]
 
 _MOST_EARLIER = 400
 _WEEK = timedelta(days=7)
@@ -68,7 +92,7 @@ class News:
     displaced: tuple[JournalEntry, ...] = ()
 
     def concerns(self, registered: Pass) -> bool:
-        """Whether a pass has something to consider."""
+        """Return whether a pass has something to consider."""
         if registered.reads("drafts"):
             return bool(self.drafts)
         return bool(self.remembered if registered.reads("remembered") else self.changed or self.turns)
@@ -78,36 +102,47 @@ class InputGatherer:
     """Reads the input of passes from a store. Safe to use from several threads."""
 
     def __init__(
-        self, store: Store, *, clock: Clock, new_id: NewId, settings: Settings, profile: Path | None = None
+        self,
+        writer: StoreWriter,
+        *,
+        settings: Settings,
+        plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
+        profile: Path | None = None,
     ) -> None:
         """Create a gatherer.
 
         Args:
+            plan_records: Returns the changes that saving records would make.
             profile: Folder of the user's own prompts; None for those that ship.
         """
-        self._store = store
-        self._clock = clock
-        self._new_id = new_id
+        self._store = writer.store
+        self._clock = writer.clock
+        self._new_id = writer.new_id
         self._settings = settings
+        self._plan_records = plan_records
         self._profile = profile
+        self._inbox = Inbox(writer)
         self._live: tuple[int, tuple[Record, ...]] | None = None  # as of a journal entry, during a cycle
         self._without_drafts = 0  # number of a journal entry before which there are no drafts to consider
 
     def gather_basics(self) -> PassInput:
         """Return the moment and the prompts."""
         return PassInput(
-            now=self._clock(), zone=self._settings.zone, prompts=self._load_prompts(), new_id=self._new_id
+            now=self._clock(),
+            zone=self._settings.zone,
+            promotion_min_confidence=self._settings.promotion_min_confidence,
+            prompts=self._load_prompts(),
+            new_id=self._new_id,
+            plan_records=self._plan_records,
         )
 
     def gather_news(self, registered: Pass) -> News:
         """Return what changed since a pass last read the journal."""
         news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
-        left: Iterable[Turn] = ()
-        if registered.reads("left over"):
-            ids = self._read_ids(merge.LEFT)
-            news, left = replace(news, changed=news.changed.union(ids)), self._iter_turns_with_answers(ids)
-        if registered.reads("left turns"):
-            left = self._store.turns(self._read_ids(infer.LEFT))
+        ids = self._read_ids(registered.left) if registered.left else []
+        left = self._iter_turns_with_answers(ids)
+        if registered.reads("headlines"):
+            news = replace(news, changed=news.changed.union(ids))
         return replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
 
     def gather(self, registered: Pass, news: News, planned: Sequence[Change] = ()) -> PassInput:
@@ -144,11 +179,17 @@ class InputGatherer:
                 recalled=frozenset(self._iter_recalled()),
                 dropped=self._read_dropped(view.now),
             )
-        if registered.reads("earlier turns"):
-            view = replace(view, earlier=self._list_earlier_turns(view))
-            view = replace(view, proposals=tuple(list_proposals(self._store)))
-        if registered.reads("injected texts"):
-            view = replace(view, injected=tuple(self._list_injected_texts(news.turns)))
+        if registered.reads("evidence"):
+            view = replace(
+                view,
+                earlier=self._list_earlier_turns(view),
+                proposals=tuple(self._inbox.list_proposed()),
+                injected=tuple(self._list_injected_texts(news.turns)),
+            )
+        if registered.reads("signals"):
+            turns = (*view.earlier, *view.turns)
+            signals = collect_signals(turns, view.records, now=view.now, changed=view.changed)
+            view = replace(view, signals=signals)
         return view
 
     def gather_session(self, registered: Pass, window: WindowInput) -> PassInput:
@@ -334,7 +375,7 @@ def _is_news(entry: JournalEntry) -> bool:
 
     The reference of a dream that was applied as one plan does not tell which pass of it made a change.
     """
-    if entry.actor != ACTOR or entry.reference.startswith((f"{remember.NAME} ", f"{verify.NAME} ")):
+    if entry.actor != ACTOR or entry.reference.startswith((f"{remember.NAME} ", f"{remember.VERIFY} ")):
         return True
     before, after = entry.before, entry.after
     if not isinstance(before, Record) or not isinstance(after, Record) or after.archived:
@@ -368,10 +409,132 @@ def _sort_remembered(
 
 
 def _is_displaced_by(record: Record, edit: Change) -> bool:
-    """Whether a change ended another record because of this one, or archived it because this one says the same."""
+    """Return whether a change ended another record, or archived it, because of this one."""
     after = edit.after
     if not isinstance(after, Record):
         return False
     if after.archived:
         return bool(set(after.references) & set(record.references))
     return after.metadata.get(SUPERSEDED_BY) == record.id
+
+
+# -- windows ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueWindow:
+    """A session whose window is to be shortened.
+
+    Attributes:
+        session: Its id.
+        kind: `digest`, `compact`, or `trim` if no summary is stored.
+    """
+
+    session: str
+    kind: WindowKind
+
+
+class WindowReader:
+    """Reads windows from one store. Safe to use from several threads."""
+
+    def __init__(self, store: Store, *, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+
+    def due(self) -> Iterator[DueWindow]:
+        """Yield the sessions whose windows have grown too long, the latest active first."""
+        window = self._settings.memory_window
+        for overview in self._store.sessions():
+            state = overview.state
+            length = overview.turns - state.window_start
+            if window == 0:
+                if length > WINDOW_WITHOUT_CONSOLIDATION:
+                    yield DueWindow(session=state.id, kind="trim")
+            elif length > window:
+                yield DueWindow(session=state.id, kind="compact" if state.scope else "digest")
+            elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
+                turns = self._read_turns(state)
+                if compact.estimate(turns) > self._settings.compaction_tokens:
+                    yield DueWindow(session=state.id, kind="compact")
+
+    def read(self, session: str, kind: str, *, keep: int | None = None) -> WindowInput:
+        """Return what a pass over the window of a session reads.
+
+        Args:
+            kind: `digest`, `compact`, `trim`, or `remember` for the turns that were not read for facts.
+            keep: About how many turns stay, 0 or more; None takes what the settings say.
+
+        Raises:
+            NotFound: there is no such session.
+            InvalidInput: `keep` is negative, or a session with a scope would get onto the pages.
+        """
+        if keep is not None:
+            validate_count(keep, name="keep", least=0)
+        state = self._store.session(session)
+        if state is None:
+            raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
+        if state.scope and kind == "digest":
+            raise InvalidInput(
+                f"session {session!r} belongs to {state.scope!r}, and pages are everybody's: use compact"
+            )
+        if kind == remember.NAME:
+            return self._read_new_turns(state)
+        turns = self._read_turns(state)
+        tail = trim_window(turns, self._count_kept_turns(kind) if keep is None else keep)
+        start = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
+        older = [turn for turn in turns if turn.position < start]
+        if len(older) > MOST_AT_ONCE:
+            older = _select_first_turns(older, MOST_AT_ONCE)
+            start = older[-1].position + 1
+        window = WindowInput(state=state, older=tuple(older), start=start)
+        return self._add_pages(window) if kind == digest.NAME else window
+
+    def rebase(self, plan: Plan) -> Plan:
+        """Return the plan over the present pages. What somebody else wrote meanwhile wins."""
+        steps = []
+        for step in plan.steps:
+            before, after = step.edit.before, step.edit.after
+            if isinstance(after, Page):
+                pages = self._store.pages([after.name])
+                present = pages[0] if pages else None
+                if present != before:
+                    base = before.content if isinstance(before, Page) else ""
+                    theirs = present.content if present is not None else ""
+                    content = merge_text(base, after.content, theirs)
+                    step = replace(step, edit=Change(before=present, after=replace(after, content=content)))
+            steps.append(step)
+        return replace(plan, steps=tuple(steps))
+
+    def read_remembered_position(self, session: str) -> int:
+        """Return the position of the first turn of a session that was not read for facts."""
+        return parse_position(self._store.cursor(build_remembered_cursor(session)))
+
+    def _read_new_turns(self, state: SessionState) -> WindowInput:
+        """Return the turns of a session that were not read for facts, the latest of them if there are many."""
+        start = self.read_remembered_position(state.id)
+        turns = self._store.turns(session=state.id, start=start)
+        end = turns[-1].position + 1 if turns else start
+        return WindowInput(state=state, older=tuple(turns[-MOST_AT_ONCE:]), start=end)
+
+    def _count_kept_turns(self, kind: str) -> int:
+        if kind == "trim":
+            return WINDOW_WITHOUT_CONSOLIDATION
+        if kind == "compact":
+            return self._settings.compaction_keep
+        return digest.compute_kept_count(self._settings.memory_window)
+
+    def _read_turns(self, state: SessionState) -> list[Turn]:
+        return self._store.turns(session=state.id, start=state.window_start)
+
+    def _add_pages(self, window: WindowInput) -> WindowInput:
+        pages = self._store.pages([MEMORY])
+        last = self._store.paragraphs(page=HISTORY, start=-1)
+        position = last[0].position + 1 if last else 1.0
+        return replace(window, page=pages[0] if pages else None, position=position)
+
+
+def _select_first_turns(turns: Sequence[Turn], most: int) -> list[Turn]:
+    """Return about so many of the first turns, without separating a tool call from its results."""
+    rest = trim_window(turns, len(turns) - most)
+    end = rest[0].position if rest else turns[-1].position + 1
+    return [turn for turn in turns if turn.position < end] or list(turns)

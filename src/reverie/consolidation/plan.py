@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.record import Record
+from reverie.domain.text.timestamps import to_microseconds
 from reverie.llm.messages import TokenUsage
 
 _LONGEST = 100
@@ -54,6 +56,7 @@ class Plan:
         name: The pass, such as `merge`.
         made_at: Time of its making.
         steps: The changes, in the order in which they are to be made.
+        proposals: Changes that wait for the owner's decision, each by itself, if the others are made.
         refused: Proposals that were not accepted.
         notes: Further notes for a person.
         skipped: Why there was nothing to do; empty when there was.
@@ -66,6 +69,7 @@ class Plan:
     name: str
     made_at: datetime
     steps: tuple[PlanStep, ...] = ()
+    proposals: tuple[PlanStep, ...] = ()
     refused: tuple[Rejection, ...] = ()
     notes: tuple[str, ...] = ()
     skipped: str = ""
@@ -79,10 +83,13 @@ class Plan:
         return [step.edit for step in self.steps]
 
     def lines(self) -> list[str]:
-        """Return a line for each change, then for each rejection, note and cost."""
+        """Return a line for each change, then for each proposal, rejection, note and cost."""
         lines = [
             f"{_describe_action(step.edit)} {step.edit.id}: {_format_preview(step.edit)} ({step.why})"
             for step in self.steps
+        ]
+        lines += [
+            f"propose {step.edit.id}: {_format_preview(step.edit)} ({step.why})" for step in self.proposals
         ]
         lines += [f"refused: {refusal.what}: {refusal.why}" for refusal in self.refused]
         lines += self.notes
@@ -94,19 +101,19 @@ class Plan:
     def diff(self) -> str:
         """Return every change as a unified diff of its text before and after."""
         parts = []
-        for step in self.steps:
+        for step in (*self.steps, *self.proposals):
             before, after = (_get_text(value).splitlines() for value in (step.edit.before, step.edit.after))
             changed = difflib.unified_diff(before, after, "before", "after", lineterm="")
             parts.append("\n".join([f"# {_describe_action(step.edit)} {step.edit.id}: {step.why}", *changed]))
         return "\n".join(parts)
 
     def __str__(self) -> str:
-        number = len(self.steps)
+        number = len(self.steps) + len(self.proposals)
         state = self.failed or self.skipped or ("1 change" if number == 1 else f"{number} changes")
         return "\n".join([f"{self.name} {self.id}: {state}", *(f"  {line}" for line in self.lines())])
 
     def __bool__(self) -> bool:
-        return bool(self.steps)
+        return bool(self.steps or self.proposals)
 
 
 def _describe_action(edit: Change) -> str:
@@ -131,3 +138,45 @@ def _get_text(value: Value | None) -> str:
         category = f" ({value.category})" if value.category else ""
         return f"{value.content}{category}"
     return value.summary if isinstance(value, SessionState) else value.content
+
+
+# -- groups of steps -------------------------------------------------------------------------------------
+
+
+def group_steps(steps: Sequence[PlanStep]) -> list[tuple[PlanStep, ...]]:
+    """Return the steps in groups: those that share a changed thing, as an addition and its archived sources."""
+    changed = {step.edit.id for step in steps}
+    leader = {name: name for name in changed}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    for step in steps:
+        for source in changed.intersection(step.sources):
+            leader[find(source)] = find(step.edit.id)
+    groups: dict[str, list[PlanStep]] = {}
+    for step in steps:
+        groups.setdefault(find(step.edit.id), []).append(step)
+    return [tuple(group) for group in groups.values()]
+
+
+def select_groups(
+    steps: Sequence[PlanStep], is_wanted: Callable[[Sequence[PlanStep]], bool]
+) -> tuple[PlanStep, ...]:
+    """Return the steps of the wanted groups, in their order."""
+    wanted = {id(step) for group in group_steps(steps) if is_wanted(group) for step in group}
+    return tuple(step for step in steps if id(step) in wanted)
+
+
+def build_group_key(steps: Iterable[PlanStep]) -> str:
+    """Return what a group is recognised by: the things it rests on, and when they last changed."""
+    names: set[str] = set()
+    for step in steps:
+        before = step.edit.before
+        at = to_microseconds(before.updated_at) if isinstance(before, Record) else ""
+        names |= {f"{step.edit.id} {at}"} if before is not None else set()
+        names |= set(step.sources)
+    names = names or {step.edit.id for step in steps}
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]

@@ -384,7 +384,7 @@ class _Echo:
 
     def __init__(self, injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> None:
         from reverie.consolidation import rules
-        from reverie.consolidation.planning.transcript import compute_key
+        from reverie.consolidation.planning.material import compute_key
 
         earlier = [turn for turn in turns if turn.position < exchange.answer.position]
         of_others = [turn.content for turn in earlier if turn.role != "user"]
@@ -403,7 +403,7 @@ class _Echo:
 
     def repeats(self, turn: Turn, sentence: str) -> bool:
         """Whether a sentence of a turn is a repetition."""
-        from reverie.consolidation.planning.transcript import compute_key
+        from reverie.consolidation.planning.material import compute_key
 
         if compute_key(sentence) in self._keys:
             return True

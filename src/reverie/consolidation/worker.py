@@ -17,19 +17,11 @@ from functools import partial
 from typing import TypeAlias, get_args
 
 from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
-from reverie.consolidation.gatherer import ACTOR
+from reverie.consolidation.gatherer import ACTOR, DueWindow, WindowKind
+from reverie.consolidation.inbox import Verdict, WaitingPlan, read_answer
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.proposals import (
-    Verdict,
-    ask_next_proposal,
-    decide_proposal,
-    list_open_proposals,
-    read_answer,
-)
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import read_consolidated_position
-from reverie.consolidation.waiting_plans import PlanShelf, WaitingPlan
-from reverie.consolidation.windows import DueWindow, WindowKind
 from reverie.context.notes import FRESH
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
@@ -122,7 +114,7 @@ class Worker:
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
         self._leases = unwrap(writer.store)
-        self._plans = PlanShelf(self._writer)
+        self._inbox = cycle.inbox
         self._clock = writer.clock
         self._settings = settings
         self._token = secrets.token_hex(6)
@@ -220,87 +212,72 @@ class Worker:
         """Return the outcomes of the last dreams, the newest last."""
         return self.cycle.log()
 
-    # -- proposals ---------------------------------------------------------------------------------------
-
-    def proposals(self) -> list[Record]:
-        """Return what passes propose and the owner has not decided, the newest first.
-
-        A proposal is in no search and in no prompt before it is accepted.
-        """
-        return list_open_proposals(self._store)
-
-    def decide(self, id: str, verdict: Verdict, *, reason: str = "") -> Record:
-        """Write the owner's decision about a proposal, and return the record. No tool of a model does this.
-
-        Args:
-            id: The proposal.
-            verdict: `accept` makes it a memory, `reject` keeps it from being proposed again, `later` leaves it.
-            reason: Why it is rejected, at most 500 characters.
-
-        Raises:
-            NotFound: there is no open proposal with this id.
-        """
-        return decide_proposal(self._writer.acting("owner"), id, verdict, reason=reason, now=self._clock())
-
-    def ask(self, *, scope: str = "") -> Record | None:
-        """Return the newest proposal of a scope that the owner was not asked about yet; None without one.
-
-        Each is returned once. Show its content to the owner, outside of any prompt, and pass what they say to `answer`.
-
-        Args:
-            scope: Whose proposals; only those of exactly this scope are returned.
-        """
-        return ask_next_proposal(self._writer, scope=scope, now=self._clock())
-
-    def answer(self, id: str, text: str) -> Record | None:
-        """Decide a proposal by what the owner says when asked about it.
-
-        Args:
-            id: The proposal that was shown.
-            text: Their words. A plain yes accepts it, a plain no rejects it.
-
-        Returns:
-            The record; None where the words are anything else, and the proposal goes on waiting.
-
-        Raises:
-            NotFound: there is no open proposal with this id.
-        """
-        verdict = read_answer(validate_raw_text(text, name="text", longest=LONGEST_TURN, empty=True))
-        return None if verdict is None else self.decide(id, verdict)
-
-    # -- plans that wait ---------------------------------------------------------------------------------
+    # -- the inbox ---------------------------------------------------------------------------------------
 
     def keep_plan(self, plan: Plan) -> WaitingPlan:
-        """Keep a plan in the store until the owner decides it. At most 20 wait, for thirty days.
+        """Store a plan until the owner decides it. At most 20 plans wait, for thirty days.
 
         Raises:
             InvalidInput: it is too large to wait.
         """
         if not isinstance(plan, Plan):
             raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
-        return self._plans.add(plan)
+        return self._inbox.add(plan)
 
     def kept_plans(self) -> list[WaitingPlan]:
-        """Return the plans that are kept, the newest first. What decided ones said is not kept."""
-        return self._plans.list()
+        """Return the stored plans, the newest first. Of a decided plan, only the decision is stored."""
+        return list(self._inbox.plans())
 
-    def decide_plan(
+    def proposals(self) -> list[Record]:
+        """Return the records that passes propose and the owner has not decided, the newest first.
+
+        A proposal is in no search and in no prompt before it is accepted.
+        """
+        return self._inbox.proposals()
+
+    def decide(
         self, id: str, verdict: Verdict, *, groups: Collection[int] | None = None, reason: str = ""
     ) -> WaitingPlan:
-        """Decide groups of steps of a kept plan. Accepted ones are made at once, in one transaction.
+        """Write the owner's decision about a plan or a proposal. No tool of a model does this.
 
         Args:
-            id: The plan.
-            verdict: `accept` makes the changes, `reject` keeps them from being planned again while their sources
-                stay as they are, `later` leaves them open.
-            groups: Numbers of the groups; None for all that are open.
+            id: The plan or the proposal.
+            verdict: `accept` makes the changes at once, in one transaction. `reject` keeps them from being planned
+                again while their sources stay as they are, and a proposal for good. `later` leaves them open.
+            groups: Numbers of the groups of a plan's steps; None for all that are open.
             reason: Why they are rejected, at most 500 characters.
 
         Raises:
-            NotFound: there is no such plan, or not any more.
+            NotFound: there is no such plan or proposal, or no longer.
             Conflict: a group is decided already, or what it would change has changed since: reject it.
         """
-        return self._plans.decide(id, verdict, groups=groups, reason=reason)
+        return self._inbox.decide(id, verdict, groups=groups, reason=reason)
+
+    def ask(self, *, scope: str = "") -> Record | None:
+        """Return the newest proposal of a scope that the owner was not asked about yet; None without one.
+
+        Each is returned once. Show its content to the owner, outside of any prompt, and pass their answer to `answer`.
+
+        Args:
+            scope: Whose proposals; only those of exactly this scope are returned.
+        """
+        return self._inbox.ask(scope)
+
+    def answer(self, id: str, text: str) -> WaitingPlan | None:
+        """Decide a proposal by the owner's answer when asked about it.
+
+        Args:
+            id: The proposal that was shown.
+            text: The answer. A plain yes accepts the proposal, a plain no rejects it.
+
+        Returns:
+            The decided proposal; None if the answer is anything else, and the proposal waits.
+
+        Raises:
+            NotFound: there is no such proposal.
+        """
+        verdict = read_answer(validate_raw_text(text, name="text", longest=LONGEST_TURN, empty=True))
+        return None if verdict is None else self.decide(id, verdict)
 
     # -- the thread --------------------------------------------------------------------------------------
 
@@ -348,7 +325,7 @@ class Worker:
         return not thread.is_alive()
 
     def _is_stopped(self) -> bool:
-        """Whether the present thread is to end; whoever calls `run_due` is not."""
+        """Return whether the present thread is to end; whoever calls `run_due` is not."""
         return threading.current_thread() in self._stopped
 
     def _loop(self, every_s: float, before: Sequence[threading.Thread]) -> None:
@@ -464,7 +441,7 @@ class Worker:
         return [PassOutcome(name="conclude", at=now, state="applied")]
 
     def _has_earlier_words(self) -> bool:
-        """Whether words for search are to be renewed; the store is not asked again once none are."""
+        """Return whether words for search are to be renewed; the store is not asked again once none are."""
         if isinstance(self._leases, RenewableStore) and not self._has_renewed:
             self._has_renewed = not self._leases.has_earlier_words()
         return not self._has_renewed and not self._is_paused("words")
@@ -499,7 +476,7 @@ class Worker:
         return min(times, default=None)
 
     def is_dream_due(self) -> bool:
-        """Whether a dream is due by interval or cron, has work, and nothing was written for a while."""
+        """Return whether a dream is due by interval or cron, has work, and nothing was written for a while."""
         now = self._clock()
         last = self._read_last_cycle()
         schedule = self._settings.dream_schedule
@@ -524,13 +501,13 @@ class Worker:
         return False
 
     def is_enriching_due(self) -> bool:
-        """Whether there are drafts to enrich, and nothing was written for half a minute."""
+        """Return whether there are drafts to enrich, and nothing was written for half a minute."""
         if self._is_paused("enrich") or not self.cycle.count_drafts():
             return False
         return self._is_idle(self._clock(), ENRICH_AFTER)
 
     def _is_paused(self, what: str) -> bool:
-        """Whether something failed so recently that it is left alone."""
+        """Return whether something failed so recently that it is left alone."""
         until, _ = self._pauses.get(what, (None, None))
         return until is not None and timedelta() < until - self._clock() <= LONGEST_PAUSE
 
@@ -554,7 +531,7 @@ class Worker:
         (dreamed,) = self.cycle.run([ALL], dry_run=True)
         try:
             if dreamed.plan:
-                self._plans.add(dreamed.plan)
+                self._inbox.add(dreamed.plan)
             elif dreamed.plan is not None:
                 self.cycle.apply(dreamed.plan)  # how far the journal was considered
         except InvalidInput as error:
@@ -565,7 +542,7 @@ class Worker:
         return [*outcomes, dreamed]
 
     def _has_waiting_dream(self) -> bool:
-        return any(each.plan.name == ALL and not each.decided for each in self._plans.list())
+        return any(each.plan.name == ALL and not each.decided for each in self._inbox.list())
 
     def _is_idle(self, now: datetime, least: timedelta) -> bool:
         written = self._find_last_writing()

@@ -97,9 +97,6 @@ PROMOTED_FROM = "promoted_from"
 DATES = "dates"
 """Metadata of a record: the resolved relative dates of its content."""
 
-PROPOSAL = "proposal"
-"""Metadata of an archived record that a pass proposes: `open`, `later`, or `rejected` by the owner."""
-
 ROUGH = "rough"
 """Metadata of a draft, which background thinking may still split and file (`Memory.save(draft=True)`)."""
 

@@ -27,7 +27,6 @@ from reverie.domain.record import (
     HOME_LAYERS,
     KINDS,
     NOTHING,
-    PROPOSAL,
     ROUGH,
     SUPERSEDED_BY,
     SUPERSEDES,
@@ -461,12 +460,7 @@ class RecordRepository(WritingRepository):
 
         def find_changes() -> Iterator[Change]:
             for record in self._store.find(Filter(archived=True)):
-                if (
-                    record.archived_at is not None
-                    and record.archived_at <= limit
-                    and not record.pinned
-                    and PROPOSAL not in record.metadata
-                ):
+                if record.archived_at is not None and record.archived_at <= limit and not record.pinned:
                     yield Change(before=record, after=None)
 
         if dry_run:

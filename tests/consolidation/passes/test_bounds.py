@@ -14,7 +14,7 @@ from reverie.consolidation.passes.digest import LONGEST_NOTES
 from reverie.consolidation.passes.infer import LONGEST_INFERRED, MOST_INFERRED
 from reverie.consolidation.passes.merge import LEFT
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.signals import Signal
+from reverie.consolidation.planning.material import Signal
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.page import Page
 from reverie.llm import model_from_function

@@ -8,8 +8,8 @@ import pytest
 
 from reverie.consolidation.passes.compact import compact, estimate
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
+from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.without_model import answer_without_model
@@ -42,7 +42,7 @@ def passed(
         return answer_without_model(ask) if answer is None else answer
 
     window = WindowInput(state=STATE, older=tuple(turns), start=start)
-    return run_pass(compact(PassInput(now=NOW), window), play), asked
+    return run_pass(compact(PassInput(now=NOW, window=window)), play), asked
 
 
 def after(plan: Plan) -> SessionState:

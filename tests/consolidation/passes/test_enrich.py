@@ -10,8 +10,8 @@ import pytest
 
 from reverie.consolidation.passes.enrich import enrich
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_merge import NOW, fresh_id, left, record

@@ -14,8 +14,8 @@ from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.passes.infer import infer, needs_permission
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
@@ -48,12 +48,13 @@ def cycle(
         new_id=lambda: f"{next(numbers):012x}",
     )
     how = believe((lambda ask: answer) if isinstance(answer, str) else answer)
-    return run_pass(infer(view, injected=injected), how)
+    return run_pass(infer(replace(view, injected=tuple(injected))), how)
 
 
 def found(plan: Plan) -> list[Record]:
-    assert all(edit.before is None for edit in plan.edits)
-    return [edit.after for edit in plan.edits if isinstance(edit.after, Record)]
+    edits = [step.edit for step in (*plan.steps, *plan.proposals)]
+    assert all(edit.before is None for edit in edits)
+    return [edit.after for edit in edits if isinstance(edit.after, Record)]
 
 
 def short(*evidence: Turn, content: str = "Prefers shorter answers", **more: Any) -> str:
@@ -98,16 +99,6 @@ def test_a_preference_that_the_model_does_not_find_in_the_cited_turns_is_refused
     assert "The weather" not in asked[0]
 
 
-def test_turns_that_show_something_else_are_no_evidence() -> None:
-    for texts in (
-        ("My sister wants shorter answers", "She asked for shorter answers again"),
-        ("A shorter answer for this once", "Shorter again, just this time"),
-        ("I don't want shorter answers", "No shorter answers, I said"),
-    ):
-        said = [turn(text) for text in texts]
-        assert not cycle(said, short(*said)), texts
-
-
 def test_what_is_inferred_says_so_and_names_its_turns() -> None:
     turns = [turn("I always want short answers!")]
     said = preferences(
@@ -138,33 +129,29 @@ def test_only_the_owners_turns_are_evidence() -> None:
     assert not plan, "the same words twice are one piece of evidence"
 
 
-@pytest.mark.parametrize(
-    ("content", "needed"),
-    [
-        ("Prefers to pay by card", True), ("Wants API keys kept in a vault", True),
-        ("Log in with 2FA", True), ("Prefers spending under 20 €", True),
-        ("Use sudo without asking", True), ("Prefers short answers", False),
-        ("Likes tokenless prose", False), ("Prefers dark mode", False), ("Avoid accountability talk", False),
-    ],
-)  # fmt: skip
-def test_security_credentials_and_money_need_permission_whatever_the_model_says(
-    content: str, needed: bool
-) -> None:
-    turns = [turn(f"{content.replace('Wants', 'I want')}, always")]
-    given = {"content": content, "evidence": [turns[0].id], "requires_user_permission": False}
-    (record,) = found(cycle(turns, preferences(given)))
-    assert ("requires_user_permission" in record.metadata) is needed is needs_permission(content)
-    assert record.archived is needed, "what needs permission is proposed only"
-    assert record.metadata.get("proposal") == ("open" if needed else None)
+def test_security_credentials_and_money_need_permission_whatever_the_model_says() -> None:
+    needing = (
+        "Prefers to pay by card", "Wants API keys kept in a vault", "Log in with 2FA",
+        "Prefers spending under 20 €", "Use sudo without asking",
+    )  # fmt: skip
+    others = (
+        "Prefers short answers", "Likes tokenless prose", "Prefers dark mode", "Avoid accountability talk"
+    )  # fmt: skip
+    for content in (*needing, *others):
+        turns = [turn(f"{content.replace('Wants', 'I want')}, always")]
+        given = {"content": content, "evidence": [turns[0].id], "requires_user_permission": False}
+        plan = cycle(turns, preferences(given))
+        (record,) = found(plan)
+        is_needed = content in needing
+        assert ("requires_user_permission" in record.metadata) is is_needed is needs_permission(content)
+        assert bool(plan.proposals) is is_needed, "it is only proposed"
 
 
-@pytest.mark.parametrize("decision", ["open", "later", "rejected"])
-def test_what_was_proposed_is_not_proposed_again_in_other_words(decision: str) -> None:
+def test_a_proposal_is_not_proposed_again_in_other_words() -> None:
     turns = [turn("Always pay with the company card")]
     (proposed,) = found(cycle(turns, short(turns[0], content="Always pay with the company card")))
-    decided = replace(proposed, metadata={**proposed.metadata, "proposal": decision})
-    plan = cycle(turns, short(turns[0], content="Pay with the company card always"), proposals=[decided])
-    assert not plan.steps
+    plan = cycle(turns, short(turns[0], content="Pay with the company card always"), proposals=[proposed])
+    assert not plan
     assert proposed.id in plan.refused[0].why
 
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from reverie.consolidation.passes.headlines import REFUSED
 from reverie.consolidation.passes.merge import LEFT, NOISE, merge
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.signals import Signal
+from reverie.consolidation.planning.material import Signal
+from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
@@ -70,7 +70,7 @@ def cycle(
         )
 
     how = say if isinstance(answer, str) else answer
-    return run_pass(merge(view, signals), how)
+    return run_pass(merge(replace(view, signals=tuple(signals))), how)
 
 
 def proposal(**lists: list[Any]) -> str:
@@ -183,7 +183,6 @@ def test_a_headline_is_made_over_records_that_stay() -> None:
     [
         (["Uses Python 3.11", "Uses type hints"], "Uses Python 3.12 with type hints", "3.12"),
         (["Ada likes red", "Ada likes blue"], "Ada likes red, blue and 7 more colours", "no record says: 7"),
-        (["Ada likes red", "Ada likes blue"], "Perhaps red and blue are what Ada likes", "perhaps"),
         (["Ada likes red", "Ada likes blue"], "Our friend Bob likes red and blue", "bob"),
         (["Config is in /etc/app.toml", "Config is TOML"], "TOML config in /etc/app.yaml", "/etc/app.yaml"),
         (["Ada likes red", "Ada likes blue"], "red and blue " * 20, "longer than its records"),

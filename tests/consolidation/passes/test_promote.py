@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from reverie.consolidation.passes.promote import promote
+from reverie.consolidation.passes.upkeep import promote
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.record import Record
+from tests.consolidation.without_model import answer_without_model
 from tests.factories import make_record
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -21,8 +23,13 @@ def record(**more: Any) -> Record:
 
 
 def promoted(one: Record, *, changed: bool = True, min_confidence: float = 0.75) -> str:
-    view = PassInput(now=NOW, records=(one,), changed=frozenset({one.id} if changed else ()))
-    plan = promote(view, min_confidence=min_confidence)
+    view = PassInput(
+        now=NOW,
+        records=(one,),
+        changed=frozenset({one.id} if changed else ()),
+        promotion_min_confidence=min_confidence,
+    )
+    plan = run_pass(promote(view), answer_without_model)
     if not plan:
         assert plan.skipped
         return one.layer

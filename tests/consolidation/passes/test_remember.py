@@ -115,18 +115,18 @@ def test_what_no_cited_turn_says_is_not_taken(memory: Memory, model: _Model) -> 
     )
 
 
-@pytest.mark.parametrize(("said", "is_taken"), [("I'll think about it.", False), ("Yes, I do that.", True)])
-def test_what_only_the_assistant_says_is_taken_where_the_user_says_yes(
-    memory: Memory, clock: MovableClock, model: _Model, said: str, is_taken: bool
+def test_a_statement_of_the_assistant_alone_is_held_until_it_is_verified(
+    memory: Memory, clock: MovableClock, model: _Model
 ) -> None:
     model.records = [{**RUTH, "content": "The user swims before breakfast.", "turns": ["t2", "t3"]}]
     chat = memory.session("cli:1")
     chat.add("user", "Something for my back?")
     chat.add("assistant", "Swimming before breakfast helps.")
-    chat.add("user", said)
+    chat.add("user", "Yes, I do that.")
     clock.now += timedelta(hours=2)
     memory.dreams.run_due()
-    assert [record.content for record in memory.list()] == ["The user swims before breakfast."] * is_taken
+    assert memory.list() == []
+    assert [record.content for record in memory.list(archived=True)] == ["The user swims before breakfast."]
 
 
 def test_what_is_known_is_shown_and_not_stored_twice(memory: Memory, model: _Model) -> None:

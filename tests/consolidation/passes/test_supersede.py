@@ -10,7 +10,7 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
-from reverie.consolidation.passes.supersede import MADE_UP
+from reverie.consolidation.passes.upkeep import MADE_UP
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
 from tests.factories import MovableClock

@@ -12,7 +12,7 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory, Settings
-from reverie.consolidation.passes.verify import MOST_FACTS
+from reverie.consolidation.passes.remember import MAX_VERIFIED
 from reverie.consolidation.planning.verification import MADE_UP, QUOTED
 from reverie.domain.errors import ModelUnavailable
 from reverie.llm.messages import ModelRequest
@@ -216,12 +216,12 @@ def test_a_fact_that_is_withdrawn_ends_no_other(memory: Memory, model: _Model) -
 
 
 def test_more_facts_than_fit_are_verified_in_the_next_cycle(memory: Memory, model: _Model) -> None:
-    for at in range(MOST_FACTS + 2):
+    for at in range(MAX_VERIFIED + 2):
         said = f"The {'big' if at % 2 else 'old'} shelf {at * 7} holds lot {at * 11}"
         _remember(memory, model, said, said, session=f"cli:{at}")
     learned = len(memory.list())
     memory.dreams.run(["verify"])
-    assert len(memory.list()) == learned - MOST_FACTS
+    assert len(memory.list()) == learned - MAX_VERIFIED
     memory.dreams.run(["verify"])
     assert memory.list() == []
     assert len(model.asked) == 2

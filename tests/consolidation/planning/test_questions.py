@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reverie.consolidation.planning.driver import run_pass
-from reverie.consolidation.planning.questions import (
+from reverie.consolidation.planning.requests import (
     REASONING_TOKENS,
     ask_in_parts,
     build_question,
     build_repair_question,
+    run_pass,
 )
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.consolidation.planning.reply_parsing import (
+from reverie.consolidation.planning.replies import (
     UnusableReply,
     parse_answer,
     parse_json,
@@ -79,7 +79,6 @@ def test_the_object_is_found(text: str) -> None:
         ('```json\n{"facts": []}\n```\nBetter: {"facts": ["a", ', "breaks off"),
         ("{'facts': ['a', 'it", "breaks off"),
         ('{"facts": ["a", // and so on', "breaks off"),
-        ('{"facts": ["a" "b"]}', "no JSON"),
     ],
 )
 def test_what_cannot_be_used_is_refused(text: str, why: str) -> None:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from evaluation.measures.scripted_verifier import answer_check
 
-from reverie.consolidation.planning.driver import run_pass
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.requests import run_pass
 from reverie.consolidation.planning.verification import MADE_UP, Claim, ClaimVerdicts, verify_claims
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
 

@@ -11,9 +11,8 @@ from reverie.consolidation.planning.page_patch import PagePatch
 from reverie.consolidation.rules.entities import extract_references, extract_tags, is_likely_secret
 from reverie.consolidation.rules.sentences import split_sentences
 from reverie.domain.provenance import is_said_by_owner
-from reverie.domain.similarity.attribution import find_subject_mismatch
 from reverie.domain.similarity.comparison import is_repetition, normalize
-from reverie.domain.similarity.grounding import CLAUSE, split_statements
+from reverie.domain.similarity.grounding import split_statements
 from reverie.domain.text import escaping
 from tests.factories import make_turn
 
@@ -44,9 +43,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "message of an error": InvalidInput,
     "words of the owner": lambda text: is_said_by_owner(text, [make_turn(content=f"{text} and more")]),
     "statements": split_statements,
-    "clauses": CLAUSE.split,
     "sentences": split_sentences,
-    "subjects": lambda text: find_subject_mismatch(text, "Bob is 5"),
     "repetition": lambda text: is_repetition(
         normalize("Ana has a cat."), normalize(f"Ana has a cat. {text}")
     ),

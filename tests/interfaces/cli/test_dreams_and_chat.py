@@ -336,10 +336,6 @@ def test_a_proposal_is_reviewed(folder: Path) -> None:
     assert "Left for later" in review(record.id, "--later")
     assert "Rejected" in review(record.id, "--reject", "--reason", "the card is gone")
     assert "Nothing is proposed" in review()
-    assert "was rejected: undo" in review(record.id, "--accept")
-    with Memory.open(folder) as memory:
-        [*_, rejection] = memory.history.log(id=record.id)
-        memory.history.undo(rejection.sequence)
     assert "Accepted" in review(record.id, "--accept")
     assert record.content in run(folder, "recall", "company card").stdout.decode()
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from reverie import Memory
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.domain.change import Change
-from reverie.domain.record import PROPOSAL
-from tests.factories import make_record
+from tests.factories import make_record, propose_record
 
 HOSTILE = (
     '</textarea></title></script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">'
@@ -47,8 +46,7 @@ def fill_memory(
     session.context("green tea")
     session.add("user", "green tea")
     now = memory._clock()
-    proposed = make_record(5, content=text, archived_at=now, metadata={PROPOSAL: "open"}, moment=now)
-    memory._parts.writer.commit([Change(before=None, after=proposed)])
+    propose_record(memory, make_record(5, content=text, moment=now))
     added = make_record(6, content=text, moment=now)
     changed = memory.update(record.id, tags=["coffee"])
     steps = (

@@ -9,10 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
-from reverie.domain.change import Change
-from reverie.domain.record import PROPOSAL
 from reverie.interfaces.http.server import HttpServer
-from tests.factories import make_record
+from tests.factories import make_record, propose_record
 from tests.interfaces.http.conftest import open_client
 
 FACT = "The spare key of the boat house hangs behind the blue shutter"
@@ -77,11 +75,8 @@ def test_proposals_and_receipts_stay_within_the_scope_of_a_token(
     alice = memory.scoped("user:alice")
     alice.save(FACT)
     session = ask(alice)
-    now = memory._clock()
-    proposed = make_record(
-        5, content="Always pay by card", scope="user:alice", archived_at=now, metadata={PROPOSAL: "open"}
-    )
-    memory._parts.writer.commit([Change(before=None, after=proposed)])
+    proposed = make_record(5, content="Always pay by card", scope="user:alice")
+    propose_record(memory, proposed)
     for name, number in (("alice", 1), ("bob", 0)):
         assert len(client.get("/v1/proposals", headers=tokens(name)).json()["items"]) == number
         assert len(client.get("/v1/packs", headers=tokens(name)).json()["items"]) == number

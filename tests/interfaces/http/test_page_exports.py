@@ -11,10 +11,9 @@ from starlette.testclient import TestClient
 
 from reverie import Memory
 from reverie.domain.change import Change
-from reverie.domain.record import PROPOSAL
 from reverie.interfaces.http.page import exports
 from reverie.interfaces.http.server import HttpServer
-from tests.factories import make_record
+from tests.factories import make_record, propose_record
 from tests.interfaces.http.test_page import see, sign_in
 
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", '=HYPERLINK("http://example.org")']
@@ -75,8 +74,8 @@ def test_the_journal_is_listed_with_the_filter_of_the_timeline(client: TestClien
 
 
 def test_proposals_are_listed(client: TestClient, memory: Memory) -> None:
-    proposed = make_record(1, content="Likes tea", archived_at=memory._clock(), metadata={PROPOSAL: "open"})
-    memory._parts.writer.commit([Change(before=None, after=proposed)])
+    proposed = make_record(1, content="Likes tea")
+    propose_record(memory, proposed)
     assert [row["content"] for row in read_csv(client, "/proposals.csv")] == ["Likes tea"]
     assert [item["id"] for item in client.get("/proposals.json").json()["items"]] == [proposed.id]
 

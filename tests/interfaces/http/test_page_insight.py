@@ -12,9 +12,9 @@ from reverie import Memory
 from reverie.admin.history import History
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.domain.change import Change
-from reverie.domain.record import PROPOSAL, Record
+from reverie.domain.record import Record
 from reverie.interfaces.http.server import HttpServer
-from tests.factories import make_record
+from tests.factories import make_record, propose_record
 
 pytest.importorskip("jinja2")
 
@@ -40,9 +40,8 @@ def ask(memory: Any, question: str = QUESTION, chat: str = "chat") -> None:
 
 
 def propose(memory: Memory, content: str, **fields: Any) -> Record:
-    archived = {"archived_at": memory._clock(), "metadata": {PROPOSAL: "open"}}
-    record = make_record(5, content=content, **archived, **fields)
-    memory._parts.writer.commit([Change(before=None, after=record)])
+    record = make_record(5, content=content, **fields)
+    propose_record(memory, record)
     return record
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_json, to_text, to_texts
+from reverie.consolidation.planning.replies import UnusableReply, parse_json, to_text, to_texts
 from reverie.domain.errors import ModelError
 from reverie.llm.messages import ChatMessage, ModelRequest
 from tests.system.nights.models import MOODS, Actor

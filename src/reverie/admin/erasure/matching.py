@@ -25,7 +25,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from reverie.consolidation.planning.signals import SignalKind
+from reverie.consolidation.planning.material import SignalKind
 from reverie.domain.change import JournalEntry, Operation, Subject, Value, get_subject
 from reverie.domain.conversation import ORIGIN, SIGNAL, SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace
@@ -37,7 +37,6 @@ from reverie.domain.record import (
     NOTHING,
     ORIGINS,
     PROMOTED_FROM,
-    PROPOSAL,
     ROUGH,
     SUPERSEDED_BY,
     SUPERSEDES,
@@ -63,7 +62,7 @@ Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _OWN_METADATA = defer_regex(
     f"({PROMOTED_FROM}|{SUPERSEDED_BY}|{SUPERSEDES}|{MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
-    f"{PROPOSAL}=(open|asked|later|rejected)|{ROUGH}=true|({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
+    f"{ROUGH}=true|({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
     f"{SIGNAL}=({'|'.join(get_args(SignalKind))})"
 )
 """Metadata with ids and states, as `key=value`."""
@@ -75,9 +74,6 @@ _EXPLAINED: frozenset[Operation] = frozenset(
         "delete_file",
         "withdraw",
         "clear",
-        "ask",
-        "reject",
-        "postpone",
         "put",
         "forget",
     }

@@ -1,4 +1,4 @@
-"""Compaction: a summary in the session replaces the older turns in its window.
+"""Compaction and trimming: the window of a session moves, with or without a summary of the turns that leave it.
 
 Turns are never deleted: the window moves, and the turns stay stored and searchable. Without a model, or when
 it fails, the window moves all the same, as in golemcore.
@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from math import floor
 
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.driver import Flow
-from reverie.consolidation.planning.inputs import PassInput, WindowInput
+from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.material import format_transcript
 from reverie.consolidation.planning.plan_builder import find_new_injection
-from reverie.consolidation.planning.reply_parsing import UnusableReply, strip_reasoning
-from reverie.consolidation.planning.transcript import format_transcript
+from reverie.consolidation.planning.replies import UnusableReply, strip_reasoning
+from reverie.consolidation.planning.requests import Flow
 from reverie.domain import provenance
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
 NAME = "compact"
+TRIM = "trim"
 PROMPT = "compact.md"
 
 CHARACTERS_PER_TOKEN = 3.5
@@ -45,8 +46,9 @@ def estimate(turns: Sequence[Turn]) -> int:
     return floor(characters / CHARACTERS_PER_TOKEN) + OVERHEAD_TOKENS
 
 
-def compact(view: PassInput, window: WindowInput) -> Flow[Plan]:
+def compact(view: PassInput) -> Flow[Plan]:
     """Summarise the turns that leave the window."""
+    window = view.get_window()
     if window.is_short:
         return view.build_plan(NAME, skipped="the window has nothing to be summarised")
     state, older = window.state, window.older
@@ -66,6 +68,15 @@ def compact(view: PassInput, window: WindowInput) -> Flow[Plan]:
     why = f"summary of {leaving}" if summary else f"{leaving} ({note})"
     step = window.move(why=why, summary=after.summary, metadata=after.metadata)
     return view.build_plan(NAME, steps=(step,), notes=() if summary else (note,), usage=usage)
+
+
+def trim(view: PassInput) -> Flow[Plan]:
+    """Move the beginning of the window without a summary. The turns stay stored."""
+    yield from ()
+    window = view.get_window()
+    if window.is_short:
+        return view.build_plan(TRIM, skipped="the window is short enough")
+    return view.build_plan(TRIM, steps=(window.move(),))
 
 
 def _build_request(view: PassInput, state: SessionState, conversation: str) -> ModelRequest:

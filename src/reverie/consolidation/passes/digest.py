@@ -13,18 +13,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
-from reverie.consolidation.planning.answer_schemas import TEXT, build_object
-from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
+from reverie.consolidation.planning.material import format_labelled, label_turns, split_sentences
 from reverie.consolidation.planning.page_patch import (
     CHANGES_SCHEMA,
     LineChange,
     PagePatch,
     parse_changes,
 )
-from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text
-from reverie.consolidation.planning.transcript import format_labelled, label_turns, split_sentences
+from reverie.consolidation.planning.replies import UnusableReply, parse_answer, to_text
+from reverie.consolidation.planning.requests import (
+    NO_MODEL,
+    TEXT,
+    Flow,
+    ask_in_parts,
+    build_object,
+    build_question,
+    build_repair_question,
+)
 from reverie.consolidation.planning.verification import verify_claims
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
@@ -70,8 +76,9 @@ def compute_kept_count(memory_window: int) -> int:
     return min(MOST_KEPT, max(LEAST_KEPT, memory_window // 2))
 
 
-def digest(view: PassInput, window: WindowInput) -> Flow[Plan]:
+def digest(view: PassInput) -> Flow[Plan]:
     """Digest the turns that leave the window."""
+    window = view.get_window()
     if window.is_short:
         return view.build_plan(NAME, skipped="no turn is due to leave the window")
     older = window.older
@@ -198,13 +205,12 @@ def _repair(
 
 
 def _select_said(entry: str, older: Sequence[Turn]) -> str:
-    """Return the sentences of a paragraph whose numbers and addresses the turns have."""
-    known = extract_specifics("\n".join(turn.content for turn in older))
-    stamps = {f"{turn.at:%Y-%m-%d}" for turn in older}
+    """Return the sentences of a paragraph whose numbers, addresses and code are in the turns."""
+    sources = [*(turn.content for turn in older), *(f"{turn.at:%Y-%m-%d}" for turn in older)]
+    known = extract_specifics("\n".join(sources))
     kept = []
     for sentence in split_sentences(_STAMP.sub("", entry)):
-        said = extract_specifics(sentence)
-        new = (said.numbers - known.numbers - stamps) | (said.addresses - known.addresses)
+        new = extract_specifics(sentence).subtract(known, "numbers", "addresses")
         is_said = all(f" {value.casefold()} " in known.wording for value in new)
         if is_said and not find_injection(sentence):
             kept.append(sentence)

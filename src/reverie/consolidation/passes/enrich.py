@@ -1,7 +1,7 @@
 """Enrichment: a draft becomes well-formed records.
 
 The model may split and file the draft, not change what it says. If the records together lack something
-specific of it, or one of them says a number, date or address that it does not, the draft stays as it is.
+specific of it or a word, say something new, or have its names and values in another order, the draft stays as it is.
 """
 
 from __future__ import annotations
@@ -11,18 +11,23 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
-from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_list, build_object
-from reverie.consolidation.planning.driver import NO_MODEL, Flow
-from reverie.consolidation.planning.inputs import PassInput, build_cursor_name
-from reverie.consolidation.planning.plan_combination import apply_changes, combine_plans
-from reverie.consolidation.planning.questions import build_question
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_text, to_texts
+from reverie.consolidation.planning.inputs import PassInput, apply_changes, build_cursor_name, combine_plans
+from reverie.consolidation.planning.replies import UnusableReply, parse_answer, to_text, to_texts
+from reverie.consolidation.planning.requests import (
+    NO_MODEL,
+    TEXT,
+    TEXTS,
+    Flow,
+    build_list,
+    build_object,
+    build_question,
+)
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ROUGH, Record, normalize_labels, validate_record
-from reverie.domain.similarity.attribution import find_subject_mismatch, find_unsupported
-from reverie.domain.similarity.specifics import extract_specifics
+from reverie.domain.similarity.grounding import Evidence, find_unknown_words, find_unsaid
+from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import fence
 from reverie.llm.messages import ModelReply
@@ -155,10 +160,12 @@ def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -
     length = sum(len(record.content) for record in records)
     if length > 2 * len(note.content) + _SLACK * len(records):
         return f"it would be longer than the note is: {length:,} characters"
+    said = [Evidence(text=note.content, at=note.created_at)]
     for record in records:
-        text = record.content
-        if why := find_unsupported([note.content], text) or find_subject_mismatch(note.content, text):
-            return why
+        if why := find_unsaid(record.content, said) or find_unknown_words(record.content, said):
+            return why.replace("no cited turn says", "the note does not say")
+    if together.negations - known.negations or _list_values(known, together) != _list_values(known, known):
+        return "the names and values of the note would be in another order"
     fingerprints = [record.fingerprint for record in records]
     if len(set(fingerprints)) < len(fingerprints):
         return "it says something twice"
@@ -167,6 +174,12 @@ def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -
         if live.get(fingerprint, note.id) != note.id:
             return f"the live record {live[fingerprint]} says a part of it already"
     return ""
+
+
+def _list_values(note: Specifics, text: Specifics) -> list[str]:
+    """Return the numbers and single-word names of a note in the order in which they first occur in a text."""
+    values = note.numbers | note.names
+    return [word for word in dict.fromkeys(text.wording.split()) if word in values]
 
 
 def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:

@@ -7,20 +7,22 @@ such as `decided` or `learned that` are taken.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from reverie.consolidation.planning.answer_schemas import TEXTS, build_object
-from reverie.consolidation.planning.driver import Flow
+from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.material import split_sentences
 from reverie.consolidation.planning.plan_builder import find_new_injection
-from reverie.consolidation.planning.questions import build_question
-from reverie.consolidation.planning.reply_parsing import UnusableReply, parse_answer, to_texts
-from reverie.consolidation.planning.transcript import split_sentences
+from reverie.consolidation.planning.replies import UnusableReply, parse_answer, to_texts
+from reverie.consolidation.planning.requests import TEXTS, Flow, build_object, build_question
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.record import Kind
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
-from reverie.llm.messages import ModelReply, TokenUsage
+from reverie.llm.messages import ModelReply
+from reverie.repositories.records import NewRecord
 
 NAME = "extract"
 PROMPT = "extract.md"
@@ -43,54 +45,46 @@ _INSIGHT = defer_regex(
 _FINDING = defer_regex(
     r"\b(?:important|remember|note that|found that|discovered|is limited to|requires|supports)\b", re.I
 )
-_LISTS = ("findings", "insights", "lessons")
-SCHEMA = build_object(**dict.fromkeys(_LISTS, TEXTS))
+KINDS_OF_LISTS: Mapping[str, Kind] = MappingProxyType(
+    {"findings": "finding", "insights": "insight", "lessons": "lesson"}
+)
+SCHEMA = build_object(**dict.fromkeys(KINDS_OF_LISTS, TEXTS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extraction:
-    """Findings, insights and lessons of an output.
-
-    Attributes:
-        findings: Facts.
-        insights: Conclusions.
-        lessons: What to do next time.
-        note: How it was done, where that is worth saying.
-        usage: What asking cost.
-    """
-
-    findings: tuple[str, ...] = ()
-    insights: tuple[str, ...] = ()
-    lessons: tuple[str, ...] = ()
-    note: str = ""
-    usage: TokenUsage = field(default_factory=TokenUsage)
-
-    def __bool__(self) -> bool:
-        return bool(self.findings or self.insights or self.lessons)
-
-
-def extract(view: PassInput, output: str, *, step: str = "") -> Flow[Extraction]:
-    """Extract what the output of a step teaches.
-
-    Args:
-        view: The moment and the prompts.
-        output: What the step put out.
-        step: Its name, such as `GOAL:deploy`.
-    """
-    text = validation.clean_text(output).strip()
+def extract(view: PassInput) -> Flow[Plan]:
+    """Extract what the output of a step teaches."""
+    text = validation.clean_text(view.output).strip()
     if len(text) < SHORTEST_OUTPUT:
-        return Extraction(note=f"the output has fewer than {SHORTEST_OUTPUT} characters")
+        return view.build_plan(NAME, skipped=f"the output has fewer than {SHORTEST_OUTPUT} characters")
     text = text[:LONGEST_OUTPUT]
-    asked = view.fill_prompt(PROMPT, step=escape_line(step) or "(unnamed)", output=fence(text))
+    asked = view.fill_prompt(PROMPT, step=escape_line(view.step) or "(unnamed)", output=fence(text))
     reply = yield build_question(asked, purpose=NAME, schema=SCHEMA, answer_tokens=1_000, timeout_s=60.0)
-    if not isinstance(reply, ModelReply):
-        return _extract_by_rule(text, note=reply.why, usage=reply.usage)
-    try:
-        answer = parse_answer(reply, SCHEMA)
-    except UnusableReply as error:
-        return _extract_by_rule(text, note=str(error), usage=reply.usage)
-    findings, insights, lessons = (_select_grounded(to_texts(answer.get(name)), text) for name in _LISTS)
-    return Extraction(findings=findings, insights=insights, lessons=lessons, usage=reply.usage)
+    note = ""
+    if isinstance(reply, ModelReply):
+        try:
+            answer = parse_answer(reply, SCHEMA)
+        except UnusableReply as error:
+            note = str(error)
+        else:
+            found = {name: _select_grounded(to_texts(answer.get(name)), text) for name in KINDS_OF_LISTS}
+    else:
+        note = reply.why
+    if note:
+        found = _extract_by_rule(text)
+    records = [
+        NewRecord(content=each, kind=kind, source=view.step, origin=view.origin, scope=view.scope)
+        for name, kind in KINDS_OF_LISTS.items()
+        for each in found[name]
+    ]
+    why = f"the output of {view.step or 'a step'}"
+    steps = tuple(PlanStep(edit=change, why=why) for change in view.plan_records(records))
+    return view.build_plan(
+        NAME,
+        steps=steps,
+        notes=(note,) if note else (),
+        skipped="" if steps else note or "nothing in it is worth keeping",
+        usage=reply.usage,
+    )
 
 
 def _select_grounded(texts: list[str], output: str) -> tuple[str, ...]:
@@ -105,8 +99,8 @@ def _select_grounded(texts: list[str], output: str) -> tuple[str, ...]:
     return tuple(grounded)
 
 
-def _extract_by_rule(text: str, *, note: str, usage: TokenUsage) -> Extraction:
-    lists: dict[str, dict[str, None]] = {name: {} for name in _LISTS}
+def _extract_by_rule(text: str) -> dict[str, tuple[str, ...]]:
+    lists: dict[str, dict[str, None]] = {name: {} for name in KINDS_OF_LISTS}
     for part in split_sentences(text):
         sentence = _BULLET.sub("", part)
         if not 15 <= len(sentence) <= _LONGEST_STATEMENT or sentence.endswith("?"):
@@ -115,5 +109,4 @@ def _extract_by_rule(text: str, *, note: str, usage: TokenUsage) -> Extraction:
             if rule.search(sentence):
                 lists[name][sentence] = None
                 break
-    findings, insights, lessons = (tuple(lists[name])[:_MOST] for name in _LISTS)
-    return Extraction(findings=findings, insights=insights, lessons=lessons, note=note, usage=usage)
+    return {name: tuple(found)[:_MOST] for name, found in lists.items()}

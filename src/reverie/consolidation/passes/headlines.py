@@ -10,18 +10,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reverie.consolidation.planning.answer_schemas import NUMBER, TEXT, TEXTS, build_list, build_object
-from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.nightly_requests import LATER
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.questions import build_question, build_verification
-from reverie.consolidation.planning.reply_parsing import (
+from reverie.consolidation.planning.replies import (
     UnusableReply,
     iter_numbered,
     parse_answer,
     to_text,
     to_texts,
+)
+from reverie.consolidation.planning.requests import (
+    LATER,
+    NUMBER,
+    TEXT,
+    TEXTS,
+    Flow,
+    build_list,
+    build_object,
+    build_question,
+    build_verification,
 )
 from reverie.domain.headlines import compute_parts_version, is_current
 from reverie.domain.record import UNTRUSTED, Record

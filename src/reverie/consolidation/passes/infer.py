@@ -1,41 +1,55 @@
 """Inference of preferences that the owner did not state (RockBot).
 
-Only the owner's turns are evidence. Code decides whether they may show a preference, and the model, asked once more,
-whether they do. An inferred preference names its turns; where it touches security, credentials or money it is only
-proposed, and stands in no prompt before the owner has said yes. Texts that Reverie put into the prompt are no evidence.
-Without a model, what the owner stated repeatedly is taken.
+Only the owner's turns are evidence: two of them, or one that states the preference for good or corrects the assistant.
+Its specifics and some of its words must be in them. Whether they show it is a question for the model, asked once more.
+A preference about security, credentials or money is only proposed, and is in no prompt before the owner accepts it.
+Texts that Reverie put into the prompt are no evidence. Without a model, repeated statements of the owner are taken.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
 from types import MappingProxyType
 from typing import Any
 
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_list, build_object
-from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.nightly_requests import LATER
+from reverie.consolidation.planning.material import compute_key, format_signals, split_sentences
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.preference_evidence import NEEDED_TURNS, PATTERNS, explain_unshown
-from reverie.consolidation.planning.questions import ask_in_parts, build_question, build_repair_question
-from reverie.consolidation.planning.reply_parsing import (
+from reverie.consolidation.planning.replies import (
     UnusableReply,
     parse_answer,
     to_ids,
     to_text,
     to_texts,
 )
-from reverie.consolidation.planning.signals import Signal, format_signals
-from reverie.consolidation.planning.transcript import compute_key, split_sentences
+from reverie.consolidation.planning.requests import (
+    LATER,
+    NO_MODEL,
+    TEXT,
+    TEXTS,
+    Flow,
+    ask_in_parts,
+    build_list,
+    build_object,
+    build_question,
+    build_repair_question,
+)
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
+from reverie.consolidation.rules.patterns import PatternFile
 from reverie.domain.category import USER_PREFERENCES, is_within_category
-from reverie.domain.conversation import Turn
-from reverie.domain.record import PROPOSAL, UNTRUSTED, Record
-from reverie.domain.similarity.grounding import extract_content
+from reverie.domain.conversation import SIGNAL, Turn
+from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.similarity.grounding import (
+    collect_evidence,
+    extract_content,
+    find_unknown_words,
+    find_unsaid,
+)
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text
 from reverie.llm.messages import ModelReply, ModelRequest
@@ -45,8 +59,14 @@ PROMPT = "pref-dream.md"
 INFERRED = f"{USER_PREFERENCES}/inferred"
 PERMISSION = "requires_user_permission"
 
-WAITING = "proposed: waits for the owner's yes"
-"""Reason for archiving a proposal."""
+NEEDED_TURNS = 2
+"""Turns that have to show a preference if none states it for good."""
+
+KNOWN_SHARE = 0.25
+"""Share of a preference's words that the turns must have."""
+
+PATTERNS = PatternFile("evidence", re.IGNORECASE)
+"""Patterns of turns that show a preference."""
 
 _LEAST_SHARED = 0.7  # of the words of two preferences that are one
 
@@ -68,24 +88,21 @@ _LONGEST_TURN = 600
 SCHEMA = build_object(preferences=build_list(content=TEXT, category=TEXT, evidence=TEXTS, tags=TEXTS))
 
 
-def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Signal] = ()) -> Flow[Plan]:
+def infer(view: PassInput) -> Flow[Plan]:
     """Infer preferences from the owner's turns.
 
-    Args:
-        view: What there is; its turns are read in their order, the owner's as evidence and the assistant's as
-            what they answer. Turns of the week before count too, where a new one shows the same.
-        injected: Texts that were put into prompts; a turn that only repeats one is no evidence.
-        signals: Signals since the last cycle; they are shown to the model, and are no evidence by themselves.
+    The turns are read in their order, the owner's as evidence and the assistant's as what they answer. Turns of the
+    week before count too, if a new turn shows the same. Signals are shown to the model, and are no evidence.
     """
     draft = PlanBuilder(view, name=NAME)
-    echo = {compute_key(sentence) for text in injected for sentence in split_sentences(text)}
+    echo = {compute_key(sentence) for text in view.injected for sentence in split_sentences(text)}
     scopes = _group_by_scope(view.turns, echo)
     if not scopes:
         return draft.plan(skipped="the owner has said nothing new")
     earlier = _group_by_scope(view.earlier, echo)
     left: list[str] = []
     for scope in sorted(scopes):
-        inference = _ScopeInference(view, draft, scope, signals)
+        inference = _ScopeInference(view, draft, scope)
         if len(scopes[scope]) > MOST_TURNS:
             draft.note(f"the owner said more than {MOST_TURNS} things; the latest were looked at")
         for part in _split_parts(scopes[scope]):
@@ -97,12 +114,34 @@ def infer(view: PassInput, *, injected: Iterable[str] = (), signals: Sequence[Si
 
 
 def needs_permission(content: str, category: str | None = None) -> bool:
-    """Whether a preference touches security, credentials or money, so that the owner is asked each time.
+    """Return whether a preference touches security, credentials or money, so that the owner is asked each time.
 
     >>> needs_permission("Prefers to pay by card"), needs_permission("Prefers short answers")
     (True, False)
     """
     return PATTERNS.matches(f"{content} {(category or '').replace('/', ' ').replace('-', ' ')}", "sensitive")
+
+
+def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UTC) -> str:
+    """Return why turns cannot show a preference; empty if they may.
+
+    Args:
+        preference: The preference, as a model words it.
+        turns: The owner's turns that it cites.
+        zone: Time zone of the owner.
+    """
+    distinct = {compute_key(turn.content): turn for turn in turns}
+    evidence = collect_evidence(distinct.values(), only_owner=True)
+    is_strong = any(
+        PATTERNS.matches(turn.content, "for_good") or turn.metadata.get(SIGNAL) == "correction"
+        for turn in distinct.values()
+    )
+    if evidence and len(evidence) < NEEDED_TURNS and not is_strong:
+        return f"{NEEDED_TURNS} turns are needed, or one that states it for good"
+    text = f"{preference[:1].lower()}{preference[1:]}"  # it begins with a verb, which is not a name
+    return find_unsaid(text, evidence, zone=zone) or find_unknown_words(
+        text, evidence, least=KNOWN_SHARE, zone=zone
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +172,7 @@ class _Shown:
         return min(MOST_INFERRED, len(self.new))
 
     def has_new(self, turns: Iterable[Turn]) -> bool:
-        """Whether one of these turns is new."""
+        """Return whether one of these turns is new."""
         new = {turn.id for turn, _ in self.new}
         return any(turn.id in new for turn in turns)
 
@@ -206,14 +245,14 @@ def _format_line(turn: Turn, before: str) -> str:
 class _ScopeInference:
     """Inference of the preferences of one scope."""
 
-    def __init__(self, view: PassInput, draft: PlanBuilder, scope: str, signals: Sequence[Signal]) -> None:
-        """Begin with nothing inferred. `signals` are those of all scopes."""
+    def __init__(self, view: PassInput, draft: PlanBuilder, scope: str) -> None:
+        """Begin with nothing inferred."""
         self.left: list[str] = []
         """Ids of turns for which the dream had no request left."""
         self._view = view
         self._draft = draft
         self._scope = scope
-        self._signals = [each for each in signals if each.scope == scope]
+        self._signals = [each for each in view.signals if each.scope == scope]
         self._known = [
             record
             for record in view.records
@@ -357,12 +396,13 @@ class _ScopeInference:
     def _add(self, record: Record) -> None:
         names = record.references
         turns = "a turn" if len(names) == 1 else f"{len(names)} turns"
-        self._draft.add(record, sources=names, why=f"said in {turns} of the owner")
+        why = f"said in {turns} of the owner"
+        self._draft.add(record, sources=names, why=why, is_proposal=PERMISSION in record.metadata)
 
     def _build_record(
         self, content: str, evidence: Sequence[Turn], *, category: str = INFERRED, tags: Sequence[str] = ()
     ) -> Record:
-        """Return the record of a preference, a proposal where it needs the owner's permission."""
+        """Return the record of a preference, marked if it needs the owner's permission."""
         now = self._view.now
         record = Record(
             id=self._view.new_id(),
@@ -382,8 +422,5 @@ class _ScopeInference:
             metadata=MappingProxyType({"source": "inferred"}),
         )
         if needs_permission(content, category):
-            metadata = {**record.metadata, PERMISSION: "true", PROPOSAL: "open"}
-            record = replace(
-                record, metadata=MappingProxyType(metadata), archived_at=now, archive_reason=WAITING
-            )
+            record = replace(record, metadata=MappingProxyType({**record.metadata, PERMISSION: "true"}))
         return record

@@ -14,21 +14,27 @@ from typing import Any
 from reverie.consolidation.passes.headlines import REFUSED, HeadlineProposal, HeadlineWriter
 from reverie.consolidation.passes.infer import PERMISSION
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, Schema, build_list, build_object
-from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.nightly_requests import LATER
+from reverie.consolidation.planning.material import BAD, Signal, SimilarRecords, format_signals
 from reverie.consolidation.planning.plan_builder import PlanBuilder, find_new_injection
-from reverie.consolidation.planning.questions import build_question
-from reverie.consolidation.planning.reply_parsing import (
+from reverie.consolidation.planning.replies import (
     UnusableReply,
     iter_objects,
     parse_answer,
     to_text,
     to_texts,
 )
-from reverie.consolidation.planning.signals import BAD, Signal, format_signals
-from reverie.consolidation.planning.similar_records import SimilarRecords
+from reverie.consolidation.planning.requests import (
+    LATER,
+    NO_MODEL,
+    TEXT,
+    TEXTS,
+    Flow,
+    Schema,
+    build_list,
+    build_object,
+    build_question,
+)
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.deduplication import find_duplicate_groups
@@ -72,16 +78,14 @@ _READ: Mapping[str, Any] = {**SCHEMA, "properties": {**_LISTS, "toDelete": _LIST
 """The schema by which answers are read: the prompts of RockBot ask for `toDelete`."""
 
 
-def merge(view: PassInput, signals: Sequence[Signal] = ()) -> Flow[Plan]:
-    """Fold duplicates, end outdated headlines, and take what a model proposes.
+def merge(view: PassInput) -> Flow[Plan]:
+    """Merge duplicates, end outdated headlines, and accept what a model proposes.
 
-    Args:
-        view: What there is.
-        signals: Signals since the last cycle; the bad ones may be the evidence of an anti-pattern.
+    Bad signals since the last dream may be the evidence of an anti-pattern.
     """
     draft = PlanBuilder(view, name=NAME)
     fresh = [record for record in view.records if record.id in view.changed and not record.archived]
-    bad = [signal for signal in signals if signal.kind in BAD]
+    bad = [signal for signal in view.signals if signal.kind in BAD]
     if not fresh and not bad:
         return draft.plan(skipped="nothing is new")
     writer = HeadlineWriter(view, draft)
@@ -94,7 +98,7 @@ def merge(view: PassInput, signals: Sequence[Signal] = ()) -> Flow[Plan]:
         for is_trusted in (True, False) if view.now.toordinal() % 2 else (False, True):
             own_signals = [
                 each
-                for each in signals
+                for each in view.signals
                 if each.scope == scope and (each.origin not in UNTRUSTED) is is_trusted
             ]
             left += yield from _request_merges(
@@ -220,7 +224,7 @@ def _limit_tags(tags: Sequence[str]) -> list[str]:
 
 
 def _has_hidden_record(draft: PlanBuilder, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
-    """Whether a proposal is refused because it names records that the request did not show."""
+    """Return whether a proposal is refused because it names records that the request did not show."""
     if not (unseen := [name for name in names if name in hidden]):
         return False
     draft.refuse(what, f"{', '.join(unseen)} was not shown")
@@ -250,9 +254,9 @@ def _learn(
         draft.refuse(what, reason)
         return
     stated, shown = extract_specifics(content), extract_specifics(evidence_text)
-    commands = {code for code in stated.code - shown.code if f" {code.casefold()} " not in shown.wording}
-    if invented := (stated.numbers - shown.numbers) | (stated.addresses - shown.addresses) | commands:
-        draft.refuse(what, f"no evidence says: {', '.join(sorted(invented))}")
+    new = stated.subtract(shown, "numbers", "addresses", "code")
+    if invented := sorted(value for value in new if f" {value.casefold()} " not in shown.wording):
+        draft.refuse(what, f"no evidence says: {', '.join(invented)}")
         return
     from_tools = any(known[name].origin in UNTRUSTED for name in evidence)
     draft.add(

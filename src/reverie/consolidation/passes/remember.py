@@ -1,39 +1,57 @@
-"""Facts that are said in a conversation, however short, become records when it is over.
+"""Facts that are said in a conversation become records when it is over, and are verified by the next dream.
 
-The new turns are read once, in one request. The model cites the turns that say a fact, and code takes it only if they
-do. What is said in other words is held in the archive until `verify` has asked the model whether they do. Saving
-decides, as for every record, whether it repeats, or ends, one that is known.
+`remember` reads the new turns once, in one request. The model cites the turns that say a fact, and code accepts it only
+if its specifics are in them. A fact that the owner did not say in these words is held in the archive until it is
+verified. Saving decides, as for every record, whether it repeats a known one.
+
+`verify` asks, in the request in which other passes verify too, whether the cited turns say each fact. A fact that the
+model does not find in them is withdrawn: it is archived, and what it displaced comes back. A held fact is saved only if
+the model finds it. One claim of each request quotes a turn: if the model denies that too, its answer withdraws nothing.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reverie.consolidation import rules
-from reverie.consolidation.plan import Rejection
-from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_list, build_object
-from reverie.consolidation.planning.driver import Flow
-from reverie.consolidation.planning.inputs import PassInput, WindowInput
-from reverie.consolidation.planning.page_patch import cite_turns
-from reverie.consolidation.planning.questions import ask_in_parts, build_question
-from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_objects, parse_answer, to_text
-from reverie.consolidation.planning.transcript import compute_key, format_labelled, label_turns
+from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.planning.inputs import PassInput, RememberedFact, WindowInput, build_cursor_name
+from reverie.consolidation.planning.material import cite_turns, compute_key, format_labelled, label_turns
+from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.replies import UnusableReply, iter_objects, parse_answer, to_text
+from reverie.consolidation.planning.requests import (
+    TEXT,
+    TEXTS,
+    Flow,
+    ask_in_parts,
+    build_list,
+    build_object,
+    build_question,
+)
+from reverie.consolidation.planning.verification import (
+    DENIED,
+    QUOTED,
+    Claim,
+    format_evidence,
+    verify_claims,
+)
+from reverie.context.ledger import build_remembered_cursor
 from reverie.domain.category import validate_category
+from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
 from reverie.domain.similarity.grounding import (
     Evidence,
     collect_evidence,
     extract_content,
-    find_ungrounded,
-    find_unowned,
+    find_new_specifics,
+    find_unknown_words,
+    find_unsaid,
     is_among,
-    is_unclear,
+    is_asked,
 )
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.escaping import escape_line
@@ -51,8 +69,16 @@ LONGEST_RECORD = 400
 MOST_KNOWN = 30
 """Records that a request shows as known: those that share most words with the conversation."""
 
-ANCHORED_SHARE = 0.4
-"""The share of its words that the cited turns must have; the others may stand elsewhere in the conversation."""
+MAX_VERIFIED = 40
+"""Facts that are verified in one dream, the earliest, with all of their conversation; the next dream continues."""
+
+VERIFY = "verify"
+
+_CLEAR_SHARE = 0.6
+"""Share of its words that the cited turns must have; a fact with fewer is held until it is verified."""
+
+_OWNED_SHARE = 0.2
+"""Share of its words that the owner's turns must have."""
 
 _MOST_CATEGORIES = 30
 _COVERED = 0.8
@@ -61,47 +87,21 @@ _COVERED = 0.8
 _COVERED_RULE = 0.5
 """The same for a preference or constraint in whose turn the new records found one too."""
 
-_FROM_NOW_ON = defer_regex(
-    r"\b(?:next time|from now on|going forward|in (?:the )?future|ab jetzt|künftig|a partir de ahora|désormais)\b",
-    re.IGNORECASE,
-)
-"""Words that a rule needs no more once it stands in every prompt."""
+_LONGEST_QUOTE = 200
+_CONFIDENCE, _HELD_CONFIDENCE = 0.8, 0.7
+_NOTHING = "nothing in it is worth keeping"
 
 SCHEMA = build_object(records=build_list(content=TEXT, kind=TEXT, category=TEXT, turns=TEXTS))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
-    """Result of a conversation.
-
-    Attributes:
-        records: Records to save.
-        held: Records of which code cannot tell whether the turns say them; `verify` decides.
-        replaced: Records that were learned by rule and that the new ones say.
-        refused: Proposals that the turns do not say.
-        failed: Why there was no usable answer; empty where there was.
-        usage: Cost of the requests.
-    """
-
-    records: tuple[NewRecord, ...] = ()
-    held: tuple[NewRecord, ...] = ()
-    replaced: tuple[Record, ...] = ()
-    refused: tuple[Rejection, ...] = ()
-    failed: str = ""
-    usage: TokenUsage = field(default_factory=TokenUsage)
-
-
-def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
-    """Read the new turns of a conversation for facts worth keeping.
-
-    Args:
-        view: The moment, the prompts, the live records of the scope and its categories.
-        window: The session, and its new turns.
-    """
+def remember(view: PassInput) -> Flow[Plan]:
+    """Read the new turns of a conversation for facts worth keeping."""
+    window = view.get_window()
+    read = {build_remembered_cursor(window.state.id): str(window.start)}
     labels = label_turns(window.older)
     spoken = list(labels.values())
     if not collect_evidence(spoken, only_owner=True):
-        return Remembered()
+        return view.build_plan(NAME, skipped=_NOTHING, cursors=read)
     known = _select_known(view.records, spoken)
     known_kinds = {compute_key(record.content): record.kind for record in reversed(view.records)}
     parts = yield from ask_in_parts(
@@ -115,25 +115,38 @@ def remember(view: PassInput, window: WindowInput) -> Flow[Remembered]:
     refused: list[Rejection] = []
     for _, _, reply in parts:
         if not isinstance(reply, ModelReply):
-            return Remembered(failed=reply.why, usage=usage)
+            return view.build_plan(NAME, failed=reply.why, usage=usage)
         try:
             answer = parse_answer(reply, SCHEMA)
         except UnusableReply as error:
-            return Remembered(failed=str(error), usage=usage)
+            return view.build_plan(NAME, failed=str(error), usage=usage)
         for proposal in iter_objects(answer.get("records"), key="content"):
             if len(taken) + len(held) >= len(spoken):
                 break
-            record, why = _read_proposal(view, proposal, labels, context, known_kinds)
-            if record is None:
-                refused.append(Rejection(what="remember a fact", why=why))
-            elif why:
-                held.append(record)
+            record = _read_proposal(view, proposal, labels, context, known_kinds)
+            if isinstance(record, str):
+                refused.append(Rejection(what="remember a fact", why=record))
             else:
-                taken.append(record)
-    replaced = _find_replaced(view.records, taken, spoken)
-    return Remembered(
-        records=tuple(taken), held=tuple(held), replaced=replaced, refused=tuple(refused), usage=usage
+                (taken if record.confidence > _HELD_CONFIDENCE else held).append(record)
+    steps = (*_save(view, taken, held), *_archive_replaced(view, taken, spoken))
+    return view.build_plan(
+        NAME,
+        steps=tuple({step.edit.id: step for step in reversed(steps)}.values())[::-1],
+        refused=tuple(refused),
+        skipped="" if steps else _NOTHING,
+        cursors=read,
+        usage=usage,
     )
+
+
+def _save(view: PassInput, taken: Sequence[NewRecord], held: Sequence[NewRecord]) -> list[PlanStep]:
+    """Return the steps that save facts, and those that archive what is held until it is verified."""
+    steps = [PlanStep(edit=change, why="said in a conversation") for change in view.plan_records(taken)]
+    for change in view.plan_records(held):
+        if isinstance(change.after, Record) and change.before is None:
+            record = replace(change.after, archived_at=view.now, archive_reason=HELD, valid_from=None)
+            steps.append(PlanStep(edit=replace(change, after=record), why=HELD))
+    return steps
 
 
 def _build_request(
@@ -177,39 +190,40 @@ def _read_proposal(
     labels: Mapping[str, Turn],
     context: Sequence[Evidence],
     known_kinds: Mapping[str, Kind],
-) -> tuple[NewRecord | None, str]:
-    """Return the record that a model proposes, and why it is held; no record where it is refused.
+) -> NewRecord | str:
+    """Return the record that a model proposes, with a lower confidence if it is held; a reason if it is refused.
 
     A record in the same words as a known one has its kind, so that the known one is reinforced.
     """
     content = to_text(proposal.get("content"))
     cited = cite_turns(proposal, labels)
     if not content or len(content) > LONGEST_RECORD:
-        return None, f"a record has 1 to {LONGEST_RECORD} characters"
+        return f"a record has 1 to {LONGEST_RECORD} characters"
     owned = collect_evidence(cited, only_owner=True)
     if not owned:
-        return None, "no turn of the user's is cited, in their own words"
+        return "no turn of the user's is cited, in their own words"
     evidence = collect_evidence(cited)
-    why = find_ungrounded(
-        content, evidence, context=context, anchored=ANCHORED_SHARE, zone=view.zone
-    ) or find_unowned(content, owned, zone=view.zone)
-    if why and not is_unclear(content, owned, context=context, zone=view.zone):
-        return None, why
+    if why := find_unsaid(content, evidence, context=context, zone=view.zone):
+        return why
+    is_clear = not (
+        find_unknown_words(content, evidence, least=_CLEAR_SHARE, zone=view.zone)
+        or find_unknown_words(content, owned, least=_OWNED_SHARE, zone=view.zone)
+        or is_asked(content, evidence)
+    )
     last = cited[-1]
     kind = known_kinds.get(compute_key(content)) or _read_kind(to_text(proposal.get("kind")), content)
-    record = NewRecord(
+    return NewRecord(
         content=content,
         kind=kind,
         importance=rules.rate_importance(content, kind),
         category=_read_category(to_text(proposal.get("category"))),
-        confidence=0.7 if why else 0.8,
+        confidence=_CONFIDENCE if is_clear else _HELD_CONFIDENCE,
         source=f"session:{last.session}"[:200],
         references=tuple(dict.fromkeys(turn.id for turn in cited)),
         origin="agent",
         scope=last.scope,
         created_at=last.at,
     )
-    return record, why
 
 
 def _read_kind(text: str, content: str) -> Kind:
@@ -231,24 +245,83 @@ def _to_evidence(record: Record) -> Evidence:
     return Evidence(text=record.content, at=record.created_at)
 
 
-def _find_replaced(
-    records: Sequence[Record], taken: Collection[NewRecord], turns: Sequence[Turn]
-) -> tuple[Record, ...]:
-    """Return the records learned by rule from the same turns of which the new ones say most words."""
-    found = []
-    for record in records:
+def _archive_replaced(view: PassInput, taken: Sequence[NewRecord], turns: Sequence[Turn]) -> list[PlanStep]:
+    """Return the steps that archive records learned by rule from the same turns, if the new ones say most words."""
+    steps = []
+    why = "said by a record of the conversation"
+    for record in view.records:
         cited = set(record.references)
         new = [each for each in taken if cited & set(each.references)]
         text = "\n".join(each.content for each in new)
-        is_rule = record.kind in STANDING and any(each.kind in STANDING for each in new)
-        content = _FROM_NOW_ON.sub("", record.content) if is_rule else record.content
-        words, known = extract_content(content), extract_content(text)
-        is_sentence = not record.pinned and any(
-            record.content in turn.content for turn in turns if turn.id in cited
-        )
-        if extract_specifics(content).find_missing_from(extract_specifics(text)):
+        lost = extract_specifics(record.content).negations - extract_specifics(text).negations
+        if not new or lost or find_new_specifics([text], record.content):
             continue  # a name, number, date or negation would be gone
+        is_sentence = any(record.content in turn.content for turn in turns if turn.id in cited)
+        is_rule = record.kind in STANDING and any(each.kind in STANDING for each in new)
+        words, known = extract_content(record.content), extract_content(text)
         covered = sum(is_among(word, known) for word in words)
-        if is_sentence and new and covered >= (_COVERED_RULE if is_rule else _COVERED) * len(words):
-            found.append(record)
-    return tuple(found)
+        least = _COVERED_RULE if is_rule else _COVERED
+        if is_sentence and not record.pinned and covered >= least * len(words):
+            edit = Change(before=record, after=view.archive(record, why))
+            steps.append(PlanStep(edit=edit, why=why, sources=(record.id,)))
+    return steps
+
+
+# -- verification ----------------------------------------------------------------------------------------
+
+
+def verify(view: PassInput) -> Flow[Plan]:
+    """Ask whether the turns that remembered facts cite say them."""
+    draft = PlanBuilder(view, name=VERIFY)
+    accepted: list[Record] = []
+    facts, rest = view.remembered[:MAX_VERIFIED], view.remembered[MAX_VERIFIED:]
+    while rest and rest[0].batch == facts[-1].batch:
+        facts, rest = (*facts, rest[0]), rest[1:]
+    for scope in sorted({fact.record.scope for fact in facts}):
+        own = [fact for fact in facts if fact.record.scope == scope]
+        claims = [
+            Claim(kind="fact", text=fact.record.content, evidence=format_evidence(fact.turns, fact.before))
+            for fact in own
+        ]
+        verdicts = yield from verify_claims(view, [_quote(own[0]), *claims], scope=scope)
+        draft.spend(verdicts.usage)
+        if verdicts.failed:
+            draft.fail(verdicts.failed)
+            break
+        why_not_quoted, *reasons = verdicts.reasons
+        for fact, why in zip(own, reasons, strict=True):
+            if fact.record.archived and not why:
+                accepted.append(fact.record)
+            elif why.startswith(DENIED) and why_not_quoted:
+                draft.refuse(
+                    f"verify {fact.record.id}", "the model denies a quotation, so its word does not count"
+                )
+            elif why.startswith(DENIED) and not fact.record.archived:
+                draft.withdraw(fact, why=why)
+            elif why:
+                draft.refuse(f"verify {fact.record.id}", why)
+    cursors = {build_cursor_name(VERIFY): str(rest[0].batch - 1)} if rest else {}
+    plan = draft.plan(skipped="no fact of a conversation is to be verified", cursors=cursors)
+    steps = (*plan.steps, *_restore(view, accepted, {step.edit.id for step in plan.steps}))
+    return replace(plan, steps=steps, skipped="" if steps else plan.skipped)
+
+
+def _restore(view: PassInput, accepted: Sequence[Record], touched: set[str]) -> list[PlanStep]:
+    """Return the steps that save held facts, as saving them anew would."""
+    held = {record.id: record for record in accepted}
+    steps = []
+    for record in accepted:
+        changes = view.plan_records([replace(record, archived_at=None, archive_reason="")])
+        if touched.isdisjoint(change.id for change in changes):
+            touched |= {change.id for change in changes}
+            for change in changes:
+                edit = replace(change, before=held.get(change.id, change.before))
+                steps.append(PlanStep(edit=edit, why="the model finds it in its turns"))
+    return steps
+
+
+def _quote(fact: RememberedFact) -> Claim:
+    """Return a claim that is true by construction: it quotes the first words of a turn that a fact cites."""
+    turn = fact.turns[0]
+    text = f"{QUOTED}{turn.role.upper()} wrote “{turn.content[:_LONGEST_QUOTE]}”"
+    return Claim(kind="fact", text=text, evidence=format_evidence([turn], {}))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from importlib.resources import files
 from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.planning.material import Signal
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page
-from reverie.domain.record import Record
+from reverie.domain.record import Origin, Record
 from reverie.domain.text.ids import NewId, generate_id
+from reverie.llm.messages import TokenUsage
+from reverie.repositories.records import NewRecord
 
 _PLACE = defer_regex(r"\{\{(\w+)\}\}")
 
@@ -70,6 +73,10 @@ class RememberedFact:
     displaced: tuple[Change, ...] = ()
 
 
+def _plan_nothing(records: Sequence[NewRecord | Record]) -> Sequence[Change]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassInput:
     """Input of a pass. Which fields are filled depends on the pass.
@@ -88,6 +95,7 @@ class PassInput:
         earlier: Turns of the week before, the earliest first. They were considered already, and still count
             as evidence.
         injected: Texts that Reverie itself put into the prompts of these turns.
+        signals: Signals since the last cycle, the earliest first.
         proposals: Records that were proposed and that the owner has not accepted.
         drafts: Draft records in the order in which they were saved, each with the number of its journal
             entry.
@@ -96,9 +104,13 @@ class PassInput:
         window: The session that a window pass is about.
         output: Output of a step of work, for `extract`.
         step: Name of that step, such as `GOAL:deploy`.
-        zone: Where the days of those who speak begin and end.
-        prompts: The user's own prompts by file name, in place of those that ship.
+        origin: Whose word the output is.
+        scope: Scope of the records that are extracted from it.
+        zone: Time zone of the speakers.
+        promotion_min_confidence: Least confidence of a record that is promoted, 0 to 1.
+        prompts: The user's own prompts by file name, instead of those that ship.
         new_id: Generator of ids.
+        plan_records: Returns the changes that saving records would make.
     """
 
     now: datetime
@@ -113,6 +125,7 @@ class PassInput:
     turns: tuple[Turn, ...] = ()
     earlier: tuple[Turn, ...] = ()
     injected: tuple[str, ...] = ()
+    signals: tuple[Signal, ...] = ()
     proposals: tuple[Record, ...] = ()
     drafts: tuple[tuple[Record, int], ...] = ()
     remembered: tuple[RememberedFact, ...] = ()
@@ -120,9 +133,18 @@ class PassInput:
     window: WindowInput | None = None
     output: str = ""
     step: str = ""
+    origin: Origin = "agent"
+    scope: str = ""
     zone: tzinfo = UTC
+    promotion_min_confidence: float = 0.75
     prompts: Mapping[str, str] = field(default_factory=dict)
     new_id: NewId = generate_id
+    plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]] = _plan_nothing
+
+    def get_window(self) -> WindowInput:
+        """Return the session that a window pass is about."""
+        assert self.window is not None
+        return self.window
 
     def build_plan(self, name: str, **fields: Any) -> Plan:
         """Return a plan of a pass, made now; the arguments are those of `Plan`."""
@@ -152,3 +174,39 @@ class PassInput:
 def build_cursor_name(name: str) -> str:
     """Return the name of the store's cursor that says how far a pass has read the journal."""
     return f"dream.{name}.sequence"
+
+
+def combine_plans(view: PassInput, name: str, plans: Sequence[Plan], *, skipped: str = "") -> Plan:
+    """Return several plans as one.
+
+    Args:
+        skipped: Why there was nothing to do, where no plan says it.
+    """
+    steps = tuple(step for plan in plans for step in plan.steps)
+    reasons = [plan.skipped for plan in plans if plan.skipped] or [skipped]
+    cursors: dict[str, str | None] = {}
+    for plan in plans:
+        cursors |= plan.cursors
+    return view.build_plan(
+        name,
+        steps=steps,
+        proposals=tuple(step for plan in plans for step in plan.proposals),
+        refused=tuple(refusal for plan in plans for refusal in plan.refused),
+        notes=tuple(note for plan in plans for note in plan.notes),
+        skipped="" if steps else "; ".join(dict.fromkeys(reasons)),
+        failed="; ".join(dict.fromkeys(plan.failed for plan in plans if plan.failed)),
+        cursors=cursors,
+        usage=sum((plan.usage for plan in plans), TokenUsage()),
+    )
+
+
+def apply_changes(records: Sequence[Record], changes: Sequence[Change]) -> tuple[Record, ...]:
+    """Return the live records as they would be after these changes, without headlines."""
+    live = {record.id: record for record in records}
+    for change in changes:
+        after = change.after
+        if isinstance(after, Record) and not (after.archived or after.is_headline):
+            live[change.id] = after
+        else:
+            live.pop(change.id, None)
+    return tuple(live.values())

@@ -1,8 +1,8 @@
 """Patches of a page: lines that a model adds, changes or ends, each with the turns that say so.
 
-A line is taken if its numbers, names and many of its words stand in the turns that it cites, or in the line that it
-changes. A line is ended only by a turn of the owner's that says so. Every other line stays as it is. Whether the turns
-mean what a line says is a question for a model (`verification`).
+A line is accepted if its specifics and many of its words are in the cited turns, or in the line that it changes.
+A line is ended only by a turn of the owner that is about it. Every other line stays as it is. Whether the turns mean
+what a line says is a question for a model (`verification`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from datetime import UTC, tzinfo
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-from reverie.consolidation.planning.answer_schemas import TEXT, TEXTS, build_choice, build_list
-from reverie.consolidation.planning.reply_parsing import iter_objects, to_ids, to_text
+from reverie.consolidation.planning.material import cite_turns
+from reverie.consolidation.planning.replies import iter_objects, to_ids, to_text
+from reverie.consolidation.planning.requests import TEXT, TEXTS, build_choice, build_list
 from reverie.consolidation.planning.verification import Claim, format_evidence
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
@@ -23,17 +24,10 @@ from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.similarity.grounding import (
     Evidence,
     collect_evidence,
-    find_injection,
-    find_other_owner,
+    extract_content,
+    find_unknown_words,
     find_unsaid,
-    find_unsaid_universal,
-)
-from reverie.domain.similarity.replaced_lines import (
-    find_added_words,
-    find_end,
-    find_replacement_loss,
-    find_value_that_stays,
-    is_about_same,
+    is_among,
 )
 from reverie.domain.text.escaping import escape_line
 
@@ -44,11 +38,8 @@ CHANGES_SCHEMA = build_list(
 )
 """JSON schema of the changes in an answer."""
 
-KNOWN_SHARE = 0.5
-"""The share of a line's words that the conversation and the page must have."""
-
-ANCHORED_SHARE = 0.4
-"""The share of a line's words that the cited turns and the line that it changes must have."""
+ENDED_SHARE = 0.2
+"""Share of a line's words that the owner's turns must have to end it."""
 
 LONGEST_LINE = 500
 """Characters of a line that a model writes."""
@@ -170,8 +161,9 @@ class PagePatch:
         if change.do != "add" and (reason := self._explain_untouchable(_get_line(change))):
             return reason
         if change.do == "end":
-            old = self.lines[_get_line(change)]
-            return find_end(old, collect_evidence(change.turns, only_owner=True))
+            owned = collect_evidence(change.turns, only_owner=True)
+            is_about = not find_unknown_words(self.lines[_get_line(change)], owned, least=ENDED_SHARE)
+            return "" if is_about else "no turn of the user is about this line"
         return self._explain_text(change)
 
     def _explain_untouchable(self, at: int) -> str:
@@ -188,42 +180,34 @@ class PagePatch:
         evidence = collect_evidence(change.turns)
         if not collect_evidence(change.turns, only_owner=True):
             return "no turn of the user's is cited, in their own words"
-        old = "" if change.do == "add" else self.lines[_get_line(change)]
-        if reason := find_injection(change.text) or self._find_unsaid(change.text, evidence, replaced=old):
-            return reason
-        if not old:
-            return find_unsaid_universal(change.text, evidence) or find_other_owner(
-                change.text, evidence, zone=self._zone
-            )
+        if change.do == "add":
+            return self._find_unsaid(change.text, evidence)
+        old = self.lines[_get_line(change)]
         questions = [self._before[turn.id] for turn in change.turns if turn.id in self._before]
-        return self._explain_replacement(
-            old, change.text, evidence, [*collect_evidence(questions), *evidence]
+        return self._find_unsaid(change.text, evidence, replaced=old) or _explain_replacement(
+            old, change.text, [*collect_evidence(questions), *evidence]
         )
 
     def _find_unsaid(self, text: str, evidence: Sequence[Evidence], *, replaced: str = "") -> str:
+        kept = [Evidence(text=replaced, at=evidence[0].at)] if replaced else []
         return find_unsaid(
-            text,
-            evidence,
-            context=self._context,
-            replaced=replaced,
-            known=KNOWN_SHARE,
-            anchored=ANCHORED_SHARE,
-            zone=self._zone,
-        )
+            text, evidence, context=self._context, replaced=replaced, zone=self._zone
+        ) or find_unknown_words(text, [*evidence, *kept], zone=self._zone)
 
-    def _explain_replacement(
-        self, old: str, new: str, evidence: Sequence[Evidence], questions: Sequence[Evidence]
-    ) -> str:
-        added = find_added_words(new, old)
-        if not added:
-            return "it says nothing new; a line that no longer holds is ended"
-        if not is_about_same(old, new, questions):
-            return "the cited turns are not about this line"
-        return (
-            self._find_unsaid(added, evidence)
-            or find_value_that_stays(old, new, evidence)
-            or find_replacement_loss(old, new)
-        )
+
+def _explain_replacement(old: str, new: str, evidence: Sequence[Evidence]) -> str:
+    """Return why a line must not replace another, in words; empty if each dropped word has a replacement."""
+    before, after = extract_content(old), extract_content(new)
+    said = extract_content("\n".join(each.text for each in evidence))
+    dropped = sorted(word for word in before if not is_among(word, after))
+    added = [word for word in after if not is_among(word, before)]
+    if not added:
+        return "it says nothing new; a line that is no longer valid is ended"
+    if not any(is_among(word, after) and is_among(word, said) for word in before):
+        return "the cited turns are not about this line"
+    if len(dropped) == len(before) or len(dropped) > len(added) + 1:
+        return f"it would leave out: {', '.join(dropped)}"
+    return ""
 
 
 def parse_changes(value: Any, labels: Mapping[str, Turn]) -> list[LineChange]:
@@ -234,11 +218,6 @@ def parse_changes(value: Any, labels: Mapping[str, Turn]) -> list[LineChange]:
         labels: The turns by the labels under which the question shows them.
     """
     return [_parse_change(each, labels) for each in iter_objects(value)]
-
-
-def cite_turns(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> list[Turn]:
-    """Return the turns that a proposal cites by their labels."""
-    return [labels[name.lower()] for name in to_ids(proposal.get("turns")) if name.lower() in labels]
 
 
 def _parse_change(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> LineChange:

@@ -19,8 +19,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
 from reverie.domain.record import SUPERSEDED_BY, Record, normalize_labels, validate_record
 from reverie.domain.similarity.deduplication import DuplicateGroup
-from reverie.domain.similarity.grounding import find_injection
-from reverie.domain.similarity.invention import find_inventions
+from reverie.domain.similarity.grounding import find_injection, find_new_specifics
 from reverie.llm.messages import TokenUsage
 from reverie.repositories.knowledge_graph import CATEGORY as KNOWLEDGE_GRAPH
 
@@ -63,6 +62,7 @@ class PlanBuilder:
         self._name = name
         self._live = {record.id: record for record in view.records if not record.archived}
         self._steps: list[PlanStep] = []
+        self._proposals: list[PlanStep] = []
         self._refused: list[Rejection] = []
         self._notes: list[str] = []
         self._protected: set[str] = set()
@@ -129,7 +129,7 @@ class PlanBuilder:
         """Return why no headline over these records may say this; empty when it may.
 
         It may if each record is known, live, unprotected and of one scope and trust, if all of them hold at the
-        same time, and if no number, date, path, name, doubt or order to the assistant in it is new.
+        same time, and if no number, date, path, name or order to the assistant in it is new.
 
         Args:
             parts: The ids of two records or more.
@@ -148,7 +148,7 @@ class PlanBuilder:
         contents = [record.content for record in records]
         if reason := find_new_injection(contents, content):
             return reason
-        inventions = find_inventions(contents, content)
+        inventions = find_new_specifics(contents, content)
         return f"no record says: {', '.join(inventions)}" if inventions else ""
 
     def add_headline(
@@ -289,13 +289,14 @@ class PlanBuilder:
         self._take(Change(before=record, after=after), why or "belongs there", (id,))
         return True
 
-    def add(self, record: Record, *, sources: Sequence[str], why: str) -> bool:
+    def add(self, record: Record, *, sources: Sequence[str], why: str, is_proposal: bool = False) -> bool:
         """Add a new record.
 
         Args:
             record: The record, with a fresh id.
             sources: Ids of the records and turns it was made from.
             why: The reason.
+            is_proposal: Whether the record is only proposed to the owner.
         """
         what = f"add a {record.kind}"
         try:
@@ -304,7 +305,11 @@ class PlanBuilder:
             return self.refuse(what, str(error))
         if known := self._said.get((record.scope, record.fingerprint)):
             return self.refuse(what, f"the live record {known} says it already")
-        self._take(Change(before=None, after=record), why, tuple(sources))
+        edit = Change(before=None, after=record)
+        if is_proposal:
+            self._proposals.append(PlanStep(edit=edit, why=why, sources=tuple(sources)))
+        else:
+            self._take(edit, why, tuple(sources))
         return True
 
     def change(self, record: Record, after: Record, *, why: str) -> bool:
@@ -364,9 +369,10 @@ class PlanBuilder:
         return self._view.build_plan(
             self._name,
             steps=tuple(self._steps),
+            proposals=tuple(self._proposals),
             refused=tuple(self._refused),
             notes=tuple(self._notes),
-            skipped="" if self._steps or self._failed else skipped,
+            skipped="" if self._steps or self._proposals or self._failed else skipped,
             failed=self._failed,
             cursors=MappingProxyType(dict(cursors or {})),
             usage=self._usage,

@@ -11,11 +11,17 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
-from reverie.consolidation.planning.answer_schemas import NUMBER, TEXT, build_choice, build_list, build_object
-from reverie.consolidation.planning.driver import Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.questions import build_verification
-from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_numbered, parse_answer, to_text
+from reverie.consolidation.planning.replies import UnusableReply, iter_numbered, parse_answer, to_text
+from reverie.consolidation.planning.requests import (
+    NUMBER,
+    TEXT,
+    Flow,
+    build_choice,
+    build_list,
+    build_object,
+    build_verification,
+)
 from reverie.domain.conversation import Turn
 from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ModelReply, TokenUsage

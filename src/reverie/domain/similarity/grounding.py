@@ -1,8 +1,7 @@
-"""Check that the statements of a model are supported by the turns that it cites.
+"""Check that the specifics of a model's statement are in the texts that it cites.
 
-A statement is grounded if the evidence has its numbers, dates, names, addresses and code, and most of its other words.
-The sentences with most of its words must not only ask or guess it, and must deny what it denies. Words are compared by
-form and not by meaning, so a model has to use the words of the turns.
+Specifics are numbers, dates, times, addresses, code, names, quotations and negation. The words are compared by form.
+Whether the texts mean what the statement says is a question for a model.
 """
 
 from __future__ import annotations
@@ -12,56 +11,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
-from itertools import pairwise
 
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import extract_content_words
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.specifics import (
-    NEGATIONS,
-    NUMBER_WORDS,
-    UNITS,
-    Specifics,
-    extract_specifics,
-    stem_word,
-)
-from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
+from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, stem_word
 from reverie.domain.text.dates import DateMention, find_dates
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
 from reverie.domain.text.relative_dates import get_local_day
+from reverie.domain.text.tokenizer import find_language
 from reverie.domain.word_lists import parse_word_set
 
-KNOWN_SHARE = 0.65
-"""Share of a statement's words that evidence and context must have."""
-
-ANCHORED_SHARE = 0.6
-"""Share of a statement's words that the evidence itself must have."""
-
-OWNED_SHARE = 0.2
-"""Share of the words of a fact that the owner's turns must have, if turns of others are cited too."""
+ANCHORED_SHARE = 0.4
+"""Share of a statement's words that the cited texts must have."""
 
 _SENTENCE_END = defer_regex(r"(?<=[.!?;…])\s+|\n+")
 _WORD = defer_regex(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _MARKER = defer_regex(r"\s*(?:#{1,6}\s+|[-*+]\s+(?:\[[ xX]\]\s+)?|\d{1,3}[.)]\s+|>\s*)*")
-HEDGE = defer_regex(
-    r"\b(?:maybe|perhaps|might|possibly|probably|considering|thinking (?:about|of)|not sure|unsure|undecided"
-    r"|wonder(?:ing)?|would (?:be|love|like)|wish|wants|wanted|could|if|whether|unless|suppose"
-    r"|imagine|hypothetically|kidding|joking|joke|suggest\w*|propos\w*|rumou?r\w*|allegedly|supposedly|everyone says"
-    r"|angeblich|gerüchte?|flurfunk|dicen que|il paraît|on dit que"
-    r"|vielleicht|eventuell|möglicherweise|wahrscheinlich|überlege|könnte|falls|wenn|ob|würde|wäre|scherz"
-    r"|quizás?|tal vez|a lo mejor|podría|pensando en|si|ojalá|broma"
-    r"|peut-être|pourrait|envisage|forse|magari|potrebbe|talvez|poderia)\b",
-    re.IGNORECASE,
-)
-_POLITE = defer_regex(r"\bif (?:you|it) (?:ever|need|want|like|prefer|have)\b[^.;!?]*", re.IGNORECASE)
-"""Polite conditions, on which a fact does not depend: "if you need it", "if it ever comes up"."""
-
+_QUOTATION = defer_regex(r"[\"“„«]([^\"“”„«»\n]{3,300})[\"“”»]")
+_NAME = defer_regex(r"(?<=[\w,] )[A-Z][^\W\d_]{2,}")
+_BEGINNING = 4  # letters of a name that are compared: "Ghanaian" and "Ghana" are the same
 _COMPOUND = defer_regex(r"\b\w+[-/]\w+\b")
-_INSTEAD = defer_regex(
-    r"\b(?:instead of|rather than|statt|anstatt|en vez de|en lugar de|au lieu d[eu])\b", re.IGNORECASE
-)
-_PASSIVE = defer_regex(r"\b(?:by|von|vom|por|par|da|from|to|an|a|zu)\b", re.IGNORECASE)
+_ANSWER = defer_regex(r"(?:^|(?<=[.!?\n]))[^\S\n]*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
 _ORDER = defer_regex(
     r"\b(?:ignore|disregard|forget|override|bypass|ignoriere?|vergiss|ignora|olvida|ignorez|oublie)\b.{0,60}"
     r"\b(?:instructions?|rules?|prompts?|guidelines|safety|anweisungen|regeln|instrucciones|reglas|règles)\b"
@@ -72,69 +44,7 @@ _OWNER = defer_regex(
     r"\b(?:[ld]['’])?(?:user|owner|nutzer(?:in)?|benutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b",
     re.IGNORECASE,
 )
-_OWNER_FIRST = defer_regex(rf"(?:(?:the|der|die|das|el|la|le) )?{_OWNER.pattern}(?!['’]s)", re.IGNORECASE)
-_OF_OWNER = defer_regex(r"\b(?:user|owner)['’]s\b", re.IGNORECASE)
-_USER = "user"
-_SPEAKER = defer_regex(r"\b(?:i|ich|yo|je|io|eu)\b|\bj(?=['’])", re.IGNORECASE)
-_FRENCH_DENIAL = defer_regex(r"\b(?:ne |n['’])(?:(?:me|te|se|le|la|les|lui|y|en) )?(\w{4,})", re.IGNORECASE)
-_TOGETHER = defer_regex(r"\b(?:and|with|und|mit|y|con|et|avec|e)\b", re.IGNORECASE)
-_YES = defer_regex(
-    r"^\W*(?:yes|yep|yeah|yup|exactly|correct|sure|right|please do|ja|genau|stimmt|richtig|s[íi]|claro|exacto|oui)\b",
-    re.IGNORECASE,
-)
-_ONCE = defer_regex(
-    r"\b(?:used to|formerly|before that|back then|as a (?:kid|child|student)|früher|damals|antes|autrefois)\b",
-    re.IGNORECASE,
-)
-_PAST = defer_regex(
-    r"\b(?:used|was|were|had|did|until|ago|\w{2,}ed|quit|war|waren|hatte\w*|ge\w{3,}[nt]|era|fue|había|étai\w+|avait)\b",
-    re.IGNORECASE,
-)
-_FOND = defer_regex(
-    r"\b(?:lov|ador|enjoy|lik|favou?rit|want|need|lieb|mag\b|freu|brauch|encant|quer|quier|aim)\w*",
-    re.IGNORECASE,
-)
-_PRAISE = defer_regex(
-    r"^\W*(?:oh|ah|yay|wow|great|brilliant|fantastic|wonderful|lovely|perfect|na|super|toll|prima|genial|génial)\b[^.!?]*,",
-    re.IGNORECASE,
-)
-_FIRST_PERSON = defer_regex(
-    r"\b(?:i|i'm|i've|i'd|i'll|me|my|mine|we|us|our|ich|mich|mir|mein\w*|wir|uns|unser\w*|yo|m[ií]s?|nosotr[oa]s|nuestr[oa]s?"
-    r"|je|j'|moi|m[aeo]n?|mes|nous|notre|nos|io|mi[oae]|miei|noi|eu|meu|minha)\b",
-    re.IGNORECASE,
-)
-_KIN = defer_regex(r"\b(?:my|mein\w*|mi|mon|ma|mio|mia|meu|minha)\s+\w+", re.IGNORECASE)
-_OWN_KIN = defer_regex(
-    r"(?<!his )(?<!her )(?<!their )(?<!['’]s )\b(?:mum|mom|dad|gran|grandma|grandpa|mama|papa|oma|opa)\b",
-    re.IGNORECASE,
-)
-"""Relatives of the speaker, named without a possessive."""
-
-_THIRD_PERSON = defer_regex(
-    r"\b(?i:she|he|they|her|his|their|him|them|er|sie|ihr\w*|sein\w*|ella|él|ell[oa]s|sus?|elle|il|ils|elles|leurs?|lei|lui|loro)\b"
-    r"|\b[A-ZÀ-Þ]\w+['’]s\b",
-)
-PASSING = defer_regex(
-    r"\b(?:for (?:a|the|\w+) (?:day|week|month|year)s?|for now|this (?:week|month)|until|till|today|tonight"
-    r"|für \w+ (?:tage?|wochen?|monate?)|vorerst|heute|bis|por ahora|hoy|hasta|jusqu\w*|aujourd'hui|pour l'instant)\b",
-    re.IGNORECASE,
-)
-_UNIVERSAL = defer_regex(
-    r"\b(?:every\w*|all|any\w*|always|alles|alle[ns]?|jede\w*|immer|tod[oa]s?|siempre|cada|tout\w*|tous|chaque|toujours)\b",
-    re.IGNORECASE,
-)
-CLAUSE = defer_regex(r"[,;:]\s+|(?<!\s)\s+(?:but|and|aber|und|pero|mais|et)\s+", re.IGNORECASE)
-_NUMBER_WITH_UNIT = defer_regex(r"(?<![\w.])(\d+(?:[.,]\d+)*) ?([^\W\d_]{1,5})\b")
-_COUNTS = NUMBER_WORDS | {"one": "1"}
-_COUNTED = defer_regex(r"(?<![\w.:])(\d+|[a-z]+) ([^\W\d_]+)(?= ([^\W\d_]+))?", re.IGNORECASE)
-_ANSWER = defer_regex(r"(?:^|(?<=[.!?\n]))[^\S\n]*(?:no|nope|nah|nein|non|nee)[,.!;:]\s*", re.IGNORECASE)
-_QUESTION = defer_regex(
-    r",\s+(?=(?:so |and |but )?(?:can|could|would|will|should|shall|do|does|did|is|are|was|were|has|have|may|what|which"
-    r"|who|why|how|when|where|kann|kannst|könntest|soll|sollen|ist|sind|was|wie|wo|wann|warum|wer|puedes|qué|cómo|dónde)\b)",
-    re.IGNORECASE,
-)
-_CALENDAR = frozenset(MONTHS) | frozenset(WEEKDAYS)
-DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
+_DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
 _FRAME = parse_word_set(
     """
     live work call name named called prefer want need use person people name is was one new now current currently
@@ -147,18 +57,6 @@ _FRAME = parse_word_set(
     """
 )
 """Words of the form of third-person statements, and function words of German, Spanish and French."""
-
-_KINDRED = {
-    "mum": "mother", "mom": "mother", "dad": "father", "gran": "grandmother", "grandma": "grandmother",
-    "grandpa": "grandfather", "kid": "children", "child": "children", "mama": "mutter", "oma": "großmutter",
-    "opa": "großvater", "papa": "vater",
-}  # fmt: skip
-"""Names of relatives as their own family uses them, each with the general one."""
-
-
-_ASKED = "the turns ask it, and do not say it"
-_GUESSED = "the turns say it as a guess, a wish or a condition only"
-_UNCLEAR = (_ASKED, _GUESSED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,84 +94,36 @@ def collect_evidence(turns: Iterable[Turn], *, only_owner: bool = False) -> list
     return found
 
 
-def find_ungrounded(
-    statement: str,
-    evidence: Sequence[Evidence],
-    *,
-    context: Sequence[Evidence] = (),
-    anchored: float = ANCHORED_SHARE,
-    zone: tzinfo = UTC,
-) -> str:
-    """Return a part of a statement that its evidence does not support.
-
-    Args:
-        statement: One line that a model proposes.
-        evidence: The evidence that it cites.
-        context: Other known text, such as the rest of the conversation. It may supply names and words, but no numbers
-            and dates.
-        anchored: Share of the words that the evidence itself must have.
-        zone: Time zone of the speakers.
-
-    Returns:
-        The reason in words for a person and a model; empty if everything is supported.
-
-    >>> said = [Evidence(text="I moved to Lisbon yesterday. I don't eat fish.", at=datetime(2026, 3, 2, tzinfo=UTC))]
-    >>> find_ungrounded("Moved to Lisbon on 2026-03-01", said), find_ungrounded("Eats fish", said)
-    ('', 'the turns deny: eat')
-    >>> find_ungrounded("Moved to Porto", said)
-    'no cited turn says: porto'
-    """
-    if reason := find_injection(statement):
-        return reason
-    if not evidence:
-        return "no turn is cited that may be evidence"
-    text = _MARKER.sub("", statement, count=1)
-    own = _Said(evidence, zone)
-    return find_unsaid(
-        text, evidence, context=context, anchored=anchored, zone=zone
-    ) or own.find_changed_meaning(text)
-
-
-def is_unclear(
-    statement: str, evidence: Sequence[Evidence], *, context: Sequence[Evidence] = (), zone: tzinfo = UTC
-) -> bool:
-    """Return whether a statement that is not grounded may still be supported, in other words or as a guess.
-
-    The evidence has all its values and names, and does not contradict it. A model can decide whether it supports it.
-
-    >>> said = [Evidence(text="everything i do is by bike", at=datetime(2026, 3, 2, tzinfo=UTC))]
-    >>> is_unclear("Goes by bike", said), is_unclear("Bikes to Porto", said)
-    (True, False)
-    """
-    if find_injection(statement) or not evidence:
-        return False
-    text = _MARKER.sub("", statement, count=1)
-    if find_unsaid(text, evidence, context=context, known=0.0, anchored=0.0, zone=zone):
-        return False
-    return _Said(evidence, zone).find_changed_meaning(text) in ("", *_UNCLEAR)
-
-
 def find_unsaid(
     statement: str,
     evidence: Sequence[Evidence],
     *,
     context: Sequence[Evidence] = (),
     replaced: str = "",
-    known: float = KNOWN_SHARE,
-    anchored: float = ANCHORED_SHARE,
     zone: tzinfo = UTC,
 ) -> str:
-    """Return the dates, values, names or words of a statement that its evidence lacks; see `find_ungrounded`.
+    """Return the specifics of a statement that its evidence lacks, in words for a person and a model.
 
     Args:
         statement: One line that a model proposes.
         evidence: The evidence that it cites.
-        context: Other known text.
-        replaced: The statement that it replaces, whose words it may keep.
-        known: Share of the words that evidence, context and replaced statement together must have.
-        anchored: Share of the words that evidence and replaced statement must have.
+        context: Other known text, such as the rest of the conversation. It may supply names.
+        replaced: The statement that it replaces, whose specifics it may keep.
         zone: Time zone of the speakers.
+
+    Returns:
+        The reason; empty if nothing is missing.
+
+    >>> said = [Evidence(text="I moved to Lisbon yesterday. I don't eat fish.", at=datetime(2026, 3, 2, tzinfo=UTC))]
+    >>> find_unsaid("Moved to Lisbon on 2026-03-01", said), find_unsaid("Eats fish", said)
+    ('', 'the turns deny: eat')
+    >>> find_unsaid("Moved to Porto", said)
+    'no cited turn says: porto'
     """
+    if reason := find_injection(statement):
+        return reason
+    if not evidence:
+        return "no turn is cited that may be evidence"
     text = _MARKER.sub("", statement, count=1)
     kept = [Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)] if replaced else []
     said = _Said((*evidence, *kept), zone)
@@ -282,59 +132,51 @@ def find_unsaid(
         said.find_unknown_dates(text)
         or said.find_unknown_values(text)
         or everything.find_unknown_names(text)
-        or everything.find_unknown_words(text, least=known)
-        or said.find_unknown_words(text, least=anchored)
+        or said.find_changed_negation(text)
     )
 
 
-def find_unowned(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
-    """Return why the owner does not say a statement; empty if the owner does, or agrees with a "yes".
+def find_unknown_words(
+    statement: str, evidence: Sequence[Evidence], *, least: float = ANCHORED_SHARE, zone: tzinfo = UTC
+) -> str:
+    """Return the words of a statement that its evidence lacks, if it has too few of them; empty otherwise.
 
     Args:
         statement: One line that a model proposes.
-        evidence: The evidence of the owner that it cites.
+        evidence: The evidence that it cites; without any, no word is known.
+        least: Share of the words that the evidence must have, 0 to 1.
         zone: Time zone of the speakers.
-
-    >>> said = [Evidence(text="OK. I'm on ramipril, does that matter?", at=datetime(2026, 3, 2, tzinfo=UTC))]
-    >>> find_unowned("The user takes paracetamol", said), find_unowned("The user takes ramipril", said)
-    ('the user does not say it', '')
     """
-    if any(_YES.search(each.text) for each in evidence):
-        return ""
-    said = _Said(evidence, zone)
-    return (
-        "the user does not say it"
-        if said.find_unknown_words(statement, least=OWNED_SHARE)
-        else said.find_asked(statement)
-    )
+    if not evidence:
+        return f"no cited turn says: {statement}"
+    return _Said(evidence, zone).find_unknown_words(_MARKER.sub("", statement, count=1), least=least)
 
 
-def find_unsaid_values(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
-    """Return the dates, numbers, addresses, code or names of a statement that its evidence lacks."""
-    said, text = _Said(evidence, zone), _MARKER.sub("", statement, count=1)
-    return said.find_unknown_dates(text) or said.find_unknown_values(text) or said.find_unknown_names(text)
+def is_asked(statement: str, evidence: Sequence[Evidence]) -> bool:
+    """Return whether all sentences of the evidence with most words of a statement are questions without a comma.
 
-
-def find_other_owner(statement: str, evidence: Sequence[Evidence], *, zone: tzinfo = UTC) -> str:
-    """Return why a statement is about another person or thing than its evidence; empty if it is not.
-
-    >>> said = [Evidence(text="She's never flown, she says.", at=datetime(2026, 3, 2, tzinfo=UTC))]
-    >>> find_other_owner("User has never flown", said)
-    'the turns say it of somebody else'
+    The clause before a comma may state it: "I'm on ramipril, is grapefruit ok?"
     """
-    return _Said(evidence, zone).find_other_owner(_MARKER.sub("", statement, count=1))
+    sentences = [sentence for each in evidence for sentence in split_statements(each.text)]
+    sources = _select_sources(statement, sentences)
+    return bool(sources) and all(source.endswith("?") and "," not in source for source in sources)
 
 
-def find_unsaid_universal(statement: str, evidence: Sequence[Evidence]) -> str:
-    """Return the word by which a statement generalizes its evidence, in a sentence; empty if it does not.
+def find_new_specifics(sources: Iterable[str], text: str) -> list[str]:
+    """Return the numbers, times, addresses, code, units and names of a text that no source has.
 
-    >>> find_unsaid_universal("Always wants tables", [Evidence(text="A table, please", at=datetime(2026, 3, 2))])
-    'no cited turn says: always'
+    >>> find_new_specifics(["Ada's port is 80", "Ada is from Oslo"], "Ada from Oslo uses port 81")
+    ['81']
     """
-    found = _UNIVERSAL.search(statement)
-    if found is None or any(_UNIVERSAL.search(each.text) for each in evidence):
-        return ""
-    return f"no cited turn says: {found[0].lower()}"
+    joined = "\n".join(sources)
+    known, said = extract_specifics(joined), extract_specifics(text)
+    new = said.subtract(known, "numbers", "addresses", "code", "units")
+    new |= {time for time in said.times - known.times if any(map(str.isdigit, time))}
+    found = {value for value in new if f" {value.casefold()} " not in known.wording}
+    if find_language(text) != "de":  # German capitalizes every noun
+        names = {name.casefold() for name in _NAME.findall(text)}
+        found |= {name for name in names if name[:_BEGINNING] not in joined.casefold()}
+    return sorted(found)
 
 
 def find_injection(statement: str) -> str:
@@ -355,7 +197,6 @@ class _Said:
         self._days = [get_local_day(each.at, zone) for each in evidence]
         self._evidence = evidence
         self._text = "\n".join(_ANSWER.sub("", each.text) for each in evidence)
-        self._sentences = [sentence for each in evidence for sentence in split_statements(each.text)]
 
     @cached_property
     def _known(self) -> Specifics:
@@ -372,6 +213,10 @@ class _Said:
     @cached_property
     def _words(self) -> frozenset[str]:
         return _extract_words(self._text) | extract_content(self._text)
+
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        return frozenset(number.replace(",", "") for number in self._known.numbers)
 
     def find_unknown_dates(self, text: str) -> str:
         """Return the first date of a statement that the evidence lacks, in a sentence."""
@@ -396,7 +241,7 @@ class _Said:
         )
 
     def find_unknown_values(self, text: str) -> str:
-        """Return the numbers, times, addresses and code of a statement that the evidence lacks, in a sentence."""
+        """Return the numbers, times, addresses, code and quotations that the evidence lacks, in a sentence."""
         specifics, known = extract_specifics(self._remove_dates(text)), self._known
         missing = (
             {number for number in specifics.numbers if number.replace(",", "") not in self._numbers}
@@ -405,6 +250,8 @@ class _Said:
             | {code for code in specifics.code if code.casefold() not in self._text.casefold()}
         )
         missing = {value for value in missing if f" {value.casefold()} " not in known.wording}
+        folded = _fold(self._text)
+        missing |= {words for words in _QUOTATION.findall(text) if _fold(words) not in folded}
         return f"no cited turn says: {', '.join(sorted(missing))}" if missing else ""
 
     def find_unknown_names(self, text: str) -> str:
@@ -421,7 +268,7 @@ class _Said:
     def find_unknown_words(self, text: str, *, least: float) -> str:
         """Return the words that the evidence lacks, in a sentence, if it has less than a share of the words."""
         rest = self._remove_dates(text)
-        words = extract_content(rest) - DENIALS
+        words = extract_content(rest) - _DENIALS
         unknown = sorted(
             word
             for word in words
@@ -432,160 +279,33 @@ class _Said:
             return f"no cited turn says: {', '.join(unknown) or text}"
         return ""
 
+    def find_changed_negation(self, text: str) -> str:
+        """Return why a statement affirms what the evidence denies, or the reverse; empty if it does not."""
+        specifics = extract_specifics(text)
+        denials = [_has_negation(each) for each in _select_sources(text, split_statements(self._text))]
+        if _has_negation(text):
+            return "" if any(denials) else "it denies what the turns do not deny"
+        flipped = (specifics.affirmed & self._known.denied) - self._known.affirmed - specifics.denied
+        return f"the turns deny: {', '.join(sorted(flipped))}" if flipped and all(denials) else ""
+
     def _remove_dates(self, text: str) -> str:
         for mention in reversed(find_dates(text, self._days[-1], relative=False)):
             text = f"{text[: mention.at]} {text[mention.stop :]}"
         return text
 
-    @cached_property
-    def _numbers(self) -> frozenset[str]:
-        return frozenset(number.replace(",", "") for number in self._known.numbers)
-
-    def find_changed_meaning(self, text: str) -> str:
-        """Return why a statement changes the meaning of its evidence; empty if it does not."""
-        specifics = extract_specifics(text)
-        lasting = [
-            part for each in self._sentences for part in CLAUSE.split(each) if not PASSING.search(part)
-        ]
-        denied = extract_specifics("\n".join(lasting)).denied
-        if flipped := (specifics.affirmed & denied) - self._known.affirmed - _extract_denied_words(text):
-            return f"the turns deny: {', '.join(sorted(flipped))}"
-        sources = self._select_sources(text)
-        if has_negation(text) and not any(map(has_negation, sources)):
-            return "it denies what the turns do not deny"
-        affirmed = _extract_words(_FRENCH_DENIAL.sub(" ", text))
-        if affirmed & {stem_word(verb.lower()) for verb in _FRENCH_DENIAL.findall("\n".join(sources))}:
-            return "the turns deny it"
-        if not _PAST.search(text) and all(map(_ONCE.search, sources)):
-            return "the turns say that it was so once"
-        if _FOND.search(text) and all(_PRAISE.search(each) and _FOND.search(each) for each in sources):
-            return "the turns mean the opposite"
-        if reason := (
-            self.find_other_owner(text)
-            or self._find_other_units(text)
-            or self._find_exchanged_names(text, sources)
-        ):
-            return reason
-        if not HEDGE.search(text) and all(HEDGE.search(_POLITE.sub("", source)) for source in sources):
-            return _GUESSED
-        return self.find_asked(text)
-
-    def find_asked(self, text: str) -> str:
-        """Return a reason if the evidence only asks the statement."""
-        is_asked = all(source.endswith("?") for source in self._select_sources(text))
-        return _ASKED if is_asked else ""
-
-    def find_other_owner(self, text: str) -> str:
-        """Return a reason if the evidence says the statement of somebody else."""
-        specifics = extract_specifics(text)
-        clauses = self._select_sources(
-            text, [part for each in self._sentences for part in CLAUSE.split(each)]
-        )
-        named = extract_marks(specifics)
-        is_about_others = all(map(_is_about_others, clauses))
-        if (
-            (_OWNER_FIRST.match(text) and all(_is_about_another(clause, text) for clause in clauses))
-            or (
-                _OWNER.search(text)
-                and is_about_others
-                and not any(named & extract_marks(extract_specifics(clause)) for clause in clauses)
-            )
-            or (
-                named
-                and is_about_others
-                and not any(name in self._text.lower() for name in named)
-                and _KIN.search(self._text)
-            )
-        ):
-            return "the turns say it of somebody else"
-        return self._find_other_subject(text, specifics)
-
-    def _select_sources(self, text: str, parts: Sequence[str] = ()) -> list[str]:
-        """Return the sentences of the evidence, or other parts, with most words of a statement."""
-        words, parts = extract_content(text), parts or self._sentences
-        contents = [extract_content(part) for part in parts]
-        counts = [sum(is_among(word, content) for word in words) for content in contents]
-        least = max(1, 0.6 * max(counts, default=0))
-        return [part for part, count in zip(parts, counts, strict=True) if count >= least] or list(parts)
-
-    def _find_other_subject(self, text: str, specifics: Specifics) -> str:
-        """Return a reason if a clause of the evidence says the statement of another name or value."""
-        marks = extract_marks(specifics)
-        clauses = [
-            clause for sentence in self._sentences for clause in CLAUSE.split(self._remove_dates(sentence))
-        ]
-        marked = [(extract_marks(extract_specifics(clause)), _extract_words(clause)) for clause in clauses]
-        if not any(there & marks for there, _ in marked):
-            return ""
-        own = frozenset(word for there, said in marked if there & marks for word in said)
-        words = {
-            word
-            for word in _extract_words(self._remove_dates(text)) - marks - _FRAME
-            if is_among(word, self._words)
-        }
-        stems = _extract_words(text)
-
-        def is_shared(there: frozenset[str]) -> bool:
-            return any(is_among(mark, stems) for mark in there)
-
-        for there, said in marked:
-            if any(not mark[0].isdigit() for mark in there) and not there & marks and not is_shared(there):
-                taken = sorted(word for word in words if is_among(word, said) and not is_among(word, own))
-                if taken and 2 * len(taken) > len(words):
-                    return f"the turns say it of {', '.join(sorted(there))}: {', '.join(taken)}"
-        return ""
-
-    def _find_other_units(self, text: str) -> str:
-        """Return a reason if the evidence has another unit for a number, or another number of a thing."""
-        counted = _count_things(self._remove_dates(self._text))
-        for thing, numbers in _count_things(self._remove_dates(text)).items():
-            if thing in counted and not numbers & (counted[thing] | self._numbers):
-                return f"the turns say {', '.join(sorted(counted[thing]))} {thing}"
-        known = dict(_NUMBER_WITH_UNIT.findall(self._text))
-        for number, unit in _NUMBER_WITH_UNIT.findall(text):
-            other = known.get(number, unit)
-            if other != unit and _is_unit(unit) and _is_unit(other):
-                return f"the turns say {number} {other}"
-        return ""
-
-    def _find_exchanged_names(self, text: str, sources: Sequence[str]) -> str:
-        """Return a reason if a statement exchanges two names of a sentence, one of which may be the speaker."""
-        names = _extract_people(text) | {_USER}
-        order = [
-            word for word in _list_words(_OWNER.sub(f" {_USER} ", _OF_OWNER.sub("", text))) if word in names
-        ]
-        for first, second in pairwise(order):
-            for source in sources:
-                words = _list_words(_SPEAKER.sub(f" {_USER} ", source))
-                if words.count(first) != 1 or words.count(second) != 1 or first == second:
-                    continue
-                a, b = words.index(first), words.index(second)
-                between = " ".join(words[b + 1 : a]) if b < a else ""
-                is_mutual = b + 3 >= a and _TOGETHER.search(between)
-                if between and not is_mutual and not _PASSIVE.search(between) and not _PASSIVE.search(text):
-                    return f"the turns name {second} before {first}"
-        return ""
-
-
-def _list_words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
-
 
 def split_statements(text: str) -> list[str]:
-    """Return the sentences of a text. A statement before a question in one sentence is separate."""
-    sentences: list[str] = []
-    for part in _SENTENCE_END.split(_ANSWER.sub("", text)):
-        before, question = part.strip(), ""
-        if before.endswith("?"):
-            pieces = _QUESTION.split(before, maxsplit=1)
-            before, question = pieces if len(pieces) > 1 else (before, "")
-        sentences += [each for each in (before, question) if each]
-    return sentences
+    """Return the sentences of a text, without a bare "no" before them."""
+    return [part.strip() for part in _SENTENCE_END.split(_ANSWER.sub("", text)) if part.strip()]
 
 
-def _extract_words(text: str) -> frozenset[str]:
-    words = (stem_word(word) for word in extract_content_words(text) if not word.isdigit())
-    return frozenset(_KINDRED.get(word, word) for word in words)
+def extract_content(text: str) -> frozenset[str]:
+    """Return the content words, names and numbers of a line."""
+    text = _OWNER.sub(" ", _MARKER.sub("", text, count=1))
+    specifics = extract_specifics(text)
+    values = specifics.numbers | specifics.addresses | {time for time in specifics.times if ":" in time}
+    names = {stem_word(word) for name in specifics.names for word in name.split()}
+    return (_extract_words(text) | values | names) - _FRAME
 
 
 def is_among(word: str, words: frozenset[str]) -> bool:
@@ -600,47 +320,26 @@ def is_among(word: str, words: frozenset[str]) -> bool:
     )
 
 
-def _count_things(text: str) -> dict[str, set[str]]:
-    """Return the numbers of things in a text, by the stems of the one or two words after them."""
-    found: dict[str, set[str]] = {}
-    for number, first, second in _COUNTED.findall(text):
-        value = number if number.isdigit() else _COUNTS.get(number.lower())
-        for thing in extract_content_words(f"{first} {second}") if value else ():
-            if thing.isalpha() and len(thing) > 3:
-                found.setdefault(stem_word(thing), set()).add(str(value))
-    return found
+def _select_sources(text: str, sentences: Sequence[str]) -> list[str]:
+    """Return the sentences with most words of a statement."""
+    words = extract_content(text)
+    contents = [extract_content(sentence) for sentence in sentences]
+    counts = [sum(is_among(word, content) for word in words) for content in contents]
+    least = max(1, 0.6 * max(counts, default=0))
+    return [part for part, count in zip(sentences, counts, strict=True) if count >= least] or list(sentences)
 
 
-def extract_marks(specifics: Specifics) -> frozenset[str]:
-    """Return the names and values of a text, as single words."""
-    names = {word for name in specifics.names for word in name.split() if "'" not in word}
-    return (specifics.numbers | specifics.code | names) - _FRAME
+def _has_negation(text: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(_COMPOUND.sub("", text))]
+    return any(word in _DENIALS or word.endswith("n't") for word in words)
 
 
-def _is_unit(word: str) -> bool:
-    return word.lower() in UNITS or any(letter.isupper() for letter in word[1:])
+def _extract_words(text: str) -> frozenset[str]:
+    return frozenset(stem_word(word) for word in extract_content_words(text) if not word.isdigit())
 
 
-def _is_about_others(sentence: str) -> bool:
-    """Return whether a sentence is about somebody else than its speaker."""
-    is_own = _FIRST_PERSON.search(sentence) or _OWN_KIN.search(sentence)
-    return bool(_THIRD_PERSON.search(sentence)) and not is_own
-
-
-def _is_about_another(clause: str, statement: str) -> bool:
-    """Return whether a clause is not about its speaker, and its first name is not in a statement."""
-    names = _extract_people(clause)
-    first = next((word for word in _list_words(clause)[1:] if word in names), None)
-    return first is not None and first not in statement.lower() and not _FIRST_PERSON.search(clause)
-
-
-def _extract_people(text: str) -> frozenset[str]:
-    """Return the names of a text that are single words, without days and months."""
-    names = extract_specifics(text).names
-    return (
-        frozenset(name for name in names if " " not in name and name.removesuffix("s") not in _CALENDAR)
-        - _FRAME
-    )
+def _fold(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))
 
 
 def _is_same_time(mention: DateMention, other: DateMention) -> bool:
@@ -651,30 +350,3 @@ def _is_same_time(mention: DateMention, other: DateMention) -> bool:
     return (other.start <= mention.start and mention.end <= other.end) or (
         mention.start <= other.start and other.end <= mention.end
     )
-
-
-def _extract_denied_words(text: str) -> frozenset[str]:
-    """Return the stems of the few words around each negation, within its clause."""
-    denied: set[str] = set()
-    for clause in CLAUSE.split(_INSTEAD.sub("not", text)):
-        words = _list_words(clause)
-        for at, word in enumerate(words):
-            if has_negation(word):
-                denied.update(words[at + 1 : at + 6])
-                denied.update(words[max(0, at - 2) : at] if word.endswith(("n't", "not")) else ())
-    return frozenset(map(stem_word, denied))
-
-
-def has_negation(text: str) -> bool:
-    """Return whether a word of the text denies something."""
-    words = _list_words(_COMPOUND.sub("", text))
-    return any(word in DENIALS or word.endswith("n't") for word in words)
-
-
-def extract_content(text: str) -> frozenset[str]:
-    """Return the content words, names and numbers of a line."""
-    text = _OWNER.sub(" ", _MARKER.sub("", text, count=1))
-    specifics = extract_specifics(text)
-    values = specifics.numbers | specifics.addresses | {time for time in specifics.times if ":" in time}
-    names = {stem_word(word) for name in specifics.names for word in name.split()}
-    return (_extract_words(text) | values | names) - _FRAME

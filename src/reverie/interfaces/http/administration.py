@@ -11,8 +11,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from reverie import __version__
 from reverie.admin.erasure.request import ErasureReport
 from reverie.admin.stats import count_failures
-from reverie.consolidation.proposals import decide_proposal, list_open_proposals
-from reverie.consolidation.waiting_plans import WaitingPlan
+from reverie.consolidation.inbox import WaitingPlan
 from reverie.domain.errors import NotFound
 from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
@@ -59,7 +58,7 @@ def make_plan(call: Call, given: schemas.PlanInput) -> Answer:
 @OPERATIONS.add("GET", "/v1/plans", "review", answer=schemas.PlanList, is_whole=True)
 def list_plans(call: Call) -> Any:
     """List the plans that wait or were decided, the newest first."""
-    return {"items": [_serialize_plan(each) for each in call.server.plans.list()]}
+    return {"items": [_serialize_plan(each) for each in call.server.plans.plans()]}
 
 
 @OPERATIONS.add("GET", "/v1/plans/{id}", "review", answer=schemas.PlanOutput, is_whole=True)
@@ -102,7 +101,7 @@ def list_proposals(call: Call) -> Any:
 
 
 def _list_own_proposals(call: Call) -> list[Record]:
-    return [each for each in list_open_proposals(call.server.store) if call.is_own(each.scope)]
+    return [each for each in call.server.plans.proposals() if call.is_own(each.scope)]
 
 
 @OPERATIONS.add("POST", "/v1/proposals/{id}/decision", "review", query=Empty, answer=Record)
@@ -112,7 +111,8 @@ def decide_on_proposal(call: Call, given: schemas.ProposalDecision) -> Any:
     if all(each.id != name for each in _list_own_proposals(call)):
         raise NotFound(f"there is no open proposal {name!r} here: list the proposals to see which are open")
     writer = call.whole._parts.writer
-    return decide_proposal(writer, name, given.verdict, reason=given.reason, now=writer.clock())
+    decided = call.server.plans.decide(name, given.verdict, reason=given.reason, actor=writer.actor)
+    return call.whole.get(name) or decided.record
 
 
 # -- erasure ---------------------------------------------------------------------------------------------

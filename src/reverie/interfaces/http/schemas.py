@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, Field
 
-from reverie.consolidation.proposals import Verdict
+from reverie.consolidation.inbox import Verdict
 from reverie.domain.change import Subject
 from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn
 from reverie.domain.record import Kind, Layer, Origin, Record

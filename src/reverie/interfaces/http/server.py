@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from reverie.admin.stats import compute_folder_size
 from reverie.consolidation.gatherer import ACTOR
-from reverie.consolidation.waiting_plans import PlanShelf
+from reverie.consolidation.inbox import Inbox
 from reverie.domain.errors import ReverieError
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
@@ -127,7 +127,7 @@ class HttpServer:
         self.metrics = Metrics()
         self.threads = CallThreads()
         self.stats = LiveStats(writer.store)
-        self.plans = PlanShelf(writer.acting(ACTOR))
+        self.plans = Inbox(writer.acting(ACTOR))
         self.stopping = False
         self.at_stop: list[Callable[[], None]] = []
         self.streams = 0

@@ -37,5 +37,5 @@ def show_overview(call: Call) -> Screen:
 def _count_waiting(call: Call) -> int:
     """Return how many plans and proposals wait for a decision."""
     proposals = perform(call, administration.list_proposals)["items"]
-    plans = call.server.plans.list() if not call.caller.scope else []
+    plans = call.server.plans.plans() if not call.caller.scope else []
     return len(proposals) + sum(bool(plan.groups) and not plan.decided for plan in plans)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
-    from reverie.consolidation.proposals import Verdict
+    from reverie.consolidation.inbox import Verdict
     from reverie.domain.record import Record
     from reverie.memory import Memory
 
@@ -44,7 +44,7 @@ def review(context: CommandContext, /, id: str | None, verdict: str | None, reas
             raise InvalidInput(f"say what to do with {id!r}: --accept, --reject or --later")
         if reason and verdict != "reject":
             raise InvalidInput("--reason says why a proposal is rejected: leave it out, or use --reject")
-        record = memory.dreams.decide(id, cast("Verdict", verdict), reason=reason)
+        record = decide_proposal(memory, id, cast("Verdict", verdict), reason=reason)
         context.print_result(f"{_DONE[verdict]}: {describe_proposal(record)}", {"record": record})
 
 
@@ -60,6 +60,15 @@ def _list(context: CommandContext, memory: Memory) -> None:
             click.echo(output.escape_text(f"  [{turn.at:%Y-%m-%d %H:%M}] {output.one_line(excerpt)}"))
     if not proposals:
         context.print_message("Nothing is proposed.")
+
+
+def decide_proposal(memory: Memory, id: str, verdict: Verdict, *, reason: str) -> Record:
+    """Decide a proposal, and return its record."""
+    if any(plan.id == id for plan in memory.dreams.kept_plans()):
+        raise NotFound(f"No proposal {id!r}. Run `reverie review`.")
+    record = memory.dreams.decide(id, verdict, reason=reason).record
+    assert record is not None
+    return memory.get(id) or record
 
 
 def describe_proposal(record: Record) -> str:

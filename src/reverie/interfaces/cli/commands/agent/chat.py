@@ -14,12 +14,12 @@ import click
 
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.commands.admin.review import describe_proposal
+from reverie.interfaces.cli.commands.admin.review import decide_proposal, describe_proposal
 from reverie.interfaces.cli.options import CommandContext, ExitCode, command, open_session
 
 if TYPE_CHECKING:
     from reverie.agent import Agent, TurnResult
-    from reverie.consolidation.proposals import Verdict
+    from reverie.consolidation.inbox import Verdict
     from reverie.integrations.lightrag import LightRAG
     from reverie.integrations.lightrag_indexer import LightRAGIndexer
     from reverie.memory import Memory
@@ -170,10 +170,10 @@ def _ask_about_proposal(talk: _Talk) -> None:
 def _answer_about_proposal(talk: _Talk, text: str) -> bool:
     """Whether a line decided the proposal that was asked about just before it."""
     asked, talk.asked_id = talk.asked_id, ""
-    record = talk.memory.dreams.answer(asked, text) if asked else None
-    if record is not None:
-        click.echo(f"{'Not remembered' if record.archived else 'Remembered'}.")
-    return record is not None
+    decided = talk.memory.dreams.answer(asked, text) if asked else None
+    if decided is not None:
+        click.echo(f"{'Remembered' if decided.batches else 'Not remembered'}.")
+    return decided is not None
 
 
 def _is_interactive() -> bool:
@@ -287,7 +287,7 @@ def _review(talk: _Talk, rest: str) -> None:
         click.echo("\n".join(map(describe_proposal, proposals)) or "Nothing is proposed.")
         return
     verdict, _, reason = decision.strip().partition(" ")
-    record = talk.memory.dreams.decide(name, cast("Verdict", verdict), reason=reason)
+    record = decide_proposal(talk.memory, name, cast("Verdict", verdict), reason=reason)
     click.echo(output.escape_text(f"{verdict}: {describe_proposal(record)}"))
 
 

@@ -1,7 +1,8 @@
-"""Plans wait in the store, are decided group by group, and go when what they are about is erased."""
+"""Plans and proposals wait in the inbox, are decided, and go when what they are about is erased."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -12,14 +13,16 @@ from typing import Any, get_args
 import pytest
 
 from reverie import Memory, Settings
-from reverie.consolidation import waiting_plans
-from reverie.consolidation.plan import Plan, PlanStep
-from reverie.consolidation.proposals import Verdict
-from reverie.consolidation.waiting_plans import PlanShelf, build_group_key, group_steps
+from reverie.consolidation import inbox
+from reverie.consolidation.inbox import Inbox, Verdict
+from reverie.consolidation.plan import Plan, PlanStep, build_group_key, group_steps
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
+from reverie.domain.record import Record
+from reverie.llm.messages import ModelRequest
 from reverie.stores.writer import StoreWriter
-from tests.factories import MovableClock, make_record
+from tests.factories import MovableClock, believe, make_record
+from tests.system.nights.models import seen
 
 SECRET = "Victor hid the letters of his aunt in the piano"
 
@@ -62,11 +65,11 @@ def test_accepted_groups_are_made_and_rejected_ones_are_not_planned_again(memory
     plan = decide_on(memory, "We decided on Postgres", "We decided on Rust")
     kept = memory.dreams.keep_plan(plan)
     texts = [group.steps[0].edit.value.content for group in kept.groups]
-    memory.dreams.decide_plan(plan.id, "later", groups=[0])
-    after = memory.dreams.decide_plan(plan.id, "accept", groups=[1])
+    memory.dreams.decide(plan.id, "later", groups=[0])
+    after = memory.dreams.decide(plan.id, "accept", groups=[1])
     assert list_layers(memory) == {texts[0]: "episodic", texts[1]: "semantic"}
     assert (after.groups[0].state, after.decided) == ("later", False)
-    done = memory.dreams.decide_plan(plan.id, "reject", reason="not yet")
+    done = memory.dreams.decide(plan.id, "reject", reason="not yet")
     assert (done.decided, done.groups[0].state) == (True, "rejected")
     (batch,) = done.batches
     memory.history.undo(batch=batch)
@@ -74,9 +77,9 @@ def test_accepted_groups_are_made_and_rejected_ones_are_not_planned_again(memory
     again = memory.dreams.plan("promote")
     assert texts[0] not in [step.edit.value.content for step in again.steps]
     with pytest.raises(Conflict, match="was applied as change"):
-        memory.dreams.decide_plan(plan.id, "accept")
-    with pytest.raises(NotFound, match="there is no plan"):
-        memory.dreams.decide_plan("0" * 12, "accept")
+        memory.dreams.decide(plan.id, "accept")
+    with pytest.raises(NotFound, match="No plan or proposal"):
+        memory.dreams.decide("0" * 12, "accept")
 
 
 def test_what_was_rejected_is_planned_again_once_it_changes(memory: Memory, clock: MovableClock) -> None:
@@ -84,7 +87,7 @@ def test_what_was_rejected_is_planned_again_once_it_changes(memory: Memory, cloc
     step = plan.steps[0]
     key = build_group_key([step])
     memory.dreams.keep_plan(plan)
-    memory.dreams.decide_plan(plan.id, "reject")
+    memory.dreams.decide(plan.id, "reject")
     clock.move(minutes=1)
     assert not memory.dreams.plan("promote")
     memory.update(step.edit.id, content="We decided on Postgres 18")
@@ -98,9 +101,9 @@ def test_a_plan_that_is_outdated_changes_nothing_and_says_so(memory: Memory, clo
     clock.move(minutes=1)
     memory.update(plan.steps[0].edit.id, content="We decided on Postgres 18")
     with pytest.raises(Conflict):
-        memory.dreams.decide_plan(plan.id, "accept")
+        memory.dreams.decide(plan.id, "accept")
     assert memory.dreams.kept_plans()[0].open == (0,)
-    assert memory.dreams.decide_plan(plan.id, "reject").decided
+    assert memory.dreams.decide(plan.id, "reject").decided
 
 
 def test_the_cursor_of_a_pass_moves_with_the_last_decision(memory: Memory) -> None:
@@ -108,9 +111,9 @@ def test_the_cursor_of_a_pass_moves_with_the_last_decision(memory: Memory) -> No
     memory.dreams.keep_plan(plan)
     store = memory._store
     (name,) = plan.cursors
-    memory.dreams.decide_plan(plan.id, "accept", groups=[0])
+    memory.dreams.decide(plan.id, "accept", groups=[0])
     assert store.cursor(name) is None
-    memory.dreams.decide_plan(plan.id, "accept")
+    memory.dreams.decide(plan.id, "accept")
     assert store.cursor(name) == plan.cursors[name]
 
 
@@ -132,14 +135,14 @@ def test_a_due_dream_waits_for_the_owner(memory: Memory, clock: MovableClock) ->
     clock.move(days=2)
     assert memory.dreams.run_due().outcomes == ()
     (kept,) = memory.dreams.kept_plans()
-    memory.dreams.decide_plan(kept.id, "accept")
+    memory.dreams.decide(kept.id, "accept")
     assert list_layers(memory) == {"We decided on Postgres": "semantic"}
 
 
 def test_a_due_dream_that_is_too_large_to_wait_is_not_planned_again_at_once(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_plans, "LARGEST", 100)
+    monkeypatch.setattr(inbox, "LARGEST", 100)
     memory.save("We decided on Postgres", kind="decision", layer="episodic")
     clock.move(days=2)
     outcome = memory.dreams.run_due().outcomes[-1]
@@ -151,7 +154,7 @@ def test_a_due_dream_that_is_too_large_to_wait_is_not_planned_again_at_once(
 def test_the_room_of_plans_is_bounded(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting_plans, "MOST_WAITING", 3)
+    monkeypatch.setattr(inbox, "MOST_WAITING", 3)
     plan = decide_on(memory, "We decided on Postgres")
     for number in range(5):
         clock.move(seconds=1)
@@ -161,7 +164,7 @@ def test_the_room_of_plans_is_bounded(
     clock.move(days=31)
     memory.dreams.keep_plan(plan)
     assert len(memory.dreams.kept_plans()) == 1
-    monkeypatch.setattr(waiting_plans, "LARGEST", 100)
+    monkeypatch.setattr(inbox, "LARGEST", 100)
     with pytest.raises(InvalidInput, match="at most 100 can wait"):
         memory.dreams.keep_plan(plan)
 
@@ -169,7 +172,7 @@ def test_the_room_of_plans_is_bounded(
 def test_a_decided_plan_keeps_no_content(memory: Memory) -> None:
     plan = decide_on(memory, SECRET)
     memory.dreams.keep_plan(plan)
-    memory.dreams.decide_plan(plan.id, "reject", reason=SECRET)
+    memory.dreams.decide(plan.id, "reject", reason=SECRET)
     assert "Victor" not in "".join(memory._store.cursors("plan").values())
 
 
@@ -233,11 +236,11 @@ def test_of_two_decisions_at_the_same_time_the_second_is_refused(memory: Memory,
     plan = decide_on(memory, "We decided on Postgres", "We decided on Rust")
     memory.dreams.keep_plan(plan)
     writer = memory._parts.writer
-    other = partial(PlanShelf(writer).decide, plan.id, "reject", groups=[0], reason="mine")
-    late = PlanShelf(OvertakenWriter(store=writer.store, others=[other]))
+    other = partial(Inbox(writer).decide, plan.id, "reject", groups=[0], reason="mine")
+    late = Inbox(OvertakenWriter(store=writer.store, others=[other]))
     with pytest.raises(Conflict, match="changed since it was read"):
         late.decide(plan.id, verdict, groups=[0])
-    (group, *_) = PlanShelf(writer).get(plan.id).groups
+    (group, *_) = Inbox(writer).get(plan.id).groups
     assert (group.state, group.reason) == ("rejected", "mine")
 
 
@@ -246,8 +249,152 @@ def test_the_number_of_a_transaction_is_noted_beside_a_later_decision(memory: Me
     memory.dreams.keep_plan(plan)
     writer = memory._parts.writer
     other = partial(memory.save, "Ines likes rye bread")
-    late = PlanShelf(OvertakenWriter(store=writer.store, others=[other]))
+    late = Inbox(OvertakenWriter(store=writer.store, others=[other]))
     late.decide(plan.id, "accept", groups=[0])
-    (group, _) = PlanShelf(writer).get(plan.id).groups
+    (group, _) = Inbox(writer).get(plan.id).groups
     made = [row for row in memory.history.log() if row.batch == group.batch]
     assert [row.edit.id for row in made if row.edit] == [step.edit.id for step in group.steps]
+
+
+# -- proposals -------------------------------------------------------------------------------------------
+
+CONTENT = "Always pay with the company card"
+
+
+def _answer(request: ModelRequest) -> str:
+    names = [name for name, text in seen(request).turns if "company card" in text]
+    return json.dumps({"preferences": [{"content": CONTENT, "evidence": names}]})
+
+
+@pytest.fixture
+def asking(tmp_path: Path) -> Iterator[Memory]:
+    with Memory.open(tmp_path / "memory", model=believe(_answer), clock=MovableClock()) as memory:
+        yield memory
+
+
+def _propose(memory: Memory) -> Record:
+    memory.session("cli:1").add("user", "Always pay with the company card, please.")
+    memory.dreams.run(["infer"])
+    (record,) = memory.dreams.proposals()
+    assert record.content == CONTENT
+    return record
+
+
+def _is_found(memory: Memory, record: Record) -> bool:
+    pack = memory.session("cli:2").context("How do I pay with the company card?")
+    shown = record.id in pack.text or record.id in {hit.id for hit in (*pack.hits, *pack.standing)}
+    found = {each.id for each in memory.list()} | {hit.id for hit in memory.search("company card")}
+    return shown or record.id in found
+
+
+def test_a_proposal_is_in_no_search_and_no_prompt_until_it_is_accepted(asking: Memory) -> None:
+    record = _propose(asking)
+    assert not _is_found(asking, record)
+    asking.dreams.decide(record.id, "accept")
+    accepted = asking.get(record.id)
+    assert accepted is not None
+    assert not accepted.archived
+    assert accepted.metadata["requires_user_permission"] == "true"
+    assert _is_found(asking, record)
+    assert asking.dreams.proposals() == []
+    assert asking.history.log()[-1].actor == "owner"
+
+
+def test_a_rejected_proposal_stays_away(asking: Memory) -> None:
+    record = _propose(asking)
+    rejected = asking.dreams.decide(record.id, "reject", reason="the card is gone")
+    assert (rejected.groups[0].state, rejected.groups[0].reason) == ("rejected", "the card is gone")
+    asking.admin.purge(older_than=0)
+    asking.session("cli:1").add("user", "Always pay with the company card, I said.")
+    asking.dreams.run(["infer"])
+    assert asking.dreams.proposals() == []
+    assert not _is_found(asking, record)
+    asking.dreams.decide(record.id, "accept")
+    assert _is_found(asking, record), "the owner may decide again"
+
+
+def test_a_proposal_for_later_is_listed_again_and_an_accepted_one_can_be_undone(asking: Memory) -> None:
+    record = _propose(asking)
+    asking.dreams.decide(record.id, "later")
+    assert [each.id for each in asking.dreams.proposals()] == [record.id]
+    asking.dreams.decide(record.id, "accept")
+    asking.history.undo(batch=asking.history.log()[-1].batch)
+    assert not _is_found(asking, record)
+
+
+def test_a_proposal_is_erased_with_its_turn(asking: Memory) -> None:
+    record = _propose(asking)
+    asking.admin.forget(record.references[0])
+    assert asking.dreams.kept_plans() == []
+
+
+def test_the_owner_is_asked_about_a_proposal_once(asking: Memory) -> None:
+    record = _propose(asking)
+    assert asking.dreams.ask(scope="user:bo") is None
+    asked = asking.dreams.ask()
+    assert asked is not None
+    assert asked.content == CONTENT
+    assert asking.dreams.ask() is None
+    assert [each.id for each in asking.dreams.proposals()] == [record.id]
+    assert not _is_found(asking, record)
+
+
+def test_proposals_are_listed_and_asked_about_the_newest_first(tmp_path: Path) -> None:
+    clock, texts = MovableClock(), (CONTENT, "Always confirm a new password by phone")
+
+    def answer(request: ModelRequest) -> str:
+        turns = seen(request).turns
+        return json.dumps(
+            {
+                "preferences": [
+                    {"content": text, "evidence": [name for name, said in turns if text in said]}
+                    for text in texts
+                ]
+            }
+        )
+
+    with Memory.open(tmp_path / "memory", model=believe(answer), clock=clock) as memory:
+        for text in texts:
+            memory.session("cli:1").add("user", f"{text}, please.")
+            memory.dreams.run(["infer"])
+            clock.now += timedelta(days=1)
+        assert [record.content for record in memory.dreams.proposals()] == [texts[1], texts[0]]
+        asked = [memory.dreams.ask(), memory.dreams.ask()]
+        assert [record and record.content for record in asked] == [texts[1], texts[0]]
+
+
+@pytest.mark.parametrize(("said", "is_kept"), [("Yes, please.", True), ("Nein, danke", False)])
+def test_a_plain_yes_or_no_decides_what_was_asked(asking: Memory, said: str, is_kept: bool) -> None:
+    record = _propose(asking)
+    asked = asking.dreams.ask()
+    assert asked is not None
+    decided = asking.dreams.answer(asked.id, said)
+    assert decided is not None
+    assert decided.groups[0].state == ("applied" if is_kept else "rejected")
+    assert _is_found(asking, record) is is_kept
+    assert asking.dreams.proposals() == []
+
+
+def test_anything_but_a_plain_yes_or_no_leaves_a_proposal_waiting(asking: Memory) -> None:
+    record = _propose(asking)
+    asking.dreams.ask()
+    for said in ("", "no idea", "yes and no", "ok", "Yes, but only below 50 €", "no, wait", "yesterday"):
+        assert asking.dreams.answer(record.id, said) is None
+    assert [each.id for each in asking.dreams.proposals()] == [record.id]
+
+
+def test_a_wrong_decision_is_refused(asking: Memory) -> None:
+    record = _propose(asking)
+    with pytest.raises(InvalidInput, match="accept, reject, later"):
+        asking.dreams.decide(record.id, "yes")  # type: ignore[arg-type]
+    with pytest.raises(NotFound):
+        asking.dreams.decide("ffffffffffff", "accept")
+
+
+def test_no_tool_of_a_model_decides_a_proposal(asking: Memory) -> None:
+    record = _propose(asking)
+    tools = asking.tools(groups=["long_term", "memory", "fil", "scratchpad", "conversation", "pages"])
+    for operation in ("promote", "update", "add", "search", "forget"):
+        tools.call("memory", {"operation": operation, "id": record.id, "content": CONTENT, "query": CONTENT})
+    assert asking.get(record.id) is None
+    assert not any(word in name for name in tools.names for word in ("review", "decide", "accept", "restore"))

@@ -1,36 +1,47 @@
-"""Ends of records that no longer hold, where rules are not sure.
+"""Upkeep of changed records: ends of replaced ones by a model's word, and promotion by rule.
 
 What changed since the last cycle is shown to the model beside earlier records about the same, pair by pair, in the
 request that verifies what other passes have written. A record ends where the model says that the later one tells of
 a change. Each record ends one other at most. One pair is made up, and one is of two records that have no word in
 common: a model that sees a change in one of these is not believed.
+
+A record that was filed as an event, but is a decision, a constraint or the like, and sure enough, is promoted to the
+layer of its kind (golemcore). What tools, the web or an import said is never promoted.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from reverie.consolidation.plan import Plan
-from reverie.consolidation.planning.answer_schemas import NUMBER, TEXT, build_choice, build_list, build_object
-from reverie.consolidation.planning.driver import NO_MODEL, Flow
 from reverie.consolidation.planning.inputs import PassInput
+from reverie.consolidation.planning.material import SimilarRecords
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.questions import build_verification
-from reverie.consolidation.planning.reply_parsing import UnusableReply, iter_numbered, parse_answer, to_text
-from reverie.consolidation.planning.similar_records import SimilarRecords
-from reverie.domain.record import UNTRUSTED, Record
-from reverie.domain.similarity.supersession import may_supersede
+from reverie.consolidation.planning.replies import UnusableReply, iter_numbered, parse_answer, to_text
+from reverie.consolidation.planning.requests import (
+    NO_MODEL,
+    NUMBER,
+    TEXT,
+    Flow,
+    build_choice,
+    build_list,
+    build_object,
+    build_verification,
+)
+from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
 from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ModelReply
 
-NAME = "supersede"
+SUPERSEDE = "supersede"
+PROMOTE = "promote"
 PROMPT = "pair-check.md"
 
 MOST_PAIRS = 30
-"""Pairs of one request: those of records with a word of change, and of these the latest, come first."""
+"""Pairs of one request, those of the latest records."""
 
 ALIKE = 2
 """Earlier records that are shown beside each changed one, those that share most words with it."""
@@ -50,7 +61,7 @@ _SCHEMA = build_object(
 
 def supersede(view: PassInput) -> Flow[Plan]:
     """Ask whether changed records end earlier ones about the same."""
-    draft = PlanBuilder(view, name=NAME)
+    draft = PlanBuilder(view, name=SUPERSEDE)
     for scope in sorted({record.scope for record in view.records if record.id in view.changed}):
         pairs, unrelated = _find_pairs(view, scope)
         if pairs:
@@ -59,11 +70,7 @@ def supersede(view: PassInput) -> Flow[Plan]:
 
 
 def _find_pairs(view: PassInput, scope: str) -> tuple[list[_Pair], _Pair | None]:
-    """Return earlier records of a scope, each with a changed one that may end it, and two that share no word.
-
-    What has changed is often said without a word of change ("got a raise to 56k"), so such words only decide what
-    is asked first.
-    """
+    """Return earlier records of a scope, each with a changed one that may end it, and two that share no word."""
     records = [
         record
         for record in view.records
@@ -72,7 +79,7 @@ def _find_pairs(view: PassInput, scope: str) -> tuple[list[_Pair], _Pair | None]
     similar = SimilarRecords(records)
     changed = sorted(
         (record for record in records if record.id in view.changed),
-        key=lambda record: (may_supersede(record.content), record.created_at, record.id),
+        key=lambda record: (record.created_at, record.id),
         reverse=True,
     )
     pairs = [
@@ -84,9 +91,7 @@ def _find_pairs(view: PassInput, scope: str) -> tuple[list[_Pair], _Pair | None]
     unrelated = (
         (old, new)
         for (_, new), old in itertools.product(reversed(pairs), records)
-        if _get_start(old) < _get_start(new)
-        and not similar.share_words(old, new)
-        and not may_supersede(new.content)
+        if _get_start(old) < _get_start(new) and not similar.share_words(old, new)
     )
     return pairs, next(unrelated, None)
 
@@ -142,3 +147,30 @@ def _read_verdicts(value: Any, count: int) -> list[bool]:
         is_changed = to_text(each.get("verdict")).lower() == _CHANGED
         found[number] = is_changed and found.get(number, True)
     return [found.get(number, False) for number in range(1, count + 1)]
+
+
+# -- promotion -------------------------------------------------------------------------------------------
+
+
+def promote(view: PassInput) -> Flow[Plan]:
+    """Move changed records to the layers of their kinds."""
+    yield from ()
+    draft = PlanBuilder(view, name=PROMOTE)
+    for record in view.records:
+        if record.id in view.changed and _is_promoted(record, view.promotion_min_confidence):
+            layer = HOME_LAYERS[record.kind]
+            after = replace(record, layer=layer, updated_at=max(view.now, record.updated_at))
+            why = f"a {record.kind} of confidence {record.confidence:.2f} is {layer}"
+            draft.change(record, after, why=why)
+    return draft.plan(skipped="nothing new is due for promotion")
+
+
+def _is_promoted(record: Record, min_confidence: float) -> bool:
+    """Return whether a record is knowledge filed as an event."""
+    return (
+        not record.archived
+        and record.layer == "episodic"
+        and HOME_LAYERS[record.kind] != "episodic"
+        and record.confidence >= min_confidence
+        and record.origin not in UNTRUSTED
+    )

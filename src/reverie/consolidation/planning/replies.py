@@ -1,8 +1,7 @@
 """Parse JSON out of a model's reply.
 
-Reasoning before the answer, code fences, prose around it, wrappers, comments, single quotes, capitalised keys, line
-breaks within strings and trailing commas are accepted. An answer that breaks off is not: what is missing may have
-said something else. The time is linear in the length of the answer.
+Reasoning before the answer, code fences, prose around it, wrappers, and the slips of models (comments, single quotes,
+trailing commas) are accepted. An answer that breaks off is not: the missing part may have said something else.
 """
 
 from __future__ import annotations
@@ -25,20 +24,16 @@ _VALUE = r"""(?:["'{\[\d-]|(?:true|false|null|none)\b|[0-9a-f]{12}\b)"""
 _BEGINS_LIKE_JSON = defer_regex(
     rf"""\{{{_GAP}(?:["'}}]|\w++\s*+:\s*+{_VALUE})|\[{_GAP}(?:\]|{_VALUE})""", re.IGNORECASE | re.DOTALL
 )
-_SPACE = defer_regex(r"(?>(?:\s++|//[^\n]*+)+)")
-_STRING = defer_regex(r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"', re.DOTALL)
-_SINGLE_QUOTED_END = defer_regex(r"(?<!\\)'(?=\s*+(?:[,:}\]]|\Z))")
-_QUOTE_OR_ESCAPE = defer_regex(r'\\.|"', re.DOTALL)
-_KEY = defer_regex(r"[A-Za-z_][\w-]*+")
-_ID = defer_regex(r"(?=0|\d*+[a-f])[0-9a-f]{12}\b")
-_NUMBER = defer_regex(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
-_CONSTANT = defer_regex(r"(?:true|false|null|none)\b", re.IGNORECASE)
-_CONSTANTS: Mapping[str, bool | None] = {"true": True, "false": False, "null": None, "none": None}
-_BRACKET_OR_STRING = defer_regex(r'[{}\[\]]|"[^"\\]*+(?>(?:\\.[^"\\]*+)*)(?:"|\Z)', re.DOTALL)
+_STRING = r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)(?:"|\Z)'
+_BRACKET_OR_STRING = defer_regex(rf"[{{}}\[\]]|{_STRING}", re.DOTALL)
+_ID_OR_STRING = defer_regex(rf"{_STRING}|(?<![\w.'])(?=0|\d*+[a-f])[0-9a-f]{{12}}(?=\s*[,\]}}])", re.DOTALL)
+"""An id without quotation marks, which would be read as a number if it had digits only."""
+
 _WORD_START = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])")
-_MOST_CHARACTERS = 2_000_000
-_DEEPEST = 100
-_DEEPEST_WRAPPER = 3
+_MAX_CHARACTERS = 2_000_000
+_MAX_REPAIRED_CHARACTERS = 100_000
+_MAX_DEPTH = 100
+_MAX_WRAPPER_DEPTH = 3
 _TEXT_KEYS = ("content", "text", "summary", "value", "message", "description", "name")
 
 
@@ -108,7 +103,7 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
     Raises:
         UnusableReply: the answer is empty, has no JSON, or breaks off within it.
     """
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > _MAX_CHARACTERS:
         raise UnusableReply(f"the answer has {len(text):,} characters")
     text = strip_reasoning(text)
     if not text:
@@ -116,7 +111,7 @@ def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
     wanted = frozenset(keys)
     found: list[Any] = []
     for parts in (_split_fences(text), [text]):
-        values = chain.from_iterable(_Parser(part).iter_values() for part in parts)
+        values = chain.from_iterable(map(_iter_values, parts))
         found = [_unwrap(value, wanted) for value in values]
         if found and (not wanted or any(_has(value, wanted) for value in found)):
             break
@@ -211,15 +206,17 @@ def _unwrap(value: Any, wanted: frozenset[str], depth: int = 0) -> Any:
         if _has(spelled, wanted):
             return spelled
         inner = (
-            [_unwrap(each, wanted, depth + 1) for each in value.values()] if depth < _DEEPEST_WRAPPER else []
+            [_unwrap(each, wanted, depth + 1) for each in value.values()]
+            if depth < _MAX_WRAPPER_DEPTH
+            else []
         )
         return next((each for each in inner if _has(each, wanted)), value)
-    if isinstance(value, str) and 0 < depth < _DEEPEST_WRAPPER and value.lstrip().startswith(("{", "[")):
+    if isinstance(value, str) and 0 < depth < _MAX_WRAPPER_DEPTH and value.lstrip().startswith(("{", "[")):
         try:
             return _unwrap(json.loads(value), wanted, depth + 1)  # arguments of a tool call
         except (ValueError, RecursionError):
             return value
-    if isinstance(value, list) and value and depth < _DEEPEST_WRAPPER:
+    if isinstance(value, list) and value and depth < _MAX_WRAPPER_DEPTH:
         inner = [_unwrap(each, wanted, depth + 1) for each in value]
         if all(_has(each, wanted) for each in inner):
             return _join_objects(inner)
@@ -266,132 +263,44 @@ def _spell_keys(value: Any, schema: Mapping[str, Any]) -> Any:
 # -- the text of an answer -------------------------------------------------------------------------------
 
 
-class _SyntaxFault(Exception):
-    """The text is not JSON."""
+def _iter_values(text: str) -> Iterator[Any]:
+    """Yield the outermost objects and lists in a text.
+
+    A value that begins like JSON and is never closed makes the text unusable. A value that is closed and is not JSON
+    after a repair is skipped.
+    """
+    at = 0
+    while (opening := _BEGINS_LIKE_JSON.search(text, at)) is not None:
+        at = _find_closing(text, opening.start())
+        value = _load(text[opening.start() : at])
+        if isinstance(value, dict | list):
+            yield value
 
 
-class _Parser:
-    """Parser of the JSON values in a text, as strict as it can be with what models write."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._last_comment_end = text.rfind("*/")
-
-    def iter_values(self) -> Iterator[Any]:
-        """Yield the outermost objects and lists.
-
-        What begins like JSON and is never closed makes the text unusable. What is closed and no JSON is skipped
-        as a whole, so that no place is read more than a few times.
-        """
-        at = 0
-        while (opening := _BEGINS_LIKE_JSON.search(self._text, at)) is not None:
-            try:
-                value, at = self._parse_value(opening.start(), 0)
-            except _SyntaxFault:
-                at = self._find_closing(opening.start())
-            else:
-                yield value
-
-    def _find_closing(self, start: int) -> int:
-        """Return the position after the bracket that closes the one at `start`."""
-        depth = 0
-        for match in _BRACKET_OR_STRING.finditer(self._text, start):
-            depth += match[0] in "{[" or -(match[0] in "}]")
-            if not depth:
-                return match.end()
-        raise UnusableReply("the answer breaks off")
-
-    def _skip_space(self, at: int) -> int:
-        """Return the position of the next token."""
-        while at < len(self._text):
-            if (space := _SPACE.match(self._text, at)) is not None:
-                at = space.end()
-            elif self._text.startswith("/*", at) and at < self._last_comment_end:
-                at = self._text.index("*/", at) + 2
-            else:
-                break
-        return at
-
-    def _parse_value(self, at: int, depth: int) -> tuple[Any, int]:
-        if depth > _DEEPEST:
+def _find_closing(text: str, start: int) -> int:
+    """Return the position after the bracket that closes the one at `start`."""
+    depth = 0
+    for match in _BRACKET_OR_STRING.finditer(text, start):
+        depth += match[0] in "{[" or -(match[0] in "}]")
+        if depth > _MAX_DEPTH:
             raise UnusableReply("the answer is nested too deeply")
-        sign = self._text[at : at + 1]
-        if sign == "{":
-            return self._parse_object(at, depth)
-        if sign == "[":
-            return self._parse_list(at, depth)
-        if sign in ('"', "'"):
-            return self._parse_string(at)
-        if (match := _ID.match(self._text, at)) is not None:
-            return match[0], match.end()
-        if (match := _CONSTANT.match(self._text, at)) is not None:
-            return _CONSTANTS[match[0].lower()], match.end()
-        if (match := _NUMBER.match(self._text, at)) is not None:
-            try:
-                return json.loads(match[0]), match.end()
-            except ValueError:
-                raise _SyntaxFault from None
-        raise _SyntaxFault
-
-    def _parse_object(self, start: int, depth: int) -> tuple[dict[str, Any], int]:
-        value: dict[str, Any] = {}
-        at = self._skip_space(start + 1)
-        while not self._text.startswith("}", at):
-            key, at = self._parse_key(at)
-            at = self._expect(":", at)
-            value[key], at = self._parse_value(at, depth + 1)
-            at = self._skip_separator(at, "}")
-        return value, at + 1
-
-    def _parse_list(self, start: int, depth: int) -> tuple[list[Any], int]:
-        values: list[Any] = []
-        at = self._skip_space(start + 1)
-        while not self._text.startswith("]", at):
-            value, at = self._parse_value(at, depth + 1)
-            values.append(value)
-            at = self._skip_separator(at, "]")
-        return values, at + 1
-
-    def _parse_key(self, at: int) -> tuple[str, int]:
-        if self._text[at : at + 1] in ('"', "'"):
-            return self._parse_string(at)
-        if (match := _KEY.match(self._text, at)) is None:
-            raise _SyntaxFault
-        return match[0], match.end()
-
-    def _parse_string(self, at: int) -> tuple[str, int]:
-        if self._text[at] == "'":
-            return self._parse_single_quoted(at)
-        if (match := _STRING.match(self._text, at)) is None:
-            raise _SyntaxFault
-        try:
-            value: str = json.loads(match[0], strict=False)
-        except ValueError:
-            raise _SyntaxFault from None
-        return value, match.end()
-
-    def _parse_single_quoted(self, at: int) -> tuple[str, int]:
-        end = _SINGLE_QUOTED_END.search(self._text, at + 1)
-        if end is None:
-            raise _SyntaxFault
-        inner = _QUOTE_OR_ESCAPE.sub(_convert_quote, self._text[at + 1 : end.start()])
-        try:
-            value: str = json.loads(f'"{inner}"', strict=False)
-        except ValueError:
-            raise _SyntaxFault from None
-        return value, end.end()
-
-    def _expect(self, sign: str, at: int) -> int:
-        at = self._skip_space(at)
-        if not self._text.startswith(sign, at):
-            raise _SyntaxFault
-        return self._skip_space(at + 1)
-
-    def _skip_separator(self, at: int, closing: str) -> int:
-        at = self._skip_space(at)
-        return at if self._text.startswith(closing, at) else self._expect(",", at)
+        if not depth:
+            return match.end()
+    raise UnusableReply("the answer breaks off")
 
 
-def _convert_quote(match: re.Match[str]) -> str:
-    """Return a piece of a single-quoted string as a double-quoted one has it."""
-    return {'"': '\\"', "\\'": "'"}.get(match[0], match[0])
+def _load(text: str) -> Any:
+    """Return the value of a text whose brackets are closed; None if it is not JSON, even after a repair."""
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:
+        pass
+    if len(text) > _MAX_REPAIRED_CHARACTERS:
+        raise UnusableReply("the answer is too long to be repaired")
+    import json_repair  # here: most answers are valid
+
+    quoted = _ID_OR_STRING.sub(lambda found: found[0] if found[0][0] == '"' else f'"{found[0]}"', text)
+    try:
+        return json_repair.loads(quoted, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None

@@ -1,35 +1,52 @@
-"""Plans that wait in the store for the owner's decision, step group by step group.
+"""The inbox: changes that wait in the store for the owner's decision.
 
-Steps that share a record belong together and are decided together. A decision is one transaction: the changes of an
-accepted group, its new state, and with the last group the cursors of the plan. What is rejected is not planned
-again while its sources stay as they are.
+A plan waits group by group: steps that share a record are decided together. A proposal is a plan that adds one record,
+which is in no search and no prompt before. A decision is one transaction: the changes of an accepted group, its new
+state, and with the last group the cursors of the plan. A rejected group is not planned again while its sources stay as
+they are. A rejected proposal stays in the inbox, so that it is not proposed again in other words.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from reverie.consolidation.plan import Plan, PlanStep, Rejection
-from reverie.consolidation.proposals import Verdict, validate_verdict
+from reverie.consolidation.plan import (
+    Plan,
+    PlanStep,
+    Rejection,
+    build_group_key,
+    group_steps,
+    select_groups,
+)
 from reverie.domain.change import Change, Value
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
-from reverie.domain.record import Record
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.record import Record, validate_choice
 from reverie.domain.scope import is_within
-from reverie.domain.text.timestamps import format_time, parse_time, to_microseconds
+from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.llm.messages import TokenUsage
 from reverie.stores.codec import TABLES, UnreadableRow, decode_value, to_document
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter, retry_conflicts
 
+Verdict = Literal["accept", "reject", "later"]
+"""The owner's decision."""
+
+PROPOSAL = "proposal"
+"""Name of a plan that adds one proposed record."""
+
 MOST_WAITING = 20
-"""Plans that wait at once; of more the oldest go."""
+"""Plans that wait at once; of more, the oldest are removed. Proposals do not count."""
+
+MOST_PROPOSALS = 500
+"""Proposals that wait at once, for any time."""
 
 MOST_DECIDED = 50
 """Decided plans of which is kept what became of them, without their content."""
@@ -47,6 +64,15 @@ _REJECTED = "plans.rejected"
 _MOST_REJECTED = 1_000
 _OPEN: tuple[GroupState, ...] = ("waiting", "later")
 _STATES: dict[Verdict, GroupState] = {"accept": "applied", "reject": "rejected", "later": "later"}
+
+_LONGEST_REASON = 500
+_ACCEPTED_CONFIDENCE = 0.9
+_POLITENESS = (
+    r"(?:,?\s+(?:please|thanks|thank you|bitte|danke|por favor|gracias|s'il (?:te|vous) pla[iî]t|merci))*"
+    r"\s*[.!]*"
+)
+_YES = defer_regex(rf"(?:yes|yeah|yep|ja|s[ií]|oui){_POLITENESS}", re.IGNORECASE)
+_NO = defer_regex(rf"(?:no|nope|nein|non){_POLITENESS}", re.IGNORECASE)
 
 _log = logging.getLogger("reverie")
 
@@ -69,7 +95,7 @@ class StepGroup:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is to be decided."""
+        """Return whether it is to be decided."""
         return self.state in _OPEN
 
 
@@ -95,6 +121,12 @@ class WaitingPlan:
         return self.plan.id
 
     @property
+    def record(self) -> Record | None:
+        """The record that a proposal would add; None for another plan, and for a decided one from the store."""
+        after = self.plan.steps[0].edit.after if self.plan.name == PROPOSAL and self.plan.steps else None
+        return after if isinstance(after, Record) else None
+
+    @property
     def open(self) -> tuple[int, ...]:
         """Numbers of the groups that are to be decided."""
         return tuple(number for number, group in enumerate(self.groups) if group.is_open)
@@ -103,45 +135,6 @@ class WaitingPlan:
     def batches(self) -> tuple[int, ...]:
         """Numbers by which the accepted groups can be undone."""
         return tuple(dict.fromkeys(group.batch for group in self.groups if group.batch is not None))
-
-
-def group_steps(steps: Sequence[PlanStep]) -> list[tuple[PlanStep, ...]]:
-    """Return the steps in groups: those that share a changed thing, as an addition and its archived sources."""
-    changed = {step.edit.id for step in steps}
-    leader = {name: name for name in changed}
-
-    def find(name: str) -> str:
-        while leader[name] != name:
-            name = leader[name]
-        return name
-
-    for step in steps:
-        for source in changed.intersection(step.sources):
-            leader[find(source)] = find(step.edit.id)
-    groups: dict[str, list[PlanStep]] = {}
-    for step in steps:
-        groups.setdefault(find(step.edit.id), []).append(step)
-    return [tuple(group) for group in groups.values()]
-
-
-def select_groups(
-    steps: Sequence[PlanStep], is_wanted: Callable[[Sequence[PlanStep]], bool]
-) -> tuple[PlanStep, ...]:
-    """Return the steps of the wanted groups, in their order."""
-    wanted = {id(step) for group in group_steps(steps) if is_wanted(group) for step in group}
-    return tuple(step for step in steps if id(step) in wanted)
-
-
-def build_group_key(steps: Iterable[PlanStep]) -> str:
-    """Return what a group is recognised by: the things it rests on, and when they last changed."""
-    names: set[str] = set()
-    for step in steps:
-        before = step.edit.before
-        at = to_microseconds(before.updated_at) if isinstance(before, Record) else ""
-        names |= {f"{step.edit.id} {at}"} if before is not None else set()
-        names |= set(step.sources)
-    names = names or {step.edit.id for step in steps}
-    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
 
 
 def drop_rejected(plan: Plan, store: Store) -> Plan:
@@ -161,8 +154,8 @@ def _read_rejected(store: Store) -> list[str]:
     return (store.cursor(_REJECTED) or "").split()
 
 
-class PlanShelf:
-    """Plans that wait in one store. Safe to use from several threads and processes."""
+class Inbox:
+    """Plans and proposals that wait in one store. Safe to use from several threads and processes."""
 
     def __init__(self, writer: StoreWriter) -> None:
         self._writer = writer
@@ -174,17 +167,61 @@ class PlanShelf:
         Raises:
             InvalidInput: it is too large to wait.
         """
+        waiting = self._prepare(replace(plan, proposals=()))
+        cursors = {**self.build_cursors(plan), **self._find_old()}
+        if waiting.groups or not plan.proposals:
+            text = _encode(waiting)
+            if len(text) > LARGEST:
+                raise InvalidInput(
+                    f"The plan {plan.id} has {len(text):,} characters, at most {LARGEST:,} can wait. Apply it at once."
+                )
+            cursors[_PLAN + plan.id] = text
+        self._writer.commit([], cursors=cursors)
+        return waiting
+
+    def build_cursors(self, plan: Plan) -> dict[str, str | None]:
+        """Return the cursors that store the proposals of a plan, to be committed with its changes."""
+        waiting = [
+            self._prepare(Plan(id=step.edit.id, name=PROPOSAL, made_at=plan.made_at, steps=(step,)))
+            for step in plan.proposals
+        ]
+        return {_PLAN + each.id: _encode(each) for each in waiting}
+
+    def _prepare(self, plan: Plan) -> WaitingPlan:
         expected = {name: self._store.cursor(name) for name in plan.cursors}
         plan = self._redact(plan)
         groups = tuple(StepGroup(steps=steps) for steps in group_steps(plan.steps))
-        waiting = WaitingPlan(plan=plan, groups=groups, expected=expected)
-        text = _encode(waiting)
-        if len(text) > LARGEST:
-            raise InvalidInput(
-                f"the plan {plan.id} has {len(text):,} characters, and at most {LARGEST:,} can wait: apply it at once"
-            )
-        self._writer.commit([], cursors={**self._find_old(), _PLAN + plan.id: text})
-        return waiting
+        return WaitingPlan(plan=plan, groups=groups, expected=expected)
+
+    def list_proposed(self) -> list[Record]:
+        """Return the records of all proposals that were not accepted, rejected ones too, the newest first."""
+        return [each.record for each in self.list() if each.record is not None]
+
+    def proposals(self) -> list[Record]:
+        """Return the open proposals, the newest first; what was saved by other means since is left out."""
+        records = (each.record for each in self.list() if each.open)
+        return [
+            record
+            for record in records
+            if record is not None and self._store.record_like(record.scope, record.fingerprint) is None
+        ]
+
+    def ask(self, scope: str) -> Record | None:
+        """Return the newest proposal of a scope that the owner was not asked about, and note that they are."""
+
+        def attempt(_: int) -> Record | None:
+            waiting = {each.id for each in self.list() if any(g.state == "waiting" for g in each.groups)}
+            for record in self.proposals():
+                if record.scope == scope and record.id in waiting:
+                    self.decide(record.id, "later")
+                    return record
+            return None
+
+        return retry_conflicts(attempt, read_state=self._store.sequence)
+
+    def plans(self) -> Sequence[WaitingPlan]:
+        """Return the plans that are no proposals, the newest first, decided ones too."""
+        return [each for each in self.list() if each.plan.name != PROPOSAL]
 
     def list(self) -> list[WaitingPlan]:
         """Return all plans, the newest first, decided ones too. One that cannot be read is left out."""
@@ -207,39 +244,61 @@ class PlanShelf:
     def _read(self, id: str) -> str:
         text = self._store.cursor(_PLAN + id)
         if text is None:
-            raise NotFound(f"there is no plan {id!r}: it was decided long ago, or erased; make a new one")
+            raise NotFound(f"No plan or proposal {id!r}. It was decided, or erased. Run `reverie review`.")
         return text
 
     def decide(
-        self, id: str, verdict: Verdict, *, groups: Collection[int] | None = None, reason: str = ""
+        self,
+        id: str,
+        verdict: Verdict,
+        *,
+        groups: Collection[int] | None = None,
+        reason: str = "",
+        actor: str = "owner",
     ) -> WaitingPlan:
-        """Decide groups of a plan, and return the plan with the decision; see `Worker.decide_plan`."""
-        validate_verdict(verdict, reason)
+        """Decide groups of a plan or a proposal, and return it with the decision; see `Worker.decide`.
+
+        Args:
+            actor: Who decides a proposal. The changes of a plan are those of a dream.
+        """
+        _validate_verdict(verdict, reason)
         stored = self._read(id)
         waiting = _decode(stored)
         if waiting.decided:
             applied = ", ".join(map(str, waiting.batches))
             was = f"was applied as change {applied}" if applied else "was decided"
             raise Conflict(f"the plan {id!r} {was}: make a new one")
-        wanted = waiting.open if groups is None else tuple(sorted(set(groups)))
-        if refused := [number for number in wanted if number not in waiting.open]:
+        is_open = waiting.open if waiting.record is None else range(len(waiting.groups))
+        wanted = tuple(is_open) if groups is None else tuple(sorted(set(groups)))
+        if refused := [number for number in wanted if number not in is_open]:
             raise Conflict(f"group {refused[0]} of the plan {id!r} is not open: read the plan again")
-        return self._decide(waiting, wanted, verdict, get_redactor(self._store).text(reason.strip()), stored)
+        return self._decide(
+            waiting, wanted, verdict, get_redactor(self._store).text(reason.strip()), stored, actor
+        )
 
     def _decide(
-        self, waiting: WaitingPlan, wanted: Sequence[int], verdict: Verdict, reason: str, stored: str
+        self,
+        waiting: WaitingPlan,
+        wanted: Sequence[int],
+        verdict: Verdict,
+        reason: str,
+        stored: str,
+        actor: str,
     ) -> WaitingPlan:
         """Write a decision on a plan, whose stored text must be `stored` still."""
         plan, name = waiting.plan, _PLAN + waiting.id
         cursors: dict[str, str | None] = {}
         chosen = {id(step) for number in wanted for step in waiting.groups[number].steps}
         steps = [step for step in plan.steps if id(step) in chosen]
-        edits = [step.edit for step in steps] if verdict == "accept" else []
+        reason = reason if verdict == "reject" else ""
+        edits = self._build_edits(waiting, [step.edit for step in steps], verdict)
         batch = self._store.sequence() + 1 if edits else None
         groups = list(waiting.groups)
         for number in wanted:
             groups[number] = replace(groups[number], state=_STATES[verdict], reason=reason, batch=batch)
-        after = replace(waiting, groups=tuple(groups), decided=not any(group.is_open for group in groups))
+        is_kept = waiting.record is not None and verdict != "accept"
+        is_decided = not is_kept and not any(group.is_open for group in groups)
+        after = replace(waiting, groups=tuple(groups), decided=is_decided)
         if verdict == "reject":
             keys = [build_group_key(waiting.groups[number].steps) for number in wanted]
             cursors[_REJECTED] = " ".join([*_read_rejected(self._store), *keys][-_MOST_REJECTED:])
@@ -250,9 +309,10 @@ class PlanShelf:
                 if self._store.cursor(each) == waiting.expected[each]
             }
         # The number of the batch is known once it is committed; another writer may have been faster.
-        entries = self._writer.commit(
+        writer = self._writer if waiting.record is None else self._writer.acting(actor)
+        entries = writer.commit(
             edits,
-            operation="dream",
+            operation="dream" if waiting.record is None else "accept",
             reference=f"{plan.name} {plan.id}",
             cursors={**cursors, name: _encode(after)},
             expected={name: stored},
@@ -260,6 +320,19 @@ class PlanShelf:
         if entries and entries[0].batch != batch:
             after = self._note_batch(plan.id, wanted, entries[0].batch)
         return after
+
+    def _build_edits(
+        self, waiting: WaitingPlan, edits: Sequence[Change], verdict: Verdict
+    ) -> Sequence[Change]:
+        """Return the changes that a decision makes."""
+        record = waiting.record
+        if verdict != "accept" or record is None:
+            return edits if verdict == "accept" else []
+        confidence, at = (
+            max(record.confidence, _ACCEPTED_CONFIDENCE),
+            max(self._writer.clock(), record.updated_at),
+        )
+        return [Change(before=None, after=replace(record, confidence=confidence, updated_at=at))]
 
     def _note_batch(self, id: str, wanted: Sequence[int], batch: int) -> WaitingPlan:
         """Write the number of a transaction into the groups that it made, whatever was decided since."""
@@ -303,11 +376,34 @@ class PlanShelf:
     def _find_old(self) -> dict[str, str | None]:
         """Return the cursors of plans that are too old or too many, to be removed."""
         plans, now = self.list(), self._writer.clock()
-        waiting = [plan for plan in plans if not plan.decided]
+        proposals = [plan for plan in plans if plan.record is not None]
+        waiting = [plan for plan in plans if not plan.decided and plan.record is None]
         decided = [plan for plan in plans if plan.decided]
-        old = [*waiting[MOST_WAITING - 1 :], *decided[MOST_DECIDED:]]
-        old += [plan for plan in plans if now - plan.plan.made_at > KEPT]
+        old = [*waiting[MOST_WAITING - 1 :], *proposals[MOST_PROPOSALS:], *decided[MOST_DECIDED:]]
+        old += [plan for plan in plans if plan.record is None and now - plan.plan.made_at > KEPT]
         return {_PLAN + plan.id: None for plan in old}
+
+
+# -- decisions -------------------------------------------------------------------------------------------
+
+
+def read_answer(text: str) -> Verdict | None:
+    """Return the decision in a plain answer to a question about a proposal; None where it is anything else.
+
+    >>> read_answer("Yes, please."), read_answer("nein danke"), read_answer("no idea"), read_answer("yes and no")
+    ('accept', 'reject', None, None)
+    """
+    plain = text.strip().replace("’", "'")
+    if _YES.fullmatch(plain):
+        return "accept"
+    return "reject" if _NO.fullmatch(plain) else None
+
+
+def _validate_verdict(verdict: Verdict, reason: str) -> None:
+    """Raise `InvalidInput` where a decision or its reason is not of its form."""
+    validate_choice(verdict, get_args(Verdict), name="verdict")
+    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON:
+        raise InvalidInput(f"reason is {reason!r}: pass a text of at most {_LONGEST_REASON} characters")
 
 
 # -- erasure -------------------------------------------------------------------------------------------
@@ -336,7 +432,7 @@ def find_erased_plans(store: Store, ids: Collection[str], *, scope: str | None) 
 
 
 def has_plan_text(cursor: str, text: str, is_unwanted: Callable[[str], bool]) -> bool:
-    """Whether a cursor keeps a plan, and one of the texts in it is unwanted."""
+    """Return whether a cursor keeps a plan, and one of the texts in it is unwanted."""
     try:
         return cursor.startswith(_PLAN) and any(map(is_unwanted, _iter_texts(json.loads(text))))
     except ValueError:
