@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.boards.datasets import Dialogue, Dialogues, EvalQuestion, read_json
-from reverie.admin.transfer.conversations import ImportedConversation
+from reverie.admin.transfer.formats.messages import ImportedConversation
 from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex

@@ -347,6 +347,7 @@ def autobot(folder: Path) -> Path:
 
 def chatgpt(folder: Path) -> Path:
     """An export of ChatGPT, zipped, with the other files it has."""
+    folder.mkdir(parents=True, exist_ok=True)
     place = folder / "chatgpt.zip"
     with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("user.json", "{}")
@@ -357,6 +358,7 @@ def chatgpt(folder: Path) -> Path:
 
 def claude(folder: Path) -> Path:
     """An export of Claude, zipped."""
+    folder.mkdir(parents=True, exist_ok=True)
     place = folder / "claude.zip"
     with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", json.dumps(CLAUDE))

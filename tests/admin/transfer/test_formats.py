@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,8 +15,8 @@ import pytest
 
 from reverie import InvalidInput, Memory
 from reverie.admin.transfer.formats import notes
-from reverie.admin.transfer.formats.detection import detect_format
-from reverie.admin.transfer.formats.foreign.fields import ForeignFields, parse_moment
+from reverie.admin.transfer.formats.foreign import ForeignFields, parse_moment
+from reverie.admin.transfer.importer import detect_format
 from reverie.admin.transfer.items import SOURCE_ID
 from tests.admin.transfer import samples
 from tests.admin.transfer.samples import (
@@ -40,19 +42,54 @@ def utc(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]
 
 
-@pytest.mark.parametrize("form", samples.SOURCES)
-def test_every_format_is_known_by_looking(form: str, tmp_path: Path) -> None:
-    assert detect_format(samples.SOURCES[form](tmp_path)) == form
+def test_every_format_is_detected_and_nothing_foreign_is_put_into_a_prompt_unasked(tmp_path: Path) -> None:
+    for form, make in samples.SOURCES.items():
+        source = make(tmp_path / form)
+        assert detect_format(source) == form
+        with Memory.open(tmp_path / form / "memory-of-it") as memory:
+            memory.admin.import_from(source)
+            assert {record.origin for record in memory.list(limit=None, archived=None)} <= {"import"}
+            assert memory.pages.names() == []
+            pack = memory.session("new").context("health checks, deployment, Chicago, French?")
+            assert pack.hits == () or all(hit.turn is not None for hit in pack.hits)
 
 
-@pytest.mark.parametrize("form", samples.SOURCES)
-def test_nothing_of_another_program_goes_into_a_prompt_unasked(form: str, tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "memory") as memory:
-        memory.admin.import_from(samples.SOURCES[form](tmp_path))
-        assert {record.origin for record in memory.list(limit=None, archived=None)} <= {"import"}
-        assert memory.pages.names() == []
-        pack = memory.session("new").context("health checks, deployment, Chicago, French?")
-        assert pack.hits == () or all(hit.turn is not None for hit in pack.hits)
+def test_a_format_is_detected_whatever_is_first_in_the_file(tmp_path: Path) -> None:
+    said = {"role": "user", "content": "hello"}
+    shells: list[Any] = [None, {"id": "shell", "title": "Empty"}, {}, [], "", 7, False]
+    for first in ([shell] for shell in (*shells, *[shells] * 2)):
+        for form, value, name in (
+            ("chatgpt", CHATGPT[0], "conversations.json"), ("claude", CLAUDE[0], "conversations.json"),
+            ("messages", said, "x.json"), ("golemcore", GOLEMCORE_FACT, "x.jsonl"),
+        ):  # fmt: skip
+            for write in (samples.document, samples.lines):
+                file = write(tmp_path / name, [*first, value])
+                assert detect_format(file) == form, file.read_text()[:80]
+    head = {"format": "chatlog", "version": 1}
+    for text in (
+        "# exported by a program\n",
+        "\n\n",
+        json.dumps(head) + "\n",
+        "\ufeff" + json.dumps(head) + "\n",
+    ):
+        assert detect_format(samples.text(tmp_path / "x.jsonl", text + json.dumps(said))) == "messages"
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for number, content in enumerate(("", "[]", "[null]", json.dumps(CHATGPT))):
+            archive.writestr(f"a/conversations-{number:03}.json", content)
+    with Memory.open(":memory:") as memory:
+        done = memory.admin.import_from(tmp_path / "x.zip")
+        assert (done.form, done.turns, done.is_complete) == ("chatgpt", 4, True)
+
+
+def test_conversations_without_messages_are_empty_and_do_not_make_an_import_incomplete(
+    tmp_path: Path,
+) -> None:
+    for conversations in (CHATGPT, CLAUDE[:1]):
+        file = samples.document(tmp_path / "x.json", [None, {"id": "e", "uuid": "e"}, *conversations])
+        with Memory.open(":memory:") as memory:
+            done = memory.admin.import_from(file)
+            assert (done.sessions, done.is_complete) == (1, True)
+            assert samples.told(done, "empty") == [("session", f"x.json, item {n}") for n in (1, 2)]
 
 
 # -- MCP ---------------------------------------------------------------------------------------------------
@@ -214,7 +251,7 @@ def test_entries_that_are_odd_or_broken(memory: Memory, tmp_path: Path) -> None:
     found = {record.content: record for record in memory.list(limit=None)}
     assert found["Folder says it"].category == "general"
     assert (found["Bad"].category, found["Bad"].metadata["category"]) == (None, "a b")
-    assert samples.whys(done) == {"empty": 1, "broken": 2, "unsupported": 3}
+    assert samples.whys(done) == {"empty": 2, "broken": 1, "unsupported": 3}
     assert ("file", "link.json") in samples.told(done, "unsupported")
     assert not any("cut" in each.detail for each in done.skipped)
 
@@ -279,17 +316,15 @@ def test_a_log_that_is_here_gets_the_paragraphs_it_lacks(memory: Memory, tmp_pat
     assert memory.admin.import_from(file, origin="owner").paragraphs == 0
 
 
-@pytest.mark.parametrize("newline", ["\r\n", "\r"])
-def test_notes_with_other_line_ends_and_a_byte_order_mark(
-    memory: Memory, tmp_path: Path, newline: str
-) -> None:
+def test_notes_with_other_line_ends_and_a_byte_order_mark(memory: Memory, tmp_path: Path) -> None:
+    newline = "\r\n"
     for name, content in (("MEMORY.md", samples.MEMORY_MD), ("2026-02-07.md", samples.NOTE_MD)):
         written = "\ufeff" + content.replace("\n", newline)
         (tmp_path / name).write_bytes(written.encode())
     memory.admin.import_from(tmp_path / "MEMORY.md", origin="owner")
     assert memory.pages.read("MEMORY.md") == samples.MEMORY_MD
     done = memory.admin.import_from(tmp_path, "notes", origin="owner")
-    assert done.paragraphs == (2 if newline == "\r\n" else 1)
+    assert done.paragraphs == 2
 
 
 def test_notes_that_cannot_be_read_are_named(memory: Memory, tmp_path: Path) -> None:
@@ -305,6 +340,56 @@ def test_notes_that_cannot_be_read_are_named(memory: Memory, tmp_path: Path) -> 
         ("2026-02-08.md", "broken"), ("2026-02-09.md", "empty"), ("HISTORY.md", "too large"),
         ("picture.png", "unsupported"),
     ]  # fmt: skip
+
+
+def vault(folder: Path) -> Path:
+    """A vault of Obsidian: front matter, drawings, embedded data, names of every script."""
+    place = folder / "vault"
+    picture = "iVBORw0KGgoAAAANSUhEUgAA" * 40
+    samples.text(
+        place / "Plans" / "Weir plan.md",
+        '---\ntitle: Weir: plan (core)\ntags: [weir, "#river"]\naliases:\n  - The plan\ncreated: 2026-03-07T21:22\n'
+        "Parent:\n---\n# Weir plan\n\n- order 12 planks\n\n```dataview\nTABLE file.ctime\n```\n"
+        f"![map](data:image/png;base64,{picture})\n",
+    )
+    drawing = "```compressed-json\nN4KAkARALgngDgUwgLgAQQQDwMYEMA2AlgCYBOuA7hAD\n```"
+    samples.text(place / "draw.md", f"---\nexcalidraw-plugin: parsed\n---\n%%\n# Drawing\n{drawing}\n%%\n")
+    samples.text(
+        place / "broken.md", "---\ncreated: <% tp.date.now() %>\nbad: [unclosed\n---\nOdile waters.\n"
+    )
+    samples.text(place / "only.md", "---\naliases: [Reed]\n---\n\n")
+    samples.text(place / "Ünïcode näme 🦩.md", "The ferry leaves at 7:12.\n")
+    samples.text(place / "名前.md", "名前はまだ無い\n")
+    (place / "wide.md").write_text("The mill is old\n", encoding="utf-16")
+    (place / "latin.md").write_bytes(b"M\xfcller\n")
+    samples.text(place / ".trash" / "old.md", "gone\n")
+    return place
+
+
+def test_a_vault_gives_facts_with_title_tags_and_dates_and_no_embedded_data(
+    memory: Memory, tmp_path: Path
+) -> None:
+    done = memory.admin.import_from(vault(tmp_path))
+    found = {record.content: record for record in memory.list(limit=None)}
+    assert set(found) == {
+        "order 12 planks", "![map]()", "Odile waters.", "The ferry leaves at 7:12.", "名前はまだ無い",
+        "The mill is old",
+    }  # fmt: skip
+    planks = found["order 12 planks"]
+    assert (planks.tags, planks.metadata["title"]) == (("weir", "river"), "Weir: plan (core)")
+    assert planks.created_at == utc(2026, 3, 7, 21, 22)
+    assert sorted(each.place for each in done.skipped) == [".trash", "draw.md", "latin.md", "only.md"]
+    assert not done.is_complete
+    assert memory.admin.import_from(vault(tmp_path)).taken == 0
+
+
+def test_pages_of_a_trusted_vault_are_named_after_their_files(memory: Memory, tmp_path: Path) -> None:
+    assert memory.admin.import_from(vault(tmp_path), origin="owner").pages == 5
+    names = memory.pages.names()
+    assert {"Plans/Weir-plan.md", "broken.md", "wide.md"} <= set(names)
+    assert any(re.fullmatch(r"Unicode-name-[0-9a-f]{6}\.md", name) for name in names)
+    assert any(re.fullmatch(r"note-[0-9a-f]{6}\.md", name) for name in names)
+    assert "base64" not in (memory.pages.read("Plans/Weir-plan.md") or "")
 
 
 def test_headings_bullets_and_code_are_told_apart() -> None:
@@ -348,20 +433,15 @@ def test_the_current_path_of_a_conversation_is_read(memory: Memory, tmp_path: Pa
     assert not memory.search("Postgress", mode="literal", sources="turns")
 
 
-@pytest.mark.parametrize("how", ["file", "folder", "numbered", "in a folder of the archive"])
-def test_an_export_of_chatgpt_is_read_however_it_comes(memory: Memory, tmp_path: Path, how: str) -> None:
-    if how == "in a folder of the archive":
-        import zipfile
-
-        source = tmp_path / "export.zip"
-        with zipfile.ZipFile(source, "w") as archive:
-            archive.writestr("ChatGPT/conversations.json", json.dumps(CHATGPT))
-    else:
-        name = "conversations-000.json" if how == "numbered" else "conversations.json"
-        file = samples.document(tmp_path / "export" / name, CHATGPT)
-        source = file if how == "file" else file.parent
-    done = memory.admin.import_from(source)
-    assert (done.form, done.turns) == ("chatgpt", 4)
+def test_an_export_of_chatgpt_is_read_however_it_comes(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        archive.writestr("ChatGPT/conversations.json", json.dumps(CHATGPT))
+    file = samples.document(tmp_path / "export" / "conversations.json", CHATGPT)
+    numbered = samples.document(tmp_path / "numbered" / "conversations-000.json", CHATGPT)
+    for source in (tmp_path / "export.zip", file, file.parent, numbered.parent):
+        with Memory.open(":memory:") as memory:
+            done = memory.admin.import_from(source)
+            assert (done.form, done.turns) == ("chatgpt", 4)
 
 
 def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: Path) -> None:
@@ -381,9 +461,8 @@ def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: 
     assert (last.position, last.content, last.at) == (4, "Why?", parse_moment(1736209406.0))
 
 
-@pytest.mark.parametrize(
-    ("change", "turns"),
-    [
+def test_trees_that_are_odd(tmp_path: Path) -> None:
+    changes: list[tuple[dict[str, Any], int]] = [
         ({"current_node": None}, 4),
         ({"current_node": "nowhere"}, 4),
         ({"current_node": "q1"}, 1),
@@ -391,19 +470,21 @@ def test_a_conversation_that_grew_gives_the_new_turns(memory: Memory, tmp_path: 
         ({"mapping": {"a": {"parent": "b", "message": None}, "b": {"parent": "a"}}, "current_node": "a"}, 0),
         ({"mapping": {"a": 5, "b": {"message": [], "parent": 7}}, "current_node": "b"}, 0),
         ({"mapping": NAMELESS}, 4),
-    ],
-)
-def test_trees_that_are_odd(memory: Memory, tmp_path: Path, change: dict[str, Any], turns: int) -> None:
-    done = memory.admin.import_from(samples.document(tmp_path / "conversations.json", [CHATGPT[0] | change]))
-    assert done.turns == turns
+    ]
+    for change, turns in changes:
+        with Memory.open(":memory:") as memory:
+            file = samples.document(tmp_path / "conversations.json", [CHATGPT[0] | change])
+            assert memory.admin.import_from(file).turns == turns, change
 
 
-@pytest.mark.parametrize("broken", [{"id": 5, "mapping": {}}, {"mapping": {}}, 5, -1.5e3, [], None, "text"])
-def test_a_conversation_that_is_none_is_named(memory: Memory, tmp_path: Path, broken: Any) -> None:
-    file = samples.document(tmp_path / "conversations.json", [*CHATGPT, broken, *CHATGPT])
-    done = memory.admin.import_from(file, "chatgpt")
-    assert (done.turns, samples.whys(done)["repeated"]) == (4, 4)
-    assert samples.told(done, "broken") == [("session", "conversations.json, conversation 2")]
+def test_a_conversation_that_is_none_is_named(tmp_path: Path) -> None:
+    broken: list[Any] = [{"id": 5, "mapping": {}}, {"mapping": {}}, 5, -1.5e3, [], "text"]
+    file = samples.document(tmp_path / "conversations.json", [*CHATGPT, *broken, *CHATGPT])
+    with Memory.open(":memory:") as memory:
+        done = memory.admin.import_from(file, "chatgpt")
+    assert (done.turns, samples.whys(done)["repeated"], done.is_complete) == (4, 4, False)
+    places = [("session", f"conversations.json, item {n}") for n in range(2, 2 + len(broken))]
+    assert samples.told(done, "broken") == places
 
 
 def test_a_file_that_was_cut_is_read_as_far_as_it_goes(memory: Memory, tmp_path: Path) -> None:
@@ -525,39 +606,31 @@ def test_a_session_of_autobot_goes_on_under_its_name(memory: Memory, tmp_path: P
 # -- what cannot be told -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
+def test_what_cannot_be_detected_is_refused_with_what_to_do(memory: Memory, tmp_path: Path) -> None:
+    for name, content, says in (
         ("x.json", b"", "is empty"),
-        ("x.json", b"[]", "an empty list"),
-        ("x.csv", b"hello", "cannot tell what it is"),
-        ("x.json", b'{"a": 1}', "cannot tell what it is"),
-        ("x.json", b"\xff\xfe{\x00}\x00", "UTF-16"),
+        ("x.json", b"[]", "Cannot detect"),
+        ("x.csv", b"hello", "Cannot detect"),
+        ("x.json", b'{"a": 1}', "Cannot detect"),
         ("x.db", b"SQLite format 3\x00" + b"\x00" * 100, "is a database"),
         ("x.zip", b"PK\x03\x04 and no more", "cannot be opened as a zip archive"),
-        ("x.json", b'[{"mapping": {}', "ends in the middle"),
-    ],
-)
-def test_what_cannot_be_told_is_refused_with_what_to_do(
-    memory: Memory, tmp_path: Path, name: str, content: bytes, says: str
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(InvalidInput, match=says):
-        memory.admin.import_from(tmp_path / name)
+        ("x.json", b'[{"title": {}', "ends in the middle"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InvalidInput, match=says):
+            memory.admin.import_from(tmp_path / name)
     assert memory.history.log() == []
 
 
 def test_a_folder_with_nothing_known_is_refused(memory: Memory, tmp_path: Path) -> None:
     samples.text(tmp_path / "src" / "main.py", "print()")
-    with pytest.raises(
-        InvalidInput, match="import its text files one by one, or name its format if it is one"
-    ):
+    with pytest.raises(InvalidInput, match=r"Import its text files one by one\. Name its format"):
         memory.admin.import_from(tmp_path)
     with pytest.raises(InvalidInput, match="cannot be read"):
         memory.admin.import_from(tmp_path / "missing")
     with pytest.raises(InvalidInput, match="form is 'csv'"):
         memory.admin.import_from(tmp_path, "csv")
-    with pytest.raises(InvalidInput, match="the format of a file"):
+    with pytest.raises(InvalidInput, match="that of a file"):
         memory.admin.import_from(tmp_path, "mcp")
 
 

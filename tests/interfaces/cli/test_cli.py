@@ -14,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from reverie.admin.transfer.conversations import read_conversations
+from reverie.admin.transfer.formats.messages import read_conversations
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import ExitCode

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from reverie.admin.transfer.conversations import read_conversations
+from reverie.admin.transfer.formats.messages import read_conversations
 from reverie.interfaces.cli import demo
 from reverie.memory import Memory
 from tests.factories import make_record

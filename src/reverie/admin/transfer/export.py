@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from reverie.admin.transfer.atomic_writes import create_file
-from reverie.admin.transfer.formats.native.jsonl import JsonlWriter
+from reverie.admin.transfer.formats.own import ExportWriter
 from reverie.admin.transfer.items import Skipped
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import StoreCorrupt
@@ -77,7 +77,7 @@ def export(
     run = _Export(store, scopes, validate_progress(progress))
     path = resolve_path(target, name="target")
     with create_file(path, overwrite=overwrite) as file:
-        run.write(JsonlWriter(file, at=at))
+        run.write(ExportWriter(file, at=at))
     return run.summarize_export(path)
 
 
@@ -91,22 +91,24 @@ class _Export:
         self._counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
         self._left_out: list[Skipped] = []
 
-    def write(self, writer: JsonlWriter) -> None:
+    def write(self, writer: ExportWriter) -> None:
         """Write everything in the scopes; pages and logs belong to the empty one."""
         for record in self._iter_records():
-            writer.put_record(record)
+            writer.put(record)
             self._count("records")
         for overview in self._list_sessions():
-            writer.put_session(overview.state, self._iter_turns(overview))
+            writer.put(overview.state)
+            for turn in self._iter_turns(overview):
+                writer.put(turn)
             self._counts["sessions"] += 1
         if self._scopes is None or "" in self._scopes:
             for page in self._store.pages():
-                writer.put_page(page)
+                writer.put(page)
                 self._counts["pages"] += 1
             for name in self._store.logs():
                 paragraphs = self._store.paragraphs(page=name)
-                if paragraphs:
-                    writer.put_log(name, paragraphs)
+                for paragraph in paragraphs:
+                    writer.put(paragraph)
                 self._counts["paragraphs"] += len(paragraphs)
         writer.finish(dict(self._counts))
 

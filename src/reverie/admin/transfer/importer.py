@@ -1,6 +1,7 @@
 """Import of items from a file or folder, a thousand in one transaction.
 
-Another run completes an interrupted one. A batch that loses a race against another process is decided again.
+Another run completes an interrupted one. A batch that loses a race against another process is decided again. `batch`
+decides what of it is stored.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from reverie.admin.transfer.batch import ImportBatch, SeenItems
-from reverie.admin.transfer.formats import detection, registry
+from reverie.admin.transfer.formats import registry
 from reverie.admin.transfer.items import (
     FORMS,
     Form,
@@ -24,6 +25,7 @@ from reverie.admin.transfer.items import (
     Skipped,
     What,
 )
+from reverie.admin.transfer.safe_reading import open_source
 from reverie.domain.change import get_subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
@@ -71,6 +73,11 @@ class ImportReport:
         return self.records + self.sessions + self.turns + self.pages + self.paragraphs
 
     @property
+    def is_complete(self) -> bool:
+        """Whether nothing was left out because it is broken or exceeds a limit."""
+        return not any(each.why in ("broken", "too large") for each in self.skipped)
+
+    @property
     def skipped_by_reason(self) -> Mapping[Reason, int]:
         """Number of things left out for each reason."""
         reasons = Counter[Reason]()
@@ -109,17 +116,23 @@ def import_source(
         validate_choice(origin, ORIGINS, name="origin")
     if form is not None:
         validate_choice(form, FORMS, name="form")
-    detected = detection.detect_format(path) if form is None else cast(Form, form)
-    importer = Importer(
-        writer=writer,
-        source=path.name,
-        form=detected,
-        dry_run=dry_run,
-        progress=validate_progress(progress),
-    )
-    return importer.take(
-        registry.read(path, detected, ImportTerms(now=writer.clock(), scope=scope, origin=origin)), detected
-    )
+    with open_source(path) as opened:
+        detected = registry.detect_format(opened) if form is None else cast(Form, form)
+        importer = Importer(
+            writer=writer,
+            source=path.name,
+            form=detected,
+            dry_run=dry_run,
+            progress=validate_progress(progress),
+        )
+        terms = ImportTerms(now=writer.clock(), scope=scope, origin=origin)
+        return importer.take(registry.read(opened, detected, terms), detected)
+
+
+def detect_format(source: str | os.PathLike[str]) -> Form:
+    """Return the format of a file or folder; raise `InvalidInput` if it cannot be imported."""
+    with open_source(resolve_path(source, name="source")) as opened:
+        return registry.detect_format(opened)
 
 
 @dataclass(slots=True)
@@ -173,7 +186,7 @@ class Importer:
         except InvalidInput as error:
             if not has_items:
                 raise
-            detail = f"{error}; what stands before was read"
+            detail = f"{error}; everything before was read"
             yield Skipped(what="file", place=self.source, why="broken", detail=detail)
 
     def _take_batch(self, batch: Sequence[Item]) -> None:

@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, NoReturn, Protocol
@@ -23,7 +24,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 
 LONGEST_LINE = 32_000_000
-"""Bytes of a line. A turn may have 2,000,000 characters, and JSON can take six bytes for each."""
+"""Characters of a line. A turn may have 2,000,000 characters, and JSON can take six bytes for each."""
 
 LARGEST_ELEMENT = 256_000_000
 """Characters of one conversation in a list of them."""
@@ -45,13 +46,15 @@ DEEPEST = 100
 
 _ALWAYS_ALLOWED = 100_000_000
 _CHUNK = 1 << 20
-_BOM = codecs.BOM_UTF8
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Strings are stepped over as a whole; one that is not closed yet has no second quote.
 _TOKEN = defer_regex(r'"(?>(?:[^"\\]++|\\.)*)(?P<closed>"?)|[][{}]', re.DOTALL)
 _SPACE = defer_regex(r"\s*")
 _BETWEEN = defer_regex(r"[\s,]*")
 _WORD = defer_regex(r'[^][{}",\s]+')
+_LINE = defer_regex(r"[^\n]+")
+_NOT_UTF8 = defer_regex("[\udc80-\udcff]")
+_SAMPLED_LINES = 200
 _DEEPER = {"[": 1, "{": 1, "]": -1, "}": -1}
 _CUT = "it ends in the middle: it may not have been copied or downloaded to its end"
 
@@ -66,15 +69,19 @@ class Readable(Protocol):
 # -- JSON --------------------------------------------------------------------------------------------------
 
 
-def parse_json(data: str | bytes) -> Any:
+def parse_json(data: str | bytes, *, tolerant: bool = False) -> Any:
     """Parse a JSON document.
 
+    Args:
+        data: The document.
+        tolerant: Whether a NaN or an infinity becomes None instead of an error.
+
     Raises:
-        InvalidInput: it is not JSON or not UTF-8, has a NaN or an infinity, or nests too deeply.
+        InvalidInput: it is not JSON or not UTF-8, or nests too deeply.
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_drop_constant if tolerant else _refuse_constant)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"not UTF-8 text (byte {error.start})") from None
     except RecursionError:
@@ -90,12 +97,16 @@ def parse_json_object(data: str | bytes) -> dict[str, Any]:
     """Parse a JSON document that must be an object."""
     value = parse_json(data)
     if not isinstance(value, dict):
-        raise InvalidInput(f"{_describe_type(value)} instead of an object")
+        raise InvalidInput(f"{describe_type(value)} instead of an object")
     return value
 
 
+def _drop_constant(text: str) -> None:
+    del text
+
+
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _describe_json_error(error: ValueError) -> str:
@@ -105,14 +116,14 @@ def _describe_json_error(error: ValueError) -> str:
     return str(error).partition(":")[0]
 
 
-def _describe_type(value: object) -> str:
-    return {list: "a list", str: "text", bool: "true or false", type(None): "null"}.get(
-        type(value), "a number"
-    )
+def describe_type(value: object) -> str:
+    """Return the JSON type of a value, in words."""
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
 
 
 def _is_deeper_than(value: Any, levels: int) -> bool:
-    """Whether lists and objects nest deeper than that; does not recurse."""
+    """Return whether lists and objects nest deeper than that; does not recurse."""
     layer = [value]
     for _ in range(levels + 1):
         layer = [
@@ -127,36 +138,119 @@ def _is_deeper_than(value: Any, levels: int) -> bool:
     return True
 
 
-def iter_elements(file: Readable) -> Iterator[str]:
-    """Yield the texts of a JSON list's elements, so that the list may be larger than memory.
+def iter_values(file: Readable) -> Iterator[tuple[str, Any]]:
+    """Yield the JSON values of a file with their places; an `InvalidInput` instead of a broken value.
 
-    A file that is not a list yields its value as the only element.
+    The file has a value on each line (`line 3`), or one value after the other, of which a list is read by its
+    elements (`item 3`). It may be larger than memory. Broken values do not hide those after them.
 
     Raises:
-        InvalidInput: it is not UTF-8, ends in the middle, or an element is too large or nests too deeply.
+        InvalidInput: it ends in the middle, or an element is too large or nests too deeply.
     """
     text = _Text(file)
-    if text.skip(_SPACE) != "[":
-        yield text.rest()
-        return
-    text.drop(1)
-    while (first := text.skip(_BETWEEN)) not in ("", "]"):
-        yield text.read_nested() if first in ('"', "{", "[") else text.word()
-    if first == "":
-        raise InvalidInput(_CUT)
+    if text.has_value_per_line():
+        for number, line in text.lines():
+            yield f"line {number}", _parse_value(line)
+    else:
+        for number, element in enumerate(text.elements(), start=1):
+            yield f"item {number}", _parse_value(element)
+
+
+def iter_documents(file: Readable) -> Iterator[tuple[int, dict[str, Any] | InvalidInput]]:
+    """Yield the JSON object of each line with its line number; an error for a broken line."""
+    for number, line in _Text(file).lines():
+        value = _parse_value(line)
+        if not isinstance(value, dict | InvalidInput):
+            value = InvalidInput(f"{describe_type(value)} instead of an object")
+        yield number, value
+
+
+def _parse_value(text: str | None) -> Any:
+    if text is None:
+        return TooLarge(f"over {LONGEST_LINE:,} characters long")
+    if _NOT_UTF8.search(text):
+        return InvalidInput("not UTF-8 text")
+    try:
+        return parse_json(text, tolerant=True)
+    except InvalidInput as error:
+        return error
 
 
 class _Text:
-    """Text of a file with a reading position."""
+    """Text of a file with a reading position. Bytes that are not UTF-8 become lone surrogates."""
 
     def __init__(self, file: Readable) -> None:
         self._file = file
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._text = ""
+        first = file.read(_CHUNK)
+        wide = first.startswith(_WIDE)
+        decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")
+        self._decoder = decoder("replace" if wide else "surrogateescape")
+        self._text = self._decoder.decode(first)
         self._at = 0
         self._ended = False
 
-    def skip(self, between: re.Pattern[str]) -> str:
+    def has_value_per_line(self) -> bool:
+        """Return whether the first lines are JSON values, each on its own."""
+        while (
+            "\n" not in self._text.lstrip()[:_CHUNK] and len(self._text) < _CHUNK and self._read_more(_CHUNK)
+        ):
+            pass
+        lines = [line for line in self._text[:_CHUNK].split("\n")[:_SAMPLED_LINES] if line.strip()]
+        starts_whole = bool(lines) and _is_value(lines[0])
+        if len(lines) < 2:
+            return starts_whole and lines[0].lstrip().startswith("{")
+        if lines[0].lstrip().startswith("[") and not starts_whole:
+            return False
+        whole = sum(_is_value(line) for line in lines if not line[0].isspace() and line[0] in "[{")
+        if lines[0].lstrip().startswith("{") and not starts_whole:
+            return 2 * whole >= len(lines)
+        return whole > 0
+
+    def lines(self) -> Iterator[tuple[int, str | None]]:
+        """Yield the lines that are not blank, with their numbers from 1; None for one that is too long."""
+        number = 0
+        while True:
+            end = self._text.find("\n", self._at)
+            while end < 0 and len(self._text) - self._at <= LONGEST_LINE:
+                searched = len(self._text)
+                if not self._read_more(max(_CHUNK, searched - self._at)):
+                    break
+                end = self._text.find("\n", searched)
+            number += 1
+            if end < 0 and len(self._text) - self._at > LONGEST_LINE:
+                self._skip_line()
+                yield number, None
+                continue
+            line = self._text[self._at : end if end >= 0 else None]
+            self._at = end + 1 if end >= 0 else len(self._text)
+            if len(line) > LONGEST_LINE:
+                yield number, None
+            elif line.strip():
+                yield number, line
+            if end < 0:
+                return
+
+    def _skip_line(self) -> None:
+        while (end := self._text.find("\n", self._at)) < 0:
+            self._at = len(self._text)
+            if not self._read_more(_CHUNK):
+                return
+        self._at = end + 1
+
+    def elements(self) -> Iterator[str]:
+        """Yield the elements of lists, other values, and lines that begin none."""
+        while (first := self._skip(_SPACE)) != "":
+            if first != "[":
+                yield self._read_nested() if first in '"{' else self._read_word(_LINE)
+                continue
+            self._at += 1
+            while (first := self._skip(_BETWEEN)) not in ("", "]"):
+                yield self._read_nested() if first in '"{[' else self._read_word(_WORD)
+            if first == "":
+                raise InvalidInput(_CUT)
+            self._at += 1
+
+    def _skip(self, between: re.Pattern[str]) -> str:
         """Advance past the match and return the next character; empty at the end."""
         while True:
             match = between.match(self._text, self._at)
@@ -166,30 +260,18 @@ class _Text:
             if not self._read_more(_CHUNK):
                 return ""
 
-    def drop(self, count: int) -> None:
-        """Advance by a number of characters."""
-        self._at += count
-
-    def rest(self) -> str:
-        """Return the remaining text."""
-        while self._read_more(max(_CHUNK, len(self._text))):
-            self._refuse_large()
-        return self._text[self._at :]
-
-    def read_nested(self) -> str:
+    def _read_nested(self) -> str:
         """Return the object, list or string at the position, and advance past it."""
-        if self._at > _CHUNK:
-            self._text, self._at = self._text[self._at :], 0
         at, depth = self._at, 0
         while True:
             token = _TOKEN.search(self._text, at)
             if token is None or (self._text[token.start()] == '"' and not token["closed"]):
-                at = len(self._text) if token is None else token.start()
+                at = (len(self._text) if token is None else token.start()) - self._at
                 self._refuse_large()
-                if not self._read_more(
-                    max(_CHUNK, len(self._text))
-                ):  # as much again, not to walk it too often
+                # As much again, so that the text is not walked too often.
+                if not self._read_more(max(_CHUNK, len(self._text) - self._at)):
                     raise InvalidInput(_CUT)
+                at += self._at
                 continue
             at = token.end()
             depth += _DEEPER.get(self._text[at - 1], 0)
@@ -199,25 +281,23 @@ class _Text:
                 begin, self._at = self._at, at
                 return self._text[begin:at]
 
-    def word(self) -> str:
-        """Return the number or word at the position, and advance past it."""
-        begin = self._at
-        while (match := _WORD.match(self._text, begin)) and match.end() == len(self._text):
+    def _read_word(self, word: re.Pattern[str]) -> str:
+        """Return the match at the position, and advance past it."""
+        while (match := word.match(self._text, self._at)) and match.end() == len(self._text):
             self._refuse_large()
             if not self._read_more(_CHUNK):
                 break
-        self._at = match.end() if match else begin + 1
+        begin, self._at = self._at, match.end() if match else self._at + 1
         return self._text[begin : self._at]
 
     def _read_more(self, size: int) -> bool:
+        """Read on, drop what is behind the position, and return whether there was more."""
         if self._ended:
             return False
         data = self._file.read(size)
         self._ended = not data
-        try:
-            self._text += self._decoder.decode(data, final=self._ended)
-        except UnicodeDecodeError:
-            raise InvalidInput("not UTF-8 text: save it as UTF-8") from None
+        self._text = self._text[self._at :] + self._decoder.decode(data, final=self._ended)
+        self._at = 0
         return not self._ended
 
     def _refuse_large(self) -> None:
@@ -225,64 +305,30 @@ class _Text:
             raise InvalidInput(f"over {LARGEST_ELEMENT:,} characters in one piece")
 
 
-# -- lines -------------------------------------------------------------------------------------------------
+def _is_value(line: str) -> bool:
+    """Return whether a line is a JSON object or list."""
+    return isinstance(_parse_value(line), dict | list)
 
 
-def iter_lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the lines that are not blank, with their numbers from 1; None for one that is too long."""
-    number = 0
-    while line := file.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
-            while (more := file.readline(_CHUNK)) and not more.endswith(b"\n"):
-                pass
-            yield number, None
-            continue
-        if number == 1:
-            if line.startswith(_WIDE):
-                raise InvalidInput("it is UTF-16 text: save it as UTF-8")
-            line = line.removeprefix(_BOM)
-        if line.strip():
-            yield number, line
-
-
-def iter_documents(file: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | InvalidInput]]:
-    """Yield the JSON object of each line with its line number; an error for a broken line."""
-    for number, line in iter_lines(file):
-        if line is None:
-            yield number, TooLarge(f"over {LONGEST_LINE:,} bytes long")
-            continue
-        try:
-            yield number, parse_json_object(line)
-        except InvalidInput as error:
-            yield number, error
+# -- files ---------------------------------------------------------------------------------------------------
 
 
 class TooLarge(InvalidInput):
     """A limit is exceeded."""
 
 
-def read_text(path: Path, *, exactly: bool = False) -> str:
-    """Return the text of a file with its line ends unchanged.
-
-    Args:
-        exactly: Whether to keep a byte order mark.
+def read_open_text(file: Readable) -> str:
+    """Return the text of an open file with its line ends unchanged.
 
     Raises:
         TooLarge: it has over 64,000,000 bytes.
-        InvalidInput: it cannot be read, or is not UTF-8.
+        InvalidInput: it is neither UTF-8 nor marked as UTF-16.
     """
-    with open_file(path) as file:
-        return read_open_text(file, exactly=exactly)
-
-
-def read_open_text(file: Readable, *, exactly: bool = False) -> str:
-    """Return the text of an open file, as `read_text`."""
     data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
         raise TooLarge(f"over {LARGEST_FILE:,} bytes")
     try:
-        return data.decode("utf-8" if exactly else "utf-8-sig")
+        return data.decode("utf-16" if data.startswith(_WIDE) else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(f"not UTF-8 text (byte {error.start}): save it as UTF-8") from None
 
@@ -303,11 +349,6 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
         raise InvalidInput(f"{str(path)!r} is no regular file")
     with os.fdopen(handle, "rb") as file:
         yield file
-
-
-def get_modified_time(path: Path) -> datetime:
-    """Return when a file was last changed."""
-    return datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
 
 
 # -- archives ----------------------------------------------------------------------------------------------
@@ -416,3 +457,99 @@ def _iter_files(folder: Path, before: str) -> Iterator[tuple[str, Path | None]]:
             yield from _iter_files(Path(entry.path), f"{name}/")
         else:
             yield name, Path(entry.path) if entry.is_file(follow_symlinks=False) else None
+
+
+# -- sources -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file of a source, on the disk or in an archive.
+
+    Attributes:
+        name: Its path in the source.
+        place: How reports call it.
+        path: Its path on the disk; None in an archive.
+        archive: The archive with it.
+    """
+
+    name: str
+    place: str
+    path: Path | None = None
+    archive: ZipArchive | None = None
+
+    @property
+    def modified_at(self) -> datetime:
+        """When the file on the disk was last changed."""
+        assert self.path is not None
+        return datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC)
+
+    @contextmanager
+    def open(self) -> Iterator[Readable]:
+        """Open the file; raise `InvalidInput` if it cannot be read."""
+        if self.archive is not None:
+            with self.archive.opened(self.name) as member:
+                yield member
+        else:
+            assert self.path is not None
+            with open_file(self.path) as file:
+                yield file
+
+    def read_text(self) -> str:
+        """Return its text; see `read_open_text`."""
+        with self.open() as file:
+            return read_open_text(file)
+
+    def values(self) -> Iterator[tuple[str, Any]]:
+        """Yield its JSON values with their places in the source; see `iter_values`."""
+        with self.open() as file:
+            for place, value in iter_values(file):
+                yield f"{self.place}, {place}", value
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file, a folder or an archive.
+
+    Attributes:
+        path: Its path.
+        files: Its files, in the order of their names.
+        unread: Names of links, hidden files and the like, which are not read.
+    """
+
+    path: Path
+    files: tuple[SourceFile, ...]
+    unread: tuple[str, ...] = ()
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is one file."""
+        return len(self.files) == 1 and self.files[0].path == self.path
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[Source]:
+    """Open a file, a folder or a zip archive.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
+    try:
+        is_folder = path.is_dir()
+    except OSError as error:
+        raise InvalidInput(f"{str(path)!r} cannot be read ({error.strerror})") from None
+    if is_folder:
+        found = sorted(iter_files(path))
+        files = (SourceFile(name, name, file) for name, file in found if file is not None)
+        yield Source(path, tuple(files), tuple(name for name, file in found if file is None))
+        return
+    with open_file(path) as opened:
+        is_archive = opened.read(4) == b"PK\x03\x04"
+    if not is_archive:
+        yield Source(path, (SourceFile(path.name, path.name, path),))
+        return
+    with ZipArchive(path) as archive:
+        yield Source(
+            path,
+            tuple(SourceFile(name, f"{path.name}/{name}", None, archive) for name in sorted(archive.names)),
+        )

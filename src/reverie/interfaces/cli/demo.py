@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reverie.admin.transfer.conversations import read_conversations
+from reverie.admin.transfer.formats.messages import read_conversations
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps

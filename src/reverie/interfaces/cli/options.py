@@ -43,6 +43,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 3, "no such record, turn, session or folder"
     UNAVAILABLE = 4, "the store is locked, full or read-only, or no model answered: try again"
     CORRUPT = 5, "the store is damaged or not a Reverie store"
+    INCOMPLETE = 6, "imported without what is broken or too large"
     BUG = 70, "a bug in Reverie"
     INTERRUPTED = 130, "interrupted"
     UNREAD = 141, "the reader closed the pipe"

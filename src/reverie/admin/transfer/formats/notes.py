@@ -1,30 +1,32 @@
-"""Reader of Markdown notes: `MEMORY.md`, `HISTORY.md` and daily notes of golemcore and Autobot.
+"""Reader of Markdown notes and vaults, and of plain texts.
 
-From a trusted origin they become pages and logs. From any other, each bullet or paragraph becomes a record of
-that origin, because prompts include pages unasked and nobody has reviewed these yet.
+`MEMORY.md`, `HISTORY.md` and daily notes are those of golemcore and Autobot; other files are notes. From a trusted
+origin they become pages and logs. From any other origin, each bullet or paragraph becomes a record, because prompts
+include pages unasked and nobody has reviewed these yet. Front matter gives the title, tags and date of the records.
+Embedded data, drawings and queries are left out. A plain text is cut into passages, of which each becomes a record.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, time
+from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any
 
+from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_record, parse_moment, skip
 from reverie.admin.transfer.items import (
     FoundValue,
     ImportTerms,
     Item,
-    Reason,
     Skipped,
-    What,
-    add_source_id,
     build_stable_id,
     hash_texts,
 )
-from reverie.admin.transfer.safe_reading import TooLarge
+from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import (
@@ -37,10 +39,20 @@ from reverie.domain.page import (
     validate_page_name,
     validate_paragraph,
 )
-from reverie.domain.record import Kind, Record, validate_record
+from reverie.domain.record import Kind
 from reverie.domain.text.validation import clean_text
+from reverie.tools.chunking import split_text
 
 FORM = "notes"
+
+DOCUMENT_CATEGORY = "documents"
+"""Category of all passages; each document has one below it."""
+
+DOCUMENT_ENDINGS = {".txt", ".text", ".rst", ".log"}
+"""Endings of files that are taken for documents if nothing else is known of them."""
+
+MAX_PASSAGE_CHARS = 800
+"""Length of a passage: as much as a prompt quotes of a record."""
 
 _LONGEST_TAG = 100
 _BLANK_LINE = defer_regex(r"\n[^\S\n]*\n")
@@ -50,60 +62,127 @@ _HOUR = defer_regex(r"\[(\d\d):(\d\d)\]")
 _HEADING = defer_regex(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
 _BULLET = defer_regex(r"(?:[-*+]|\d{1,3}[.)])\s+")
 _CODE = defer_regex(r"\s*(```|~~~)")
+_FRONT_MATTER = defer_regex(r"---[^\S\n]*\n(.*?)^(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FIELD = defer_regex(r"([A-Za-z][\w -]*):(?:\s+(.*?))?\s*")
+_LIST_ITEM = defer_regex(r"\s*-\s+(.*?)\s*")
+_QUERY = defer_regex(
+    r"^[^\S\n]*```(?:compressed-json|dataview(?:js)?|tasks|query)\b.*?^[^\S\n]*```[^\S\n]*$",
+    re.DOTALL | re.MULTILINE,
+)
+_COMMENT = defer_regex(r"^%%[^\S\n]*$.*?^%%[^\S\n]*$", re.DOTALL | re.MULTILINE)
+_MARK = defer_regex(r"^%%[^\S\n]*$", re.MULTILINE)
+_DATA_URI = defer_regex(r"data:[\w.+/-]+(?:;[\w=-]+)*;base64,[A-Za-z0-9+/=\s]*[A-Za-z0-9+/=]")
+_BASE64_RUN = defer_regex(r"(?:[A-Za-z0-9+/]{64,}={0,2}\s*){2,}|[A-Za-z0-9+/]{200,}={0,2}")
+_UNNAMED = defer_regex(r"[^A-Za-z0-9_.-]+")
 
 
-def get_skip_reason(error: Exception) -> Reason:
-    """Return the reason to leave out what was refused with this error."""
-    if isinstance(error, TooLarge) or " characters: at most" in str(error):
-        return "too large"
-    return "empty" if " is empty" in str(error) else "broken"
+@dataclass(frozen=True, slots=True)
+class _FrontMatter:
+    """Fields above a note."""
+
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    at: datetime | None = None
 
 
-def skip(what: What, place: str, error: Exception) -> Skipped:
-    """Return what was refused with this error as left out."""
-    return Skipped(what=what, place=place, why=get_skip_reason(error), detail=str(error))
-
-
-def build_foreign_record(
-    form: str,
-    terms: ImportTerms,
-    source_id: str,
-    content: str,
-    *,
-    place: str,
-    at: datetime,
-    metadata: Mapping[str, str] = MappingProxyType({}),
-    **fields: Any,
-) -> Item:
-    """Return a record of another program, or the reason why it is left out.
+def read(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
+    """Yield the content of a Markdown file of another program.
 
     Args:
-        form: The format that it is from.
-        source_id: Its id there; the id of the record is made of it.
-        at: When it was made, changed and seen, as far as `fields` do not say so.
-        fields: Further fields of the record.
+        name: Its path in the folder of notes, such as `HISTORY.md` or `2026-02-07.md`.
+        text: Its content.
+        at: When it was last changed.
     """
-    known: dict[str, Any] = {
-        "id": build_stable_id(form, terms.foreign_scope, source_id),
-        "created_at": at,
-        "updated_at": at,
-        "last_seen_at": at,
-        "source": f"import:{form}",
-        "origin": terms.foreign_origin,
-        "scope": terms.foreign_scope,
-        "metadata": add_source_id(metadata, source_id),
-    }
+    about, body, lines_above = _split_front_matter(text.replace("\r\n", "\n"))
+    body = _drop_embedded_data(body)
+    if not body.strip():
+        yield Skipped(what="page", place=place, why="empty")
+    elif is_log(name):
+        yield from _parse_log(name, body, terms, place=place, at=at)
+    elif terms.trusted:
+        yield _parse_page(name, _drop_embedded_data(text), place=place, at=at)
+    else:
+        yield from _parse_facts(name, body, terms, about, place=place, at=at, lines_above=lines_above)
+
+
+def read_document(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
+    """Yield the passages of a plain text.
+
+    Raises:
+        InvalidInput: it cannot be read.
+    """
     try:
-        record = validate_record(Record(content=content, **known | fields))
-        return FoundValue(place=place, value=record, form=form)
-    except (InvalidInput, OverflowError) as error:
-        return skip("record", place, error)
+        text = file.read_text().replace("\r\n", "\n")
+    except InvalidInput as error:
+        raise InvalidInput(f"{file.name}: {error}") from None
+    stem = PurePosixPath(file.name).stem
+    category = ForeignFields({"category": f"{DOCUMENT_CATEGORY}/{stem}"}).category("category")
+    seen = Counter[str]()
+    line = 1
+    for passage in split_text(text, MAX_PASSAGE_CHARS):
+        if content := clean_text(passage).strip():
+            yield _build_record(
+                file.name, content, terms, place=f"{file.place}, line {line}", at=file.modified_at,
+                nth=seen[content], category=category or DOCUMENT_CATEGORY,
+            )  # fmt: skip
+            seen[content] += 1
+        line += passage.count("\n")
 
 
-# -- paragraphs of logs ------------------------------------------------------------------------------------
+# -- front matter and embedded data ------------------------------------------------------------------------
 
 
-def split_paragraphs(name: str, text: str, place: str) -> Iterator[tuple[str, str]]:
+def _split_front_matter(text: str) -> tuple[_FrontMatter, str, int]:
+    """Return the fields above a note, the text below, and the number of lines above it.
+
+    Tolerant: a line that is not a field, a template or a broken list counts as missing.
+    """
+    found = _FRONT_MATTER.match(text)
+    if found is None:
+        return _FrontMatter(), text, 0
+    fields: dict[str, list[str]] = {}
+    name = ""
+    for line in found[1].split("\n"):
+        item = _LIST_ITEM.fullmatch(line)
+        if item is not None and name:
+            fields[name].append(item[1])
+        elif (field := _FIELD.fullmatch(line)) is not None:
+            name = field[1].lower()
+            value = (field[2] or "").strip()
+            fields[name] = value.strip("[]").split(",") if value.startswith("[") else [value] if value else []
+    values = {name: [each.strip().strip("'\"") for each in texts] for name, texts in fields.items()}
+    tags = [
+        tag.lstrip("#") for text in (*values.get("tags", ()), *values.get("tag", ())) for tag in text.split()
+    ]
+    dates = (
+        parse_moment(text)
+        for key in ("created", "date", "updated", "modified")
+        for text in values.get(key, ())
+    )
+    title = clean_text(", ".join(values.get("title", ())))[:_LONGEST_TAG]
+    labels = tuple(dict.fromkeys(tag[:_LONGEST_TAG] for tag in map(clean_text, tags) if tag))
+    about = _FrontMatter(title=title.strip(), tags=labels, at=next(filter(None, dates), None))
+    return about, text[found.end() :], found[0].count("\n")
+
+
+def _drop_embedded_data(text: str) -> str:
+    """Return a note without drawings, queries, hidden comments and encoded data."""
+    for pattern in (_QUERY, _COMMENT, _MARK):
+        text = pattern.sub(lambda found: "\n" * found[0].count("\n"), text)
+    return _BASE64_RUN.sub(_drop_if_encoded, _DATA_URI.sub("", text))
+
+
+def _drop_if_encoded(found: re.Match[str]) -> str:
+    """Return nothing for encoded data, which mixes letters and digits; a long word stays."""
+    run = found[0]
+    is_mixed = run != run.lower() and run != run.upper() and any(each.isdigit() for each in run)
+    return "" if is_mixed else run
+
+
+# -- logs --------------------------------------------------------------------------------------------------
+
+
+def _split_paragraphs(name: str, text: str, place: str) -> Iterator[tuple[str, str]]:
     """Yield the paragraphs of a log's text with their places, without blank ones.
 
     Args:
@@ -120,7 +199,7 @@ def split_paragraphs(name: str, text: str, place: str) -> Iterator[tuple[str, st
         begin = following
 
 
-def fold_paragraph(content: str, name: str) -> str:
+def _fold_paragraph(content: str, name: str) -> str:
     """Return a paragraph without control characters and blank lines; in a daily note, on one line."""
     text = clean_text(_LINE_END.sub("\n", content))
     if name == HISTORY:
@@ -128,30 +207,7 @@ def fold_paragraph(content: str, name: str) -> str:
     return " ".join(text.split("\n")).strip()
 
 
-def build_paragraph(name: str, content: str, *, form: str, at: datetime, nth: int) -> Paragraph:
-    """Return a paragraph of which only the text is known.
-
-    Args:
-        content: The text, as `fold_paragraph` returns it.
-        at: Its time, if the text does not begin with one.
-        nth: The number of equal paragraphs before it.
-
-    Raises:
-        InvalidInput: it is not a valid paragraph.
-    """
-    return validate_paragraph(
-        Paragraph(
-            id=build_stable_id(form, name, content, str(nth)),
-            page=name,
-            position=1.0,
-            at=parse_moment(name, content) or at,
-            content=content,
-            source=f"import:{form}",
-        )
-    )
-
-
-def parse_moment(name: str, content: str) -> datetime | None:
+def _parse_moment(name: str, content: str) -> datetime | None:
     """Return the moment at the beginning of a paragraph; in a daily note, that of the day."""
     day = parse_daily_note_day(name)
     try:
@@ -164,68 +220,85 @@ def parse_moment(name: str, content: str) -> datetime | None:
         return None
 
 
-# -- a file of notes ---------------------------------------------------------------------------------------
+def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
+    seen = Counter[str]()
+    day = parse_daily_note_day(name)
+    last = at if day is None else datetime.combine(day, time(), UTC)
+    for where, raw in _split_paragraphs(name, text, place):
+        content = _fold_paragraph(raw, name)
+        paragraph = Paragraph(
+            id=build_stable_id(FORM, name, content, str(seen[content])),
+            page=name,
+            position=1.0,
+            at=_parse_moment(name, content) or last,
+            content=content,
+            source=f"import:{FORM}",
+        )
+        try:
+            validate_paragraph(paragraph)
+        except InvalidInput as error:
+            yield skip("paragraph", where, error)
+            continue
+        last = paragraph.at
+        if terms.trusted:
+            yield FoundValue(place=where, value=paragraph, form=FORM)
+        else:
+            nth = seen[content]
+            yield _build_record(name, content, terms, place=where, at=last, nth=nth, kind="event")
+        seen[content] += 1
 
 
-def read(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
-    """Yield the content of a Markdown file of another program.
-
-    Args:
-        name: Its path in the folder of notes, such as `HISTORY.md` or `2026-02-07.md`.
-        text: Its content.
-        at: When it last changed.
-    """
-    if not text.strip():
-        yield Skipped(what="page", place=place, why="empty")
-    elif is_log(name):
-        yield from _parse_log(name, text, terms, place=place, at=at)
-    elif terms.trusted:
-        yield _parse_page(name, text, place=place, at=at)
-    else:
-        yield from _parse_facts(name, text, terms, place=place, at=at)
+# -- pages and facts ---------------------------------------------------------------------------------------
 
 
 def _parse_page(name: str, text: str, *, place: str, at: datetime) -> Item:
     content = clean_text(_LINE_END.sub("\n", text))
     try:
-        page = validate_page(Page(name=validate_page_name(name), content=content, updated_at=at))
+        page = validate_page(Page(name=build_page_name(name), content=content, updated_at=at))
     except InvalidInput as error:
         return skip("page", place, error)
     return FoundValue(place=place, value=page)
 
 
-def _parse_log(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
-    seen = Counter[str]()
-    day = parse_daily_note_day(name)
-    last = at if day is None else datetime.combine(day, time(), UTC)
-    for where, raw in split_paragraphs(name, text, place):
-        content = fold_paragraph(raw, name)
-        try:
-            paragraph = build_paragraph(name, content, form=FORM, at=last, nth=seen[content])
-        except InvalidInput as error:
-            yield skip("paragraph", where, error)
-            continue
-        seen[content] += 1
-        last = paragraph.at
-        if terms.trusted:
-            yield FoundValue(place=where, value=paragraph, form=FORM)
-        else:
-            nth = seen[content] - 1
-            yield build_record_item(name, content, terms, place=where, at=paragraph.at, nth=nth, kind="event")
+def build_page_name(name: str) -> str:
+    """Return the name of the page of a note: letters a to z, digits, `_`, `-` and `.`.
+
+    Accents and spaces are replaced. A name that loses more gets a mark of the original, so that no two notes
+    share a page.
+
+    >>> build_page_name("Projects/Weir plan.md"), build_page_name("名前.md")
+    ('Projects/Weir-plan.md', 'note-0ea8a8.md')
+    """
+    folded = unicodedata.normalize("NFKD", name)
+    plain = "".join(letter for letter in folded if not unicodedata.combining(letter))
+    mark = "" if plain.isascii() else f"-{hash_texts(name)[:6]}"
+    parts = [_UNNAMED.sub("-", part).strip("-.") for part in plain.removesuffix(".md").split("/")]
+    parts = [part or ("note" if part is parts[-1] else "folder") for part in parts]
+    return validate_page_name(f"{'/'.join(parts)}{mark}.md")
 
 
-def _parse_facts(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
+def _parse_facts(
+    name: str,
+    text: str,
+    terms: ImportTerms,
+    about: _FrontMatter,
+    *,
+    place: str,
+    at: datetime,
+    lines_above: int,
+) -> Iterator[Item]:
     seen = Counter[str]()
     for number, tags, raw in split_blocks(_LINE_END.sub("\n", text)):
         content = clean_text(raw).strip()
-        where = f"{place}, line {number}"
-        yield build_record_item(
-            name, content, terms, place=where, at=at, nth=seen[content], kind="fact", tags=tags
-        )
+        where = f"{place}, line {number + lines_above}"
+        yield _build_record(
+            name, content, terms, place=where, at=about.at or at, nth=seen[content], title=about.title,
+            tags=tuple(dict.fromkeys((*tags, *about.tags))),
+        )  # fmt: skip
         seen[content] += 1
 
 
-def build_record_item(
+def _build_record(
     name: str,
     content: str,
     terms: ImportTerms,
@@ -233,15 +306,17 @@ def build_record_item(
     place: str,
     at: datetime,
     nth: int,
-    kind: Kind,
-    tags: tuple[str, ...] = (),
+    kind: Kind = "fact",
+    tags: Sequence[str] = (),
     category: str | None = None,
+    title: str = "",
 ) -> Item:
     """Return a record of a piece of a text, or the reason why it is left out.
 
     Args:
         name: The name of the text.
         nth: The number of equal pieces before it.
+        title: The title of the text, if it has one.
     """
     return build_foreign_record(
         FORM,
@@ -250,10 +325,11 @@ def build_record_item(
         content,
         place=place,
         at=at,
+        metadata=MappingProxyType({"title": title} if title else {}),
         kind=kind,
         layer="episodic" if kind == "event" else "semantic",
         category=category,
-        tags=tags,
+        tags=tuple(tags),
         source=f"import:{name}"[:200],
     )
 

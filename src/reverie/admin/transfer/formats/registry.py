@@ -1,107 +1,210 @@
-"""Readers of the import formats."""
+"""Which format a file or folder has, and who reads it.
+
+Each format recognises its own values; a source is looked through until one of them is recognised, so an empty
+conversation, a null or a header line at its beginning does not matter.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Protocol
 
-from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.formats.detection import CONVERSATIONS
-from reverie.admin.transfer.formats.foreign import (
-    chatgpt,
-    claude,
-    document,
-    golemcore,
-    mcp_memory,
-    rockbot,
-    sessions,
-    workspace,
-)
-from reverie.admin.transfer.formats.foreign.chat_builder import read_elements
-from reverie.admin.transfer.formats.native import jsonl
-from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped
+from reverie.admin.transfer.formats import agent_folder, chatgpt, claude, mcp_memory, messages, notes, own
+from reverie.admin.transfer.items import FORMS, Form, ImportTerms, Item, Skipped
+from reverie.admin.transfer.safe_reading import Source, SourceFile
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.page import HISTORY, MEMORY, is_log
+from reverie.files import layout
+from reverie.stores.sqlite import DATABASE
 
-MemberReader = Callable[[safe_reading.Readable, ImportTerms, str], Iterator[Item]]
-"""Reads one file of an export; its arguments are the file, the terms and the name."""
+_CONVERSATIONS = defer_regex(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
+"""Names of files of conversations in an archive of ChatGPT or Claude."""
+
+_MAX_SEARCHED_FILES = 2_000
+_MAX_SEARCHED_LINES = 1_000
+_SQLITE = b"SQLite format 3\x00"
+_KNOWN = f"Name its format if it is one of {', '.join(FORMS)}."
 
 
-def read(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
-    """Yield everything in a file or folder.
+class Format(Protocol):
+    """Format of a file whose JSON values say of which format they are."""
+
+    form: Form
+
+    def recognises(self, value: object) -> bool:
+        """Return whether a JSON value is of this format."""
+
+    def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
+        """Yield the content of a file; raise `InvalidInput` if it cannot be read."""
+
+
+_CHATS: tuple[Format, ...] = (chatgpt.ChatGpt(), claude.Claude())
+_FORMATS: tuple[Format, ...] = (
+    *_CHATS, own.OwnExport(), mcp_memory.McpMemory(), agent_folder.Golemcore(), agent_folder.RockBot(),
+    messages.Messages(),
+)  # fmt: skip
+"""Formats of JSON values, in the order in which they are asked."""
+
+
+def detect_format(source: Source) -> Form:
+    """Return the format of a source.
+
+    Raises:
+        InvalidInput: nothing in it can be imported; the message says what to do with it.
+    """
+    if source.is_file:
+        return _detect_file_format(source.files[0])
+    if not source.path.is_dir():
+        return _detect_archive_format(source)
+    return _detect_folder_format(source)
+
+
+def read(source: Source, form: Form, terms: ImportTerms) -> Iterator[Item]:
+    """Yield everything in a source.
 
     Raises:
         InvalidInput: it cannot be read, or is not of that format.
     """
-    if form in _MEMBERS:
-        yield from _read_members(path, form, terms)
-    elif path.is_dir():
-        if form not in _FOLDERS:
-            raise InvalidInput(f"{str(path)!r} is a folder: {form} is the format of a file")
-        yield from _FOLDERS[form](path, terms)
-    elif form not in _FILES:
-        raise InvalidInput(f"{str(path)!r} is a file: {form} is the format of a folder")
+    known = next((each for each in _FORMATS if each.form == form), None)
+    if known in _CHATS and known is not None:
+        yield from _read_chats(source, known, terms)
+    elif source.is_file:
+        file = source.files[0]
+        if form == "notes":
+            yield from agent_folder.read_file(file, terms)
+        elif form == "document":
+            yield from notes.read_document(file, terms)
+        else:
+            assert known is not None
+            yield from known.read(file, terms)
+    elif form in ("golemcore", "rockbot", "notes") and source.path.is_dir():
+        yield from agent_folder.read_folder(source, terms)
     else:
-        yield from _FILES[form](path, terms)
+        raise InvalidInput(f"{str(source.path)!r} is not a file. The format {form!r} is that of a file.")
 
 
-_FILES: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
-    {
-        "jsonl": jsonl.read,
-        "mcp": mcp_memory.read,
-        "golemcore": lambda path, terms: golemcore.read(path, terms, name=path.name),
-        "rockbot": lambda path, terms: rockbot.read(path, terms, name=path.name),
-        "notes": workspace.read_file,
-        "document": document.read,
-        "messages": sessions.read_file,
-    }
-)
-_FOLDERS: Mapping[Form, Callable[[Path, ImportTerms], Iterator[Item]]] = MappingProxyType(
-    {
-        "golemcore": workspace.read,
-        "rockbot": workspace.read,
-        "notes": workspace.read,
-    }
-)
+def _read_chats(source: Source, known: Format, terms: ImportTerms) -> Iterator[Item]:
+    for file in source.files:
+        if source.is_file or _CONVERSATIONS.fullmatch(file.name):
+            yield from known.read(file, terms)
+        else:
+            yield _build_unsupported(file.place)
+    for name in source.unread:
+        yield _build_unsupported(name)
 
 
-_MEMBERS: Mapping[Form, tuple[re.Pattern[str], Callable[[], MemberReader]]] = MappingProxyType(
-    {
-        "chatgpt": (CONVERSATIONS, lambda: partial(read_elements, parse=chatgpt.parse_conversation)),
-        "claude": (CONVERSATIONS, lambda: partial(read_elements, parse=claude.parse_conversation)),
-    }
-)
-"""Exports that are a file, an archive or an unpacked archive: the names of their files, and what reads one."""
+def _build_unsupported(place: str) -> Skipped:
+    return Skipped(
+        what="file", place=place, why="unsupported", detail="no conversations of this format in it"
+    )
 
 
-def _read_members(path: Path, form: Form, terms: ImportTerms) -> Iterator[Item]:
-    """Yield the content of a file, of an archive, or of an unpacked archive."""
-    pattern, create_reader = _MEMBERS[form]
-    reader = create_reader()
-    if path.is_dir():
-        for name, file in sorted(safe_reading.iter_files(path)):
-            if file is not None and pattern.fullmatch(name):
-                with safe_reading.open_file(file) as opened:
-                    yield from reader(opened, terms, name)
-            else:
-                yield _build_skipped(name)
-        return
-    with safe_reading.open_file(path) as opened:
-        is_archive = opened.read(4) == b"PK\x03\x04"
-        opened.seek(0)
-        if not is_archive:
-            yield from reader(opened, terms, path.name)
-            return
-    with safe_reading.ZipArchive(path) as archive:
-        for name in sorted(archive.names):
-            if pattern.fullmatch(name):
-                with archive.opened(name) as member:
-                    yield from reader(member, terms, f"{path.name}/{name}")
-            else:
-                yield _build_skipped(f"{path.name}/{name}")
+# -- files and archives ------------------------------------------------------------------------------------
 
 
-def _build_skipped(name: str) -> Skipped:
-    return Skipped(what="file", place=name, why="unsupported", detail="no conversations of this format in it")
+def _detect_file_format(file: SourceFile) -> Form:
+    with file.open() as opened:
+        head = opened.read(1_000)
+    if head.startswith(_SQLITE):
+        raise InvalidInput(f"{file.name} is a database. Open its folder, or make a backup of it.")
+    if not head.strip(b"\xef\xbb\xbf \t\r\n"):
+        raise InvalidInput(f"{file.name} is empty.")
+    ending = PurePosixPath(file.name).suffix.lower()
+    if ending == ".md":
+        return "notes"
+    may_be_document = ending in notes.DOCUMENT_ENDINGS
+    try:
+        values = islice(file.values(), _MAX_SEARCHED_LINES if may_be_document else None)
+        form = _find_format((value for _, value in values), _FORMATS)
+    except InvalidInput as error:
+        if not may_be_document:
+            raise InvalidInput(f"Cannot detect the format of {file.name!r} ({error}). {_KNOWN}") from None
+        form = None
+    if form is None and may_be_document and not head.lstrip().startswith((b"{", b"[")):
+        return "document"
+    if form is None:
+        raise InvalidInput(f"Cannot detect the format of {file.name!r}. {_KNOWN}")
+    return form
+
+
+def _find_format(values: Iterator[object], formats: tuple[Format, ...]) -> Form | None:
+    for value in values:
+        for each in formats:
+            if each.recognises(value):
+                return each.form
+    return None
+
+
+def _detect_archive_format(source: Source) -> Form:
+    names = {file.name for file in source.files}
+    if {"manifest.json", DATABASE} <= names:
+        raise InvalidInput(f"{source.path.name} is a backup of Reverie. Restore it with `reverie recover`.")
+    if (form := _detect_chat_format(source)) is not None:
+        return form
+    raise InvalidInput(
+        f"{source.path.name}: no archive of ChatGPT or Claude. Unpack it, and import the file or folder that "
+        "you want."
+    )
+
+
+def _detect_chat_format(source: Source) -> Form | None:
+    """Return the format that a file of conversations shows; None if none does."""
+    broken: InvalidInput | None = None
+    for file in source.files:
+        if not _CONVERSATIONS.fullmatch(file.name):
+            continue
+        try:
+            if (form := _find_format((value for _, value in file.values()), _CHATS)) is not None:
+                return form
+        except InvalidInput as error:
+            broken = broken or error
+    if broken is not None:
+        raise broken
+    return None
+
+
+# -- folders -----------------------------------------------------------------------------------------------
+
+
+def _detect_folder_format(source: Source) -> Form:
+    if (form := _detect_chat_format(source)) is not None:
+        return form
+    files = source.files[:_MAX_SEARCHED_FILES]
+    for file in files:
+        place = layout.parse_path(file.name)
+        if (
+            place is not None
+            and place.form in ("record", "episodic", "session")
+            and _is_own(file, place.form)
+        ):
+            raise InvalidInput(
+                f"{file.name} is part of the readable folder of a memory. Make a database of that folder with "
+                "`reverie rebuild`, export it, and import the export."
+            )
+        if (form := agent_folder.detect_file_format(file)) is not None:
+            return form
+    if any(_is_note(file.name) for file in files):
+        return "notes"
+    raise InvalidInput(
+        f"{str(source.path)!r}: nothing in it is known. Import its text files one by one. {_KNOWN}"
+    )
+
+
+def _is_own(file: SourceFile, form: str) -> bool:
+    """Return whether a file at a path of the readable folder has the fields of such a file."""
+    try:
+        fields = next((set(value) for _, value in file.values() if isinstance(value, dict)), set())
+    except InvalidInput:
+        return False
+    if form == "record":
+        return {"id", "content", "created_at", "kind"} <= fields
+    return {"id", "window_start"} <= fields or {"id", "seen_count", "last_seen_at"} <= fields
+
+
+def _is_note(name: str) -> bool:
+    file = PurePosixPath(name).name
+    in_sessions = PurePosixPath(name).parts[0] == agent_folder.SESSIONS
+    return file in (MEMORY, HISTORY) or is_log(file) or file.endswith(".md") or in_sessions

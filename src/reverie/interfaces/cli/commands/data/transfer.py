@@ -15,7 +15,7 @@ from reverie.domain.record import ORIGINS, Origin
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import CommandContext, command
+from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup, RecoveryReport
@@ -194,15 +194,15 @@ def import_path(
     Claude, also as zip archives; messages {"role", "content"} as JSON lines, as a list
     or as {"messages": […]}, with optional "at", "session", "speaker", "id" and "tool_calls"; and text files,
     which are cut into passages. Existing and erased content is skipped, so that an import can be repeated
-    safely.
+    safely. Exits with 6 if something is left out because it is broken or too large.
 
     With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages" and
     "paragraphs": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place", "why",
     "detail", "count"}]}.
     """
-    from reverie.admin.transfer.formats import detection
+    from reverie.admin.transfer import importer
 
-    detected = form or detection.detect_format(path.expanduser())  # before a folder is created for it
+    detected = form or importer.detect_format(path.expanduser())  # before a folder is created for it
 
     def rehearse(memory: Memory) -> None:
         memory.admin.import_from(path, detected, dry_run=True, scope=scope, origin=origin)
@@ -217,6 +217,8 @@ def import_path(
     context.print_result("\n".join(_describe_import(report, path)), report)
     if not (context.as_json or context.quiet):
         output.print_items(_describe_skipped(report))
+    if not report.is_complete:
+        raise click.exceptions.Exit(ExitCode.INCOMPLETE)
 
 
 @contextmanager

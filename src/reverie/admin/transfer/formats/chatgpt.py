@@ -11,35 +11,53 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reverie.admin.transfer.formats.foreign.chat_builder import (
+from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     build_tool_call,
+    is_empty_conversation,
+    parse_moment,
+    skip,
 )
-from reverie.admin.transfer.formats.foreign.fields import parse_moment
-from reverie.admin.transfer.items import ImportTerms, Item
+from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped
+from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.errors import InvalidInput
 
-FORM = "chatgpt"
+FORM: Form = "chatgpt"
 
 _REASONING = {"thoughts", "reasoning_recap"}
 _INSTRUCTIONS = {"user_editable_context", "model_editable_context"}
 
 
-def is_conversation(data: Any) -> bool:
-    """Whether an object looks like a conversation of ChatGPT."""
-    return isinstance(data, dict) and isinstance(data.get("mapping"), dict)
+class ChatGpt:
+    """The format of ChatGPT's exports."""
+
+    form: Form = FORM
+
+    def recognises(self, value: object) -> bool:
+        """Return whether a value is a conversation of ChatGPT."""
+        return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
+
+    def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
+        """Yield the conversations of a file; raise `InvalidInput` if the rest of it cannot be read."""
+        for place, value in file.values():
+            try:
+                if isinstance(value, InvalidInput):
+                    raise value
+                if is_empty_conversation(value, "mapping"):
+                    yield Skipped(what="session", place=place, why="empty")
+                    continue
+                if not self.recognises(value):
+                    raise InvalidInput("no conversation of ChatGPT: it has no 'mapping'")
+                yield from _parse_conversation(value, terms, place)
+            except InvalidInput as error:
+                yield skip("session", place, error)
 
 
-def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:
-    """Yield the turns of one conversation.
-
-    Raises:
-        InvalidInput: it is no conversation.
-    """
+def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:
     name = data.get("conversation_id") or data.get("id")
-    if not is_conversation(data) or not isinstance(name, str):
-        raise InvalidInput("no conversation of ChatGPT: it has no 'mapping' or no 'id'")
+    if not isinstance(name, str):
+        raise InvalidInput("no conversation of ChatGPT: it has no 'id'")
     messages = _find_message_path(data["mapping"], data.get("current_node"))
     changed = parse_moment(data.get("update_time"))
     chat = ConversationBuilder(

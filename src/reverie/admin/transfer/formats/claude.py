@@ -11,36 +11,56 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from reverie.admin.transfer.formats.foreign.chat_builder import (
+from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     build_tool_call,
+    filter_objects,
+    is_empty_conversation,
+    parse_moment,
+    skip,
+    to_text,
 )
-from reverie.admin.transfer.formats.foreign.fields import filter_objects, parse_moment, to_text
-from reverie.admin.transfer.items import ImportTerms, Item, hash_texts
+from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped, hash_texts
+from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.conversation import Role, ToolCall
 from reverie.domain.errors import InvalidInput
 
-FORM = "claude"
+FORM: Form = "claude"
 
 _ROLES: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant", "system": "system"}
 _REASONING = {"thinking", "redacted_thinking"}
 _SAYS_NOTHING = {"token_budget", "flag"}
 
 
-def is_conversation(data: Any) -> bool:
-    """Whether an object looks like a conversation of Claude."""
-    return isinstance(data, dict) and isinstance(data.get("chat_messages"), list)
+class Claude:
+    """The format of Claude's exports."""
+
+    form: Form = FORM
+
+    def recognises(self, value: object) -> bool:
+        """Return whether a value is a conversation of Claude."""
+        return isinstance(value, dict) and isinstance(value.get("chat_messages"), list)
+
+    def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
+        """Yield the conversations of a file; raise `InvalidInput` if the rest of it cannot be read."""
+        for place, value in file.values():
+            try:
+                if isinstance(value, InvalidInput):
+                    raise value
+                if is_empty_conversation(value, "chat_messages"):
+                    yield Skipped(what="session", place=place, why="empty")
+                    continue
+                if not self.recognises(value):
+                    raise InvalidInput("no conversation of Claude: it has no 'chat_messages'")
+                yield from _parse_conversation(value, terms, place)
+            except InvalidInput as error:
+                yield skip("session", place, error)
 
 
-def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:
-    """Yield the turns of one conversation.
-
-    Raises:
-        InvalidInput: it is no conversation.
-    """
+def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:
     name = data.get("uuid") or data.get("id")
-    if not is_conversation(data) or not isinstance(name, str):
-        raise InvalidInput("no conversation of Claude: it has no 'chat_messages' or no 'uuid'")
+    if not isinstance(name, str):
+        raise InvalidInput("no conversation of Claude: it has no 'uuid'")
     messages = _find_message_path(filter_objects(data["chat_messages"]), data)
     changed = parse_moment(data.get("updated_at"))
     chat = ConversationBuilder(
@@ -58,7 +78,7 @@ def parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) 
     )
     for each in data["chat_messages"]:
         if not isinstance(each, dict):
-            chat.leave_out("turn", "broken", "it is no object")
+            chat.leave_out("turn", "broken", "not an object")
     for message in messages:
         _Message(chat, message).add()
     yield from chat.items()

@@ -1,0 +1,382 @@
+"""What all readers of other programs' files use: tolerant fields, records, and turns with stable ids.
+
+`createdAt`, `CreatedAt`, `created_at` and `CREATED-AT` are one name. An invalid value counts as missing; only
+content is required.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from reverie.admin.transfer.items import (
+    FoundTurns,
+    FoundValue,
+    ImportTerms,
+    Item,
+    Reason,
+    Skipped,
+    What,
+    add_source_id,
+    build_stable_id,
+    hash_texts,
+)
+from reverie.admin.transfer.safe_reading import TooLarge
+from reverie.domain.category import validate_category
+from reverie.domain.conversation import (
+    LONGEST_NAME,
+    Role,
+    SessionState,
+    SessionStatus,
+    ToolCall,
+    Turn,
+    validate_session,
+    validate_turn,
+)
+from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.record import LONGEST_LABEL, MOST_LABELS, Record, validate_record
+from reverie.domain.text.validation import clean_text
+
+_C = TypeVar("_C", bound=str)
+
+PIECE = 250
+"""Turns of a session that are handed on together."""
+
+_BETWEEN_WORDS = defer_regex(r"[_\-\s]+")
+_UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EARLIEST = datetime(1971, 1, 1, tzinfo=UTC)
+"""No program remembered anything before: an earlier time is some language's way to say nothing."""
+
+
+# -- fields ------------------------------------------------------------------------------------------------
+
+
+class ForeignFields:
+    """Object of another program, read by the names that its fields may have."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = {_normalize_name(str(name)): value for name, value in data.items()}
+
+    def has(self, *names: str) -> bool:
+        """Return whether the object has one of the fields, whatever its value."""
+        return any(_normalize_name(name) in self._data for name in names)
+
+    def value(self, *names: str) -> Any:
+        """Return the first value among the fields; None if none has one."""
+        for name in names:
+            value = self._data.get(_normalize_name(name))
+            if value is not None:
+                return value
+        return None
+
+    def text(self, *names: str) -> str:
+        """Return a text or number, cleaned; empty if there is none."""
+        value = self.value(*names)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            return ""
+        return clean_text(str(value))
+
+    def label(self, *names: str) -> str:
+        """Return a text that fits a label."""
+        return " ".join(self.text(*names).split())[:LONGEST_LABEL].strip()
+
+    def share(self, *names: str, default: float) -> float:
+        """Return a number from 0 to 1, clipped to that range."""
+        value = self.value(*names)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return default
+        return float(min(max(value, 0), 1))
+
+    def count(self, *names: str, default: int) -> int:
+        """Return a whole number from 1."""
+        value = self.value(*names)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000_000:
+            return default
+        return value
+
+    def moment(self, *names: str) -> datetime | None:
+        """Return a moment; see `parse_moment`."""
+        return parse_moment(self.value(*names))
+
+    def labels(self, *names: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
+        """Return distinct short texts, without those that are too long or too many."""
+        value = self.value(*names)
+        if isinstance(value, str):
+            value = value.split(",")
+        if not isinstance(value, Iterable) or isinstance(value, Mapping):
+            return ()
+        texts = (
+            " ".join(clean_text(str(each)).split()) for each in value if isinstance(each, str | int | float)
+        )
+        return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= longest))[:MOST_LABELS]
+
+    def texts(self, *names: str) -> dict[str, str]:
+        """Return a table of texts; other values are written as JSON."""
+        value = self.value(*names)
+        if not isinstance(value, Mapping):
+            return {}
+        pairs = ((clean_text(str(name)).strip()[:LONGEST_LABEL], each) for name, each in value.items())
+        return {name: to_text(each) for name, each in pairs if name and each is not None}
+
+    def category(self, *names: str) -> str | None:
+        """Return a category; None if there is none or it is not valid."""
+        value = self.value(*names)
+        if not isinstance(value, str):
+            return None
+        try:
+            return validate_category(value.strip().strip("/"))
+        except InvalidInput:
+            return None
+
+    def choice(self, allowed: Iterable[_C], *names: str) -> _C | None:
+        """Return which of some names a field has, whatever its case; None for none of them."""
+        text = self.text(*names).strip().lower()
+        return next((each for each in allowed if each == text), None)
+
+
+def to_text(value: Any) -> str:
+    """Return a value as text: text cleaned, anything else as JSON."""
+    return clean_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def filter_objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; none if the value is not a list."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def to_storable(text: str) -> str:
+    """Return a turn's text without NUL and lone surrogates."""
+    return _UNSTORABLE.sub(" ", text)
+
+
+def parse_moment(value: Any) -> datetime | None:
+    """Parse a moment: ISO 8601, seconds or milliseconds since 1970, or year, month, day, ….
+
+    >>> parse_moment("2026-02-07T14:15:00.1234567+01:00"), parse_moment(1770470100)
+    (datetime.datetime(2026, 2, 7, 13, 15, 0, 123456, tzinfo=datetime.timezone.utc), \
+datetime.datetime(2026, 2, 7, 13, 15, tzinfo=datetime.timezone.utc))
+    """
+    moment: datetime | None = None
+    try:
+        if isinstance(value, str):
+            read = datetime.fromisoformat(value.strip())
+            moment = read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            # No memory was made after the year 5138, so a number as large as that counts milliseconds.
+            seconds = value / 1000 if abs(value) >= 1e11 else value
+            moment = _EPOCH + timedelta(seconds=seconds)
+        elif isinstance(value, list) and 3 <= len(value) <= 7 and all(type(part) is int for part in value):
+            nanoseconds = value[6] if len(value) == 7 else 0
+            moment = datetime(*value[:6], microsecond=nanoseconds // 1000, tzinfo=UTC)  # type: ignore[misc]
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment is not None and moment >= _EARLIEST else None
+
+
+def _normalize_name(name: str) -> str:
+    return _BETWEEN_WORDS.sub("", name).lower()
+
+
+# -- records -----------------------------------------------------------------------------------------------
+
+
+def get_skip_reason(error: Exception) -> Reason:
+    """Return the reason to leave out what was refused with this error."""
+    if isinstance(error, TooLarge) or " characters: at most" in str(error):
+        return "too large"
+    return "empty" if " is empty" in str(error) else "broken"
+
+
+def skip(what: What, place: str, error: Exception) -> Skipped:
+    """Return what was refused with this error as left out."""
+    return Skipped(what=what, place=place, why=get_skip_reason(error), detail=str(error))
+
+
+def build_foreign_record(
+    form: str,
+    terms: ImportTerms,
+    source_id: str,
+    content: str,
+    *,
+    place: str,
+    at: datetime,
+    metadata: Mapping[str, str] = MappingProxyType({}),
+    **fields: Any,
+) -> Item:
+    """Return a record of another program, or the reason why it is left out.
+
+    Args:
+        form: The format that it is from.
+        source_id: Its id there; the id of the record is made of it.
+        at: When it was made, changed and seen, as far as `fields` do not say so.
+        fields: Further fields of the record.
+    """
+    known: dict[str, Any] = {
+        "id": build_stable_id(form, terms.foreign_scope, source_id),
+        "created_at": at,
+        "updated_at": at,
+        "last_seen_at": at,
+        "source": f"import:{form}",
+        "origin": terms.foreign_origin,
+        "scope": terms.foreign_scope,
+        "metadata": add_source_id(metadata, source_id),
+    }
+    try:
+        record = validate_record(Record(content=content, **known | fields))
+        return FoundValue(place=place, value=record, form=form)
+    except (InvalidInput, OverflowError) as error:
+        return skip("record", place, error)
+
+
+# -- conversations -----------------------------------------------------------------------------------------
+
+
+class ConversationBuilder:
+    """Builder of one conversation.
+
+    Attributes:
+        last: The time of the last turn, or the beginning.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        *,
+        form: str,
+        place: str,
+        terms: ImportTerms,
+        times: Iterable[datetime | None],
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+        status: SessionStatus = "active",
+    ) -> None:
+        """Begin a conversation.
+
+        Args:
+            session: The id of the session.
+            times: Times of the conversation and its messages; the first one is its beginning.
+            metadata: Metadata; empty values are left out.
+
+        Raises:
+            InvalidInput: it is not a valid session.
+        """
+        self._form = form
+        self._place = place
+        self._turns: list[Turn] = []
+        self._left_out = Counter[tuple[What, Reason, str]]()
+        self.last = next(filter(None, times), terms.now)
+        storable = {name: to_storable(to_text(value)) for name, value in metadata.items() if value}
+        self._state = validate_session(
+            SessionState(
+                id=session,
+                created_at=self.last,
+                scope=terms.foreign_scope,
+                status=status,
+                metadata=MappingProxyType(storable),
+            )
+        )
+
+    def add(
+        self,
+        source_id: str,
+        role: Role,
+        content: str,
+        *,
+        at: datetime | None = None,
+        speaker: str = "",
+        tool_calls: Sequence[ToolCall] = (),
+        tool_call_id: str = "",
+        metadata: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Append a turn, or note why it is left out.
+
+        Args:
+            source_id: The other program's id of the message.
+            at: Its time; None for that of the turn before.
+            tool_call_id: The call that a tool's turn answers.
+            metadata: What else is known of it; what is empty is left out.
+        """
+        text = to_storable(content)
+        if not text.strip() and not tool_calls and role != "tool":
+            self.leave_out("turn", "empty")
+            return
+        self.last = at or self.last
+        storable = {name: to_storable(value) for name, value in metadata.items() if value}
+        turn = Turn(
+            id=build_stable_id(self._form, self._state.id, source_id),
+            session=self._state.id,
+            position=len(self._turns),
+            role=role,
+            content=text,
+            at=self.last,
+            speaker=clean_text(speaker).strip()[:LONGEST_NAME],
+            tool_calls=tuple(tool_calls),
+            tool_call_id=clean_text(tool_call_id)[:LONGEST_NAME],
+            metadata=add_source_id(storable, source_id),
+            scope=self._state.scope,
+        )
+        try:
+            self._turns.append(validate_turn(turn))
+        except InvalidInput as error:
+            self.leave_out("turn", get_skip_reason(error), str(error))
+
+    def leave_out(self, what: What, why: Reason, detail: str = "") -> None:
+        """Note something that is left out."""
+        self._left_out[what, why, detail] += 1
+
+    def leave_out_file(self) -> None:
+        """Leave out a file that is not in the export; its name stays in the text."""
+        self.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
+
+    def items(self) -> Iterator[Item]:
+        """Yield the turns in pieces, then what is left out."""
+        if not self._turns and not self._left_out:
+            self.leave_out("session", "empty")
+        for start in range(0, len(self._turns), PIECE):
+            piece = tuple(self._turns[start : start + PIECE])
+            yield FoundTurns(place=self._place, state=self._state, turns=piece, form=self._form)
+        for (what, why, detail), count in self._left_out.items():
+            yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
+
+
+def is_empty_conversation(value: Any, messages: str) -> bool:
+    """Return whether a value of a list of conversations is null, or a conversation without its messages.
+
+    Args:
+        value: The value.
+        messages: The field of the messages.
+    """
+    return value is None or (isinstance(value, dict) and value.get(messages) is None)
+
+
+class SourceIds:
+    """Ids of turns within their sessions; a turn without an id gets one derived from its content."""
+
+    def __init__(self) -> None:
+        self._seen = Counter[tuple[str, str]]()
+
+    def assign(self, session: str, given: str, *parts: str) -> str:
+        """Return the id of a turn; number those that occur again.
+
+        Args:
+            given: The id that the other program gave; empty for none.
+            parts: What tells a turn without an id from others.
+        """
+        source_id = given or hash_texts(*parts)
+        self._seen[session, source_id] += 1
+        number = self._seen[session, source_id]
+        return f"{source_id}:{number}" if number > 1 else source_id
+
+
+def build_tool_call(id: str, name: str, arguments: str) -> ToolCall:
+    """Return a tool call whose name and id can be stored."""
+    return ToolCall(
+        id=clean_text(id).strip()[:LONGEST_NAME] or "call",
+        name=clean_text(name).strip()[:LONGEST_NAME] or "tool",
+        arguments=to_storable(arguments),
+    )

@@ -1,1 +1,0 @@
-"""Readers of formats that other programs write. Imports the other formats and `domain`."""
