@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import render
-from reverie.context.ledger import build_shown_cursor
 from reverie.context.pack import StaticContext
 from reverie.context.retrieval import LONGEST_QUERY, query_from_message
+from reverie.context.window import build_shown_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import InvalidInput, StoreUnavailable

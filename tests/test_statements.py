@@ -11,7 +11,6 @@ import pytest
 
 from reverie import Memory
 from reverie.domain.secrets.redactor import Redactor
-from reverie.search.index.search_index import SearchIndex
 
 RECORDS = (
     "Alice likes green tea in the morning",
@@ -87,18 +86,9 @@ def test_a_question_is_answered_from_one_state(memory: Memory, statements: list[
     assert sum("max(sequence)" in statement for statement in inside) == 1
 
 
-def test_a_save_reads_each_text_once_and_asks_the_index_once(
-    memory: Memory, statements: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_save_reads_each_text_once(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     scanned: list[str] = []
-    asked: list[object] = []
-    scan, alike = Redactor._find_spans, SearchIndex.alike
+    scan = Redactor._find_spans
     monkeypatch.setattr(Redactor, "_find_spans", lambda self, text: scanned.append(text) or scan(self, text))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(
-        SearchIndex,
-        "alike",
-        lambda self, *args, **how: asked.append(args) or alike(self, *args, **how),  # type: ignore[func-returns-value]
-    )
     memory.save("The cafeteria serves soup on Mondays", source="cli:7", tags=("food",))
     assert scanned.count("The cafeteria serves soup on Mondays") == 1
-    assert len(asked) == 1

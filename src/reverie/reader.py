@@ -25,8 +25,7 @@ from reverie.domain.scope import (
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import ActivityLog
-from reverie.search.hits import SOURCES, Hit, SearchMode, Source, Unit
-from reverie.search.request import SearchRequest
+from reverie.search.hits import SOURCES, Hit, SearchMode, SearchRequest, Source, Unit
 from reverie.search.searcher import Searcher
 from reverie.settings import Settings
 from reverie.stores.protocol import Store

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, Unpack, overload
 
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
-from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
+from reverie.context.window import build_remembered_cursor, build_shown_cursor
 from reverie.domain.conversation import SessionState
 from reverie.domain.entry import build_scope_namespace, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable

@@ -15,10 +15,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
-from reverie.context.budget import TokenBudget, validate_tokens
-from reverie.context.ledger import ShownLedger, build_recalled_counter, build_shown_cursor
 from reverie.context.notes import drop_replayed, render_memory_section
 from reverie.context.pack import Pack, PackInput, StaticContext, build
+from reverie.context.render import TokenBudget, validate_tokens
 from reverie.context.retrieval import (
     Retriever,
     query_from_message,
@@ -26,7 +25,14 @@ from reverie.context.retrieval import (
     retrieve_recent,
     retrieve_standing,
 )
-from reverie.context.window import find_question, prepend_question, trim_window
+from reverie.context.window import (
+    ShownLedger,
+    build_recalled_counter,
+    build_shown_cursor,
+    find_question,
+    prepend_question,
+    trim_window,
+)
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry, Operation, Value
 from reverie.domain.conversation import (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.context.ledger import MOST_SHOWN, ShownLedger
+from reverie.context.window import MOST_SHOWN, ShownLedger
 from reverie.domain.errors import InvalidInput
 from tests.context.values import hit, hits, record, turn
 
@@ -97,7 +97,7 @@ def test_a_ledger_stays_small_by_forgetting_the_oldest():
     assert len(ledger.to_text()) < 20_000
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}x", "3", '[["a"]]', '[["a", "b", "c"]]', "[1]", "null"])
-def test_text_that_is_no_ledger_is_refused(text):
-    with pytest.raises(InvalidInput, match="ledger"):
-        ShownLedger.from_text(text)
+def test_text_that_is_no_ledger_is_refused():
+    for text in ["", "{", "{}x", "3", '[["a"]]', '[["a", "b", "c"]]', "[1]", "null"]:
+        with pytest.raises(InvalidInput, match="ledger"):
+            ShownLedger.from_text(text)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import notes, render
-from reverie.context.budget import TokenBudget
 from reverie.context.pack import PackInput, StaticContext, build
+from reverie.context.render import TokenBudget
 from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name, validate_paragraph
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import NOTICE, escape_line
@@ -63,10 +62,10 @@ def test_what_belongs_to_a_scope_is_not_noted():
     assert exchanged([turn(0, scope="user:ann"), turn(1, "assistant", "Hi", scope="user:ann")]) == []
 
 
-@pytest.mark.parametrize(("age", "noted"), [(0, 1), (23, 1), (-3, 1), (25, 0), (24 * 365, 0), (-48, 0)])
-def test_only_what_is_said_about_now_is_noted(age, noted):
-    at = NOW - timedelta(hours=age)
-    assert len(exchanged([turn(0, at=at), turn(1, "assistant", "Hi", at=at)])) == noted
+def test_only_what_is_said_about_now_is_noted():
+    for age, noted in [(0, 1), (23, 1), (-3, 1), (25, 0), (24 * 365, 0), (-48, 0)]:
+        at = NOW - timedelta(hours=age)
+        assert len(exchanged([turn(0, at=at), turn(1, "assistant", "Hi", at=at)])) == noted
 
 
 def test_a_note_is_one_line_cut_at_200_and_300_characters():

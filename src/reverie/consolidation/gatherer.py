@@ -29,14 +29,14 @@ from reverie.consolidation.planning.inputs import (
 )
 from reverie.consolidation.planning.material import collect_signals
 from reverie.consolidation.registry import PASSES, Pass
-from reverie.context.ledger import (
+from reverie.context.window import (
     ShownLedger,
     build_recalled_counter,
     build_remembered_cursor,
     build_shown_cursor,
     parse_position,
+    trim_window,
 )
-from reverie.context.window import trim_window
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound

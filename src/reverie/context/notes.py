@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from reverie.context import budget
+from reverie.context import render
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph, parse_daily_note_day
@@ -126,7 +126,7 @@ def excerpt_long_term(page: str, room: int) -> Excerpt:
     plain = escaping.escape_block(page).strip()
     if not plain:
         return Excerpt("", False)
-    text = budget.cut_section(f"{LONG_TERM_HEADER}\n{plain}", room)
+    text = render.cut_section(f"{LONG_TERM_HEADER}\n{plain}", room)
     return Excerpt(text, text != f"{LONG_TERM_HEADER}\n{plain}")
 
 
@@ -143,7 +143,7 @@ def excerpt_notes(notes: Sequence[Paragraph], today: date, room: int) -> Excerpt
     for count in range(len(fitting), 0, -1):
         is_cut = count < len(newest_first)
         text = _render_notes(fitting[:count], today, is_cut=is_cut)
-        if budget.estimate_section_cost(text) <= room:
+        if render.estimate_section_cost(text) <= room:
             return Excerpt(text, is_cut)
     return Excerpt("", bool(newest_first))
 

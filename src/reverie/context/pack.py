@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from reverie.context import notes, render
-from reverie.context.budget import (
+from reverie.context.render import (
     BudgetItem,
     TokenBudget,
     choose,
@@ -30,10 +30,8 @@ from reverie.context.budget import (
     estimate_section_cost,
     format_left_out,
 )
-from reverie.context.ledger import ShownLedger
-from reverie.context.repetitions import find_repetitions
-from reverie.context.retrieval import WEAK
-from reverie.context.window import ReplayWindow, to_chat_messages
+from reverie.context.retrieval import WEAK, find_repetitions
+from reverie.context.window import ReplayWindow, ShownLedger, to_chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.filter import has_ended, is_valid_at

@@ -13,7 +13,7 @@ Searchable = Literal["record", "turn", "paragraph"]
 SEARCHABLE: tuple[Searchable, ...] = ("record", "turn", "paragraph")
 
 
-Among = Literal["words", "dates", "speakers", "cues"]
+Among = Literal["words", "dates", "speakers"]
 
 
 def get_searchable_kind(value: Record | Turn | Paragraph) -> Searchable:

@@ -34,7 +34,7 @@ from reverie.domain.text.validation import validate_count, validate_values
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
 from reverie.repositories.writing import WritingRepository
-from reverie.search.request import MOST_HITS, SearchRequest
+from reverie.search.hits import MOST_HITS, SearchRequest
 from reverie.search.searcher import Searcher
 from reverie.stores.writer import StoreWriter
 

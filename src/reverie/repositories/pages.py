@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Literal
 
 from reverie.context import notes
-from reverie.context.ledger import build_remembered_cursor, parse_position
+from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError

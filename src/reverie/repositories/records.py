@@ -21,7 +21,7 @@ from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import CandidateQuery
+from reverie.domain.passage import CandidateQuery, TermWeight
 from reverie.domain.record import (
     DATES,
     HOME_LAYERS,
@@ -64,6 +64,7 @@ ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 1_000
 _MOST_CANDIDATES = 8
 _MOST_SUPERSEDED = 20
+_MAX_COMPARED_WORDS = 100
 _STATEMENTS: tuple[Kind, ...] = (
     "fact", "preference", "decision", "constraint", "project_fact", "task_state",
 )  # fmt: skip
@@ -212,8 +213,7 @@ class RecordRepository(WritingRepository):
         is_of_any_kind = _is_of_any_kind(note)
 
         def attempt(tries: int) -> SaveResult:
-            cues = analyze(record).cues.split()
-            candidates, since = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=tries > 0)
+            candidates, since = self._find_similar(record, any_kind=is_of_any_kind)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             decision, ended = self._apply_supersession(decision)
             edits = [decision.change, *ended]
@@ -251,7 +251,7 @@ class RecordRepository(WritingRepository):
     def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[SaveResult]:
         with self._store.reading(), self._index.reading():
             since = self._store.sequence()
-            edits, saved = self._decide_chunk(chunk, thorough=tries > 0)
+            edits, saved = self._decide_chunk(chunk)
         self._writer.commit(edits, operation="save", since=since if tries < _PATIENT else None)
         return saved
 
@@ -261,16 +261,14 @@ class RecordRepository(WritingRepository):
         Raises:
             InvalidInput: one of them is not of its form.
         """
-        return self._decide_chunk(self._build_records(notes), thorough=True)[0]
+        return self._decide_chunk(self._build_records(notes))[0]
 
-    def _decide_chunk(
-        self, chunk: Sequence[tuple[Record, bool]], *, thorough: bool
-    ) -> tuple[list[Change], list[SaveResult]]:
+    def _decide_chunk(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Change], list[SaveResult]]:
         pending = _Pending()
         saved = []
         for record, is_of_any_kind in chunk:
             cues = analyze(record).cues.split()
-            stored, _ = self._find_similar(record, cues, any_kind=is_of_any_kind, thorough=thorough)
+            stored, _ = self._find_similar(record, any_kind=is_of_any_kind)
             candidates = pending.find_similar(record, cues) + pending.apply_pending(stored)
             decision = self._decide(record, candidates, any_kind=is_of_any_kind)
             decision, ended = self._apply_supersession(decision, pending)
@@ -341,26 +339,24 @@ class RecordRepository(WritingRepository):
             ended.append(Change(before=old, after=after))
         return replace(decision, after=validate_record(new)), ended
 
-    def _find_similar(
-        self, record: Record, cues: Sequence[str], *, any_kind: bool, thorough: bool
-    ) -> tuple[list[Record], int]:
+    def _find_similar(self, record: Record, *, any_kind: bool) -> tuple[list[Record], int]:
         """Return live records of the same scope that may say the same, as of a journal row.
 
-        The same words have all keys in common, so the index finds them, unless it reached its limit. After a conflict
-        the store is asked for them as well.
+        The store finds the same text, and the index texts with many of its words.
 
         Args:
             record: The new record.
-            cues: Its keys.
             any_kind: Whether records of other kinds count.
-            thorough: Whether to ask the store for the same words.
         """
         allowed = Filter(scopes=(record.scope,), kinds=() if any_kind else (record.kind,))
         limit = 2 * _MOST_CANDIDATES if any_kind else _MOST_CANDIDATES
-        keys, since = self._index.alike(cues, allowed, limit)
+        since = self._store.sequence()  # first, since later changes may be missing in the candidates
+        words = list(dict.fromkeys(analyze(record).terms.split()))[:_MAX_COMPARED_WORDS]
+        query = CandidateQuery(words=[(word, 1.0) for word in words])
+        keys = self._index.search_any("record", query, allowed, limit)
         stored = read_or_none(self._store.records, keys) if keys else []
         alike = [old for old in stored if old is not None]
-        same = self._store.record_like(record.scope, record.fingerprint) if thorough else None
+        same = self._store.record_like(record.scope, record.fingerprint)
         if same is None:
             return alike, since
         return [same, *(old for old in alike if old.kind != record.kind)], since
@@ -570,8 +566,9 @@ class _Pending:
             record = self._created[place]
             words = analyze(record)._replace(cues="", dates="")
             self._words.add(IndexedPassage(place, record, words))
-        found = self._words.search_any(query, build_predicate("record", allowed), limit)
-        return [self._now[self._created[place].id] for place in found]
+        weights = [TermWeight(among="words", token=word, weight=1) for word, _ in query.words]
+        found = self._words.search_weighted(weights, build_predicate("record", allowed), limit)
+        return [self._now[self._created[place].id] for place, _ in found]
 
     def add_decision(self, decision: Decision, cues: Sequence[str]) -> None:
         """Add a decision about a record with these cues."""

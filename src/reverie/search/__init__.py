@@ -1,4 +1,4 @@
-"""Search: query parsing, candidates from the index, exact ranking, calibration, hits.
+"""Search: query parsing, candidates from the index, exact ranking, hits.
 
 Imports `stores` and `domain`.
 """

@@ -1,9 +1,8 @@
 """Expansion of a query: alternative tokens for its words.
 
-* `form`: the word with the stem of another language, for texts whose language was detected differently, and its
-  irregular forms.
+* `form`: the word with the stem of another language, for texts whose language was detected differently.
 * `spelling`: words of the searched scopes that are spelled or sound nearly like a word that no passage has.
-* `part`: parts of a compound that no passage has ("Zahnarzttermin", "SOC2"), or compounds with the word.
+* `part`: compounds with a word that no passage has, or the letters before its digits ("SOC2").
 * `clip`: the word at the beginning of a long word that no passage has ("physio").
 * `synonym`: words of the same meaning in the user's own pairs.
 * `related`: words of related meaning, from a table.
@@ -24,15 +23,11 @@ from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
 from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
 from reverie.search.query import Alternative, ParsedQuery, QueryTerm
-from reverie.search.word_forms import get_forms
 
 MOST_ALTERNATIVES = 12
 """Alternatives of one word; more only cost time."""
 
 _FORM = 0.9
-_INFLECTED = 0.6
-"""For an irregular form of the word. On the open questions, recall@5 is .749 without, .755 at .5 and .6, and .750 at
-.75 and .9."""
 _SPELLING = 0.9
 _PART = 0.6
 _RELATED = 0.7
@@ -59,7 +54,6 @@ is .005 lower."""
 
 _SHORTEST_MISSPELLED = 4
 _SHORTEST_PART = 4
-_SHORTEST_COMPOUND = 8
 _SHORTEST_END = 5
 _COMPOSING = frozenset({"da", "de", "et", "fi", "hu", "nl", "no", "sv"})
 """Languages that write compounds as one word."""
@@ -136,14 +130,12 @@ def expand_query(
             alternatives = [
                 *synonyms,
                 *_list_forms(term.surface, {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD),
-                *_list_inflections(term, query.language),
                 *_list_related(neighbours, query.language, bool(held.get(term.token))),
                 *terms_related.get(term.token, ()),
             ]
             if term in unknown:
                 trust = _TRUST_IN_KNOWN if neighbours or synonyms else 1.0
                 alternatives += _list_spellings(term, query.language, collect_words, trust)
-                alternatives += _split(term.surface, query.language, count)
                 alternatives += _clip(term.surface, query.language, count)
             elif not held.get(term.token) and (numbered := _NUMBERED.fullmatch(term.surface)):
                 alternatives.append(Alternative(stem(numbered[1], query.language), _PART, "part"))
@@ -245,12 +237,6 @@ def _list_forms(word: str, languages: Iterable[str]) -> list[Alternative]:
     ]
 
 
-def _list_inflections(term: QueryTerm, language: str) -> list[Alternative]:
-    """Return the irregular forms of a word; none of a function word, since "dove" is no form of "dovere"."""
-    forms = get_forms(term.token, language) if term.weight >= 1.0 else []
-    return [Alternative(form, _INFLECTED, "form") for form in forms]
-
-
 def _list_spellings(
     term: QueryTerm, language: str, collect_words: CollectWords, trust: float
 ) -> list[Alternative]:
@@ -333,24 +319,6 @@ def compute_distance(one: str, other: str, most: int) -> int:
             return most + 1
         before, last = last, row
     return min(last[-1], most + 1)
-
-
-def _split(
-    word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]
-) -> list[Alternative]:
-    """Return the parts of an unknown compound that passages have: both, or the longest one."""
-    if len(word) < _SHORTEST_COMPOUND or language not in _COMPOSING:
-        return []
-    places = range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1)
-    pairs = [
-        (stem(word[:place].removesuffix("s"), language), stem(word[place:], language)) for place in places
-    ]
-    held = count(sorted({part for pair in pairs for part in pair}))
-    whole = next((pair for pair in pairs if all(held.get(part) for part in pair)), None)
-    if whole is not None:
-        return [Alternative(part, _PART, "part") for part in whole]
-    parts = [part for pair in pairs for part in pair if held.get(part) and len(part) > _SHORTEST_PART]
-    return [Alternative(part, _PART, "part") for part in sorted(parts, key=len)[-1:]]
 
 
 def _clip(word: str, language: str, count: Callable[[Sequence[str]], Mapping[str, int]]) -> list[Alternative]:

@@ -2,24 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from reverie.domain.passage import CandidateQuery, Passage, Searchable
+from reverie.domain.filter import Filter
+from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Searchable
 from reverie.domain.text.timestamps import Clock
-from reverie.search import calibration, fusion, scoring, updates
+from reverie.search import fusion, scoring, updates
 from reverie.search.common_words import get_shares
 from reverie.search.fusion import FusedPassage
+from reverie.search.headlines import HeadlineIndex
+from reverie.search.hits import SearchRequest
 from reverie.search.index.candidates import CandidateIndex
+from reverie.search.page_index import EMPTY, PageIndex, PageParagraphs
 from reverie.search.query import ParsedQuery
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
-from reverie.search.request import SearchRequest
-from reverie.search.scope_statistics import ScopeStatistics, WordCounts
 from reverie.stores.protocol import Store, read_or_none
 
 if TYPE_CHECKING:
     from reverie.search.vectors.vector_index import VectorIndex
+
+
+_MOST_MEASURES = 1_000
+
+
+class WordCounts:
+    """Number of passages with a word, among the passages that one question searches."""
+
+    def __init__(self, count: Callable[[Sequence[str]], Mapping[str, int]], pages: PageParagraphs) -> None:
+        """Count with `count` in the index, and in `pages`."""
+        self._count = count
+        self._pages = pages
+        self._known: dict[str, int] = {}
+
+    def get(self, words: Sequence[str]) -> dict[str, int]:
+        """Return the number of passages with each word."""
+        known = self._known
+        if unknown := list(dict.fromkeys(word for word in words if word not in known)):
+            known |= self._pages.add_frequencies(self._count(unknown), unknown)
+        return {word: known[word] for word in words}
+
+
+class ScopeStatistics:
+    """Counts over the scopes of a request. Safe to use from several threads."""
+
+    def __init__(
+        self, store: Store, index: CandidateIndex, pages: PageIndex, headlines: HeadlineIndex
+    ) -> None:
+        """Count passages in `store` and `pages`, and words in `index`; headlines do not count as records."""
+        self._store = store
+        self._index = index
+        self._pages = pages
+        self._headlines = headlines
+        self._measures: dict[
+            tuple[Searchable, tuple[str, ...] | None, str | None], tuple[int, CollectionStats]
+        ] = {}
+
+    def get_pages(self, subject: Searchable, allowed: Filter) -> PageParagraphs:
+        """Return the paragraphs of pages if they are searched; they belong to the empty scope."""
+        is_searched = subject == "paragraph" and (allowed.scopes is None or "" in allowed.scopes)
+        return self._pages.read() if is_searched else EMPTY
+
+    def count_words(self, subject: Searchable, question: SearchRequest) -> WordCounts:
+        """Return the counts of words in the scopes."""
+        scopes, category = question.allowed.scopes, question.isolated_category
+        return WordCounts(
+            lambda words: self._index.frequencies(subject, words, scopes, category),
+            self.get_pages(subject, question.allowed),
+        )
+
+    def measure(self, subject: Searchable, question: SearchRequest) -> CollectionStats:
+        """Return the size of the scopes, cached until the next change."""
+        sequence = self._store.sequence()
+        scopes, category = question.allowed.scopes, question.isolated_category
+        known = self._measures.get((subject, scopes, category))
+        if known is None or known[0] != sequence:
+            if len(self._measures) > _MOST_MEASURES:
+                self._measures.clear()
+            measure = self._store.measure(subject, scopes, category=category)
+            if subject == "record" and (headlines := self._headlines.count(scopes, category)):
+                measure = measure._replace(passages=measure.passages - headlines)
+            if pages := self.get_pages(subject, question.allowed):
+                measure = measure._replace(
+                    passages=measure.passages + len(pages), tokens=measure.tokens + pages.tokens
+                )
+            known = (sequence, measure)
+            self._measures[(subject, scopes, category)] = known
+        return known[1]
+
 
 NEIGHBOURS = 4
 """Turns before and after a candidate that are ranked with it."""
@@ -56,7 +127,7 @@ class PassageScorer(NamedTuple):
         clock: The clock.
         settings: The constants of ranking.
         vectors: Index of vectors; None searches by words alone.
-        floor: Least relevance of the best hit, 0 to 1; None takes that of `calibration`.
+        floor: Least relevance of the best hit, 0 to 1; None takes that of `scoring`.
         weights: Weights of relevance, recency, importance, confidence and kind.
     """
 
@@ -109,8 +180,8 @@ class PassageScorer(NamedTuple):
         ranked = rank(query, passages, statistics=terms, settings=settings, limit=most)
         floor = self.floor
         if floor is None:
-            floor = calibration.compute_floor(measure.passages) if subject == "record" else calibration.FLOOR
-        relevant: Sequence[RankedPassage | FusedPassage] = calibration.apply_relevance_floor(
+            floor = scoring.compute_floor(measure.passages) if subject == "record" else scoring.FLOOR
+        relevant: Sequence[RankedPassage | FusedPassage] = scoring.apply_relevance_floor(
             ranked, query, passages=measure.passages, floor=floor
         )
         if near is not None:

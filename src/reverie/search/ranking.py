@@ -12,8 +12,7 @@ The base is BM25 (Robertson and Zaragoza 2009, idf as in Lucene). These signals 
 * the speaker: a person named in the question, or the user for "my";
 * a time or a number if the question wants one; less for turns that only ask, and for very short ones.
 
-The index finds candidates, `calibration` decides whether anything is relevant, and `scoring` adds recency and
-importance.
+The index finds candidates. `scoring` decides whether anything is relevant, and adds recency and importance.
 
 Rejected after measuring, because they changed nothing or only one collection: coverage of the question, words
 near each other, prefixes of words, log instead of saturation, weights by place in the question, names for
@@ -224,7 +223,7 @@ def compute_relevance(evidence: float) -> float:
     evidence**3 / (evidence**3 + .8**3), a logistic curve of the logarithm of the evidence. Evidence is the share of the
     attainable score, times the question's weight in unknown words to the power of .3, since half of a long question is
     more evidence than half of a short one. Fitted to LoCoMo's and BEAM's questions, the same number of which were asked
-    of the conversation with the answer and of another one (see `calibration`).
+    of the conversation with the answer and of another one (see `scoring`).
     """
     cube = evidence * evidence * evidence
     return cube / (cube + 0.512)

@@ -1,52 +1,239 @@
 """Search from query to hits: index, store, ranker.
 
 Every search uses this module: API, prompts, command line and evaluation. `passage_scorer` gathers and scores
-candidates by `ranking`, `hit_builder` builds the hits, and `context` chooses the content of prompts.
+candidates by `ranking`; here their values are loaded and checked against the request. `find_left_out` explains which
+hits a search left out. `context` chooses the content of prompts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import replace
-from datetime import UTC, tzinfo
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Literal, NamedTuple, assert_never
 
-from reverie.domain.filter import Filter, is_paragraph_allowed
+from reverie.domain.conversation import Turn
+from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
 from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import Passage, Searchable
-from reverie.domain.record import Record
+from reverie.domain.record import STANDING, Record
 from reverie.domain.text.timestamps import Clock
+from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
 from reverie.search import scoring, updates
 from reverie.search.expansion import expand_query
-from reverie.search.headlines import HeadlineIndex, fold_records
-from reverie.search.hit_builder import HitBuilder
+from reverie.search.headlines import HeadlineIndex, fold_hits, fold_records
 from reverie.search.hits import (
+    MOST_HITS,
     SOURCES,
     Explanation,
     FoundValue,
     Hit,
+    SearchRequest,
     Source,
     Unit,
+    build_matcher,
+    get_value,
+    is_allowed,
+    limit_wider_scopes,
+    normalize_words,
+    rank_scope,
     remove_repeats,
+    restrict_to_alive,
+    validate_request,
     wrap_value,
 )
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.page_index import PageIndex
-from reverie.search.passage_scorer import PassageScorer, ScoredPassage
-from reverie.search.query import parse_query
+from reverie.search.passage_scorer import PassageScorer, ScopeStatistics, ScoredPassage
+from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankingSettings
 from reverie.search.related_words import RelatedWords, load_related_words
-from reverie.search.request import SearchRequest, build_matcher, restrict_to_alive, validate_request
-from reverie.search.scope_statistics import ScopeStatistics
 from reverie.settings import Settings
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import Store, get_reader, read_or_none
 
 if TYPE_CHECKING:
     from reverie.search.vectors.vector_index import VectorIndex
+
+
+_LOOKED_AT = 3  # best hits whose categories are compared
+_ALIKE = 2  # of them that must have the same category
+_GATHERED = 0.3
+"""Share of the best score for other records of that category. On the shipped questions lists gain .04 at .3, and
+everything else loses from .5 on."""
+_MOST_GATHERED = 12
+
+_SPARE = 4
+"""Number of values loaded beyond the limit, so that duplicates need no second read."""
+
+_SPARE_BESIDE_WIDER = 24
+"""The same for a search of several scopes, whose records may change places."""
+
+
+class HitBuilder(NamedTuple):
+    """Builds the hits of a request from scored passages. Safe to use from several threads.
+
+    Attributes:
+        store: Where the values are.
+        pages: Paragraphs of pages that are no logs.
+        headlines: Which headline stands for which records.
+        clock: What tells the time.
+    """
+
+    store: Store
+    pages: PageIndex
+    headlines: HeadlineIndex
+    clock: Clock
+
+    def build(
+        self,
+        subject: Searchable,
+        scored: Sequence[ScoredPassage],
+        question: SearchRequest,
+        *,
+        current: bool,
+        past: bool,
+    ) -> list[Hit]:
+        """Return the first `limit` hits with their values, without repetitions and values that are not allowed.
+
+        Of equal texts in several scopes, the one of the first scope in the filter is taken. The successor of a hit
+        precedes it if the question is about the present (`current`), and follows it if it is about the past (`past`).
+        """
+        found: list[tuple[float, ScoredPassage, FoundValue]] = []
+        ranks: dict[str, int] = {}
+        places = {scope: place for place, scope in enumerate(question.allowed.scopes or ())}
+        step = question.limit + (_SPARE if len(places) < 2 else _SPARE_BESIDE_WIDER)
+        now = None if question.allowed.valid_at is not None else self.clock()
+        share_of_ended = 1.0 if past else updates.NOT_HOLDING
+        ended = False
+        for start in range(0, len(scored), step):
+            batch = [
+                entry for entry in scored[start : start + step] if entry.score.total >= question.min_score
+            ]
+            for entry, value in zip(batch, self._load_values(subject, batch), strict=True):
+                if value is None or not is_allowed(question, value):
+                    continue
+                score = entry.score.total
+                if updates.is_not_holding(value, now):
+                    score *= share_of_ended
+                    ended = current or past
+                if score < question.min_score:
+                    continue
+                text = _get_identity(value)
+                if question.repeats or text not in ranks:
+                    ranks[text] = len(found)
+                    found.append((score, entry, value))
+                elif rank_scope(value, places) < rank_scope(found[ranks[text]][2], places):
+                    found[ranks[text]] = score, entry, value
+            if len(found) >= question.limit or len(batch) < step:
+                break
+        found.sort(key=lambda one: -one[0])
+        if len(places) < 2 and not ended:
+            return [_build_hit(*one, now) for one in found[: question.limit]]
+        hits = [_build_hit(*one, now) for one in found]
+        if ended and now is not None:
+            hits = self._order_ended(hits, question, now, past=past)
+        if len(places) > 1:
+            hits = limit_wider_scopes(hits, places)
+            hits.sort(key=lambda hit: (-hit.score, rank_scope(get_value(hit), places)))
+        return hits[: question.limit]
+
+    def _order_ended(
+        self, hits: Sequence[Hit], question: SearchRequest, now: datetime, *, past: bool
+    ) -> list[Hit]:
+        if past:
+            return updates.put_ended_first(hits)
+        get_records = partial(read_or_none, self.store.records)
+        return updates.put_successors_first(hits, now, get_records, partial(is_allowed, question))
+
+    def add_related(self, hits: list[Hit], query: ParsedQuery, question: SearchRequest) -> list[Hit]:
+        """Return the hits with related records that need no word of the query, at a fixed share of the best score.
+
+        For a request they are preferences and constraints. Otherwise they are the records of the category that most of
+        the best hits have, and hits of that category get at least the same score.
+        """
+        found = [hit.record for hit in hits if hit.record and hit.explanation.evidence]
+        categories = Counter(record.category for record in found[:_LOOKED_AT] if record.category)
+        category, count = categories.most_common(1)[0] if categories else ("", 0)
+        if query.is_request:
+            why = "holds for whatever is done"
+            allowed = replace(question.allowed, kinds=STANDING)
+        elif count >= _ALIKE:
+            why = f"in the category {category}, as the best hits are"
+            allowed = replace(question.allowed, categories=(category,))
+        else:
+            return hits
+        score = _GATHERED * hits[0].score if hits else _GATHERED * _GATHERED
+        if score < question.min_score:
+            return hits
+        if not query.is_request:
+            hits = _raise_members(hits, category, score)
+        room = question.limit - sum(hit.score >= score for hit in hits)
+        if room <= 0:
+            return hits
+        known = {hit.id for hit in hits} | question.exclude
+        texts = {normalize_words(hit.content) for hit in hits}
+        valid_at = question.allowed.valid_at or self.clock()
+        members = self.store.find(replace(allowed, valid_at=valid_at, headlines=False), limit=_MOST_GATHERED)
+        gathered = (
+            Hit(score=score, explanation=Explanation(note=why), record=record)
+            for record in members
+            if record.id not in known and (question.repeats or normalize_words(record.content) not in texts)
+        )
+        return sorted([*hits, *islice(gathered, room)], key=lambda hit: -hit.score)[: question.limit]
+
+    def fold(self, hits: list[Hit], question: SearchRequest) -> list[Hit]:
+        """Return the hits with headlines in place of their parts."""
+        records = [hit.record for hit in hits if hit.record is not None]
+        clusters = self.headlines.find(records, question.allowed, self.clock())
+        return fold_hits(hits, clusters, question.exclude) if clusters else hits
+
+    def _load_values(self, subject: Searchable, batch: Sequence[ScoredPassage]) -> list[FoundValue | None]:
+        """Return the values of the passages; None for a value that was deleted, or cannot be read."""
+        keys = [entry.passage.key for entry in batch]
+        if any(key < 0 for key in keys):
+            pages = self.pages.read()
+            stored = iter(self._load_values(subject, [entry for entry in batch if entry.passage.key >= 0]))
+            return [pages.get(key) if key < 0 else next(stored) for key in keys]
+        return read_or_none(get_reader(self.store, subject), keys)
+
+
+def _raise_members(hits: Sequence[Hit], category: str, least: float) -> list[Hit]:
+    """Return the hits, best first, with at least a certain score for those of a category found by words alone."""
+    raised = [
+        replace(hit, score=least)
+        if hit.record
+        and hit.record.category == category
+        and hit.score < least
+        and "vector" not in hit.explanation.evidence
+        else hit
+        for hit in hits
+    ]
+    return sorted(raised, key=lambda hit: -hit.score)
+
+
+def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datetime | None) -> Hit:
+    ranked = entry.ranked
+    matches = ranked.list_matches()
+    why = Explanation(
+        matched=tuple(matches),
+        stands_for={token: term for token, term in matches.items() if token != term},
+        parts=entry.score.parts,
+        evidence=ranked.parts,
+        note="does not hold now: it did before, or will later" if updates.is_not_holding(value, now) else "",
+    )
+    return wrap_value(value, why, score)
+
+
+def _get_identity(value: FoundValue) -> str:
+    """Return the text by which repetitions are found. Turns are never repetitions."""
+    return value.id if isinstance(value, Turn) else normalize_words(value.content)
+
 
 POOL = 40
 """Least candidates from the index; more do not improve the results."""
@@ -87,7 +274,7 @@ class Searcher:
             settings: The constants of ranking.
             vectors: Index of vectors; None searches by words alone.
             related: Related words; None takes the shipped table.
-            floor: Least relevance of the best hit, 0 to 1; None takes that of `calibration`.
+            floor: Least relevance of the best hit, 0 to 1; None takes that of `scoring`.
             weights: Weights of relevance, recency, importance, confidence and kind.
             zone: Time zone of the owner.
         """
@@ -308,3 +495,106 @@ class Searcher:
 def to_scoring_settings(settings: Settings) -> scoring.ScoringSettings:
     """Return the scoring weights with the decay of recency from the settings."""
     return scoring.ScoringSettings(half_life=settings.decay_days if settings.decay_enabled else math.inf)
+
+
+Reason = Literal["archived", "filtered", "repeated", "floor", "rank"]
+"""Reasons: it is archived; a filter excludes it; a hit says the same or is its headline; nothing was found, because it
+has too little of the question; it ranks after the last hit."""
+
+_FIELDS = (
+    "categories",
+    "tags",
+    "kinds",
+    "layers",
+    "origins",
+    "created_after",
+    "created_before",
+    "valid_at",
+    "sessions",
+    "roles",
+)
+_MORE = 20
+_MOST_ARCHIVED = 200
+"""Archived records that are examined; those that changed last."""
+
+_LEAST_SHARED = 0.5
+"""Share of the words of a question that an archived record must have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A hit that was left out.
+
+    Attributes:
+        hit: The hit.
+        why: The reason.
+        fields: Names of the fields of `Filter` that exclude it.
+    """
+
+    hit: Hit
+    why: Reason
+    fields: tuple[str, ...] = ()
+
+
+def find_left_out(
+    searcher: Searcher, request: SearchRequest, sources: Collection[Source], hits: Sequence[Hit], *, most: int
+) -> list[LeftOut]:
+    """Return hits that a search left out, best first, then archived records; nothing of other scopes.
+
+    Args:
+        searcher: The searcher.
+        request: Its request.
+        sources: The searched sources.
+        hits: Its hits.
+        most: Most hits to return, and most archived records.
+    """
+    patient = searcher.with_floor(0.0)
+    everything = request._replace(
+        allowed=Filter(scopes=request.allowed.scopes, archived=None),
+        limit=min(len(hits) + most + _MORE, MOST_HITS),
+        min_score=0.0,
+        repeats=True,
+    )
+    known = {hit.id for hit in hits}
+    others = [hit for hit in patient.search(everything, sources) if hit.id not in known]
+    if request.mode == "words" and request.text and "records" in sources:
+        others = [*others[:most], *_find_archived(searcher._store, request, request.text)[:most]]
+    return [_explain(hit, request, hits) for hit in others[: 2 * most]]
+
+
+def _find_archived(store: Store, request: SearchRequest, text: str) -> list[Hit]:
+    """Return archived records with most words of a question. They are not in the index."""
+    asked = frozenset(tokenize(text)) - STOP_WORDS
+    archived = store.find(Filter(scopes=request.allowed.scopes, archived=True), limit=_MOST_ARCHIVED)
+    found = []
+    for record in archived if asked else ():
+        shared = asked & frozenset(tokenize(record.content))
+        if len(shared) >= _LEAST_SHARED * len(asked):
+            why = Explanation(matched=tuple(sorted(shared)))
+            found.append(Hit(score=len(shared) / len(asked), explanation=why, record=record))
+    return sorted(found, key=lambda hit: -hit.score)
+
+
+def _explain(hit: Hit, request: SearchRequest, hits: Sequence[Hit]) -> LeftOut:
+    if hit.record is not None and hit.record.archived:
+        return LeftOut(hit=hit, why="archived")
+    if fields := tuple(name for name in _FIELDS if not _is_allowed(name, request.allowed, hit)):
+        return LeftOut(hit=hit, why="filtered", fields=fields)
+    words = normalize_words(hit.content)
+    if any(
+        normalize_words(each.content) == words or (each.record and hit.id in each.record.parts)
+        for each in hits
+    ):
+        return LeftOut(hit=hit, why="repeated")
+    return LeftOut(hit=hit, why="rank" if hits else "floor")
+
+
+def _is_allowed(name: str, allowed: Filter, hit: Hit) -> bool:
+    """Return whether one field of a filter lets a hit through."""
+    alone = replace(Filter(archived=None), **{name: getattr(allowed, name)})
+    if hit.record is not None:
+        return is_record_allowed(alone, hit.record)
+    if hit.turn is not None:
+        return is_turn_allowed(alone, hit.turn)
+    assert hit.paragraph is not None
+    return is_paragraph_allowed(alone, hit.paragraph)

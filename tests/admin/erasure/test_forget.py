@@ -20,7 +20,7 @@ from reverie.admin.erasure.eraser import PENDING, Eraser
 from reverie.admin.erasure.matching import COMMON, FORGOTTEN, ErasureItem
 from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.cycle import LOG
-from reverie.context.ledger import build_shown_cursor
+from reverie.context.window import build_shown_cursor
 from reverie.domain.change import OPERATIONS, Change, JournalEntry
 from reverie.domain.conversation import SessionState, ToolCall
 from reverie.domain.entry import Entry

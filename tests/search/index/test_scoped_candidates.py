@@ -63,7 +63,7 @@ def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
         TermWeight(among="words", token=token, weight=weight)
         for token, weight in (("tea", 701), ("garden", 977))
     ]
-    found = committed.search_weighted("record", weights, Filter(), 100, brief=True)
+    found = committed.search_weighted("record", weights, Filter(), 100)
     assert len(lengths) > 50
     assert dict(found) == {
         leaf.key: (701 * 3 + 977 * 2) * compute_brevity(leaf.analysis.length) for leaf in leaves

@@ -51,7 +51,6 @@ def terms(folder: Path) -> set[str]:
         "turn_words",
         "record_dates",
         "turn_dates",
-        "alike",
         "speaker",
         "scope",
         "category",

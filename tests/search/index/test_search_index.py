@@ -259,20 +259,6 @@ def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
             assert {r.id for r in store.records(keys)} == expected, allowed
 
 
-def test_what_may_say_the_same_is_found_before_and_after_a_commit() -> None:
-    store = InMemoryStore(analyse=analyze)
-    index = SearchIndex(store, None, analyse=analyze)
-    for number, text in enumerate(["The user likes tea.", "Likes tea in the garden", "Coffee"], start=1):
-        put(store, None, record(number, text))
-    for _ in range(2):
-        keys, sequence = index.alike(analyze(record(9, "Likes tea")).cues.split(), LIVE, 5)
-        assert sequence == store.sequence()
-        assert {r.content for r in store.records(keys)} == {"The user likes tea.", "Likes tea in the garden"}
-        assert index.alike(analyze(record(9, "Bob plays chess")).cues.split(), LIVE, 5)[0] == []
-        assert index.alike([], LIVE, 5)[0] == []
-        index.fold()
-
-
 def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: Path) -> None:
     index = SearchIndex(store, tmp_path / "index", analyse=analyze)
     state = SessionState(id="chat:1", created_at=NOON)

@@ -259,10 +259,10 @@ def test_a_token_is_looked_up_also_in_tables_without_statistics(postgres: Postgr
         store.commit(make_additions(*records), actor="owner", at=NOW)
         assert store.postings is not None
         wanted = [TermWeight(among="words", token=str(number), weight=1) for number in range(10, 15)]
-        store.postings.find_heaviest("record", wanted, Filter(), 10, is_brief=True)  # reads what a plan needs
+        store.postings.find_heaviest("record", wanted, Filter(), 10)  # reads what a plan needs
         with store.reading():
             before = count_rows_read(store, "posting%")
-            found = store.postings.find_heaviest("record", wanted, Filter(scopes=("",)), 10, is_brief=True)
+            found = store.postings.find_heaviest("record", wanted, Filter(scopes=("",)), 10)
             assert 5 <= len(found) <= 10
             assert 5 <= count_rows_read(store, "posting%") - before <= 10, (
                 "and not all postings of the memory"

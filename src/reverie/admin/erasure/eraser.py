@@ -49,7 +49,7 @@ from reverie.admin.erasure.request import EraseRequest, ErasureReport
 from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.inbox import find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
-from reverie.context.ledger import build_remembered_cursor, build_shown_cursor
+from reverie.context.window import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry

@@ -14,7 +14,7 @@ from reverie.admin.history.positions import (
     sequence_at,
     sequence_before,
 )
-from reverie.context.ledger import build_recalled_counter
+from reverie.context.window import build_recalled_counter
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound, quote_value

@@ -37,7 +37,7 @@ from reverie.consolidation.planning.verification import (
     format_evidence,
     verify_claims,
 )
-from reverie.context.ledger import build_remembered_cursor
+from reverie.context.window import build_remembered_cursor
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn

@@ -30,7 +30,7 @@ from reverie.interfaces.http.operations import (
 from reverie.interfaces.http.problems import Problem
 from reverie.reader import MemoryReader
 from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
-from reverie.search.left_out import find_left_out
+from reverie.search.searcher import find_left_out
 
 OPERATIONS = OperationList(group="Records, search and pages")
 

@@ -14,7 +14,7 @@ from reverie.interfaces.http.operations import Form, ScopeQuery
 from reverie.interfaces.http.tokens import Right
 from reverie.repositories.records import Outcome
 from reverie.search.hits import SearchMode, Source, Unit
-from reverie.search.left_out import Reason
+from reverie.search.searcher import Reason
 
 MOST_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""

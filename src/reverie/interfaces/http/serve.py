@@ -21,9 +21,8 @@ from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.signals import handle_signals
-from reverie.search.hits import SOURCES
-from reverie.search.left_out import find_left_out
-from reverie.search.request import SearchRequest
+from reverie.search.hits import SOURCES, SearchRequest
+from reverie.search.searcher import find_left_out
 
 if TYPE_CHECKING:
     pass
@@ -125,7 +124,6 @@ def warm_up(server: HttpServer) -> None:
         lambda: find_left_out(
             memory._searcher, wanted, SOURCES, memory._searcher.search(wanted, SOURCES), most=1
         ),
-        lambda: memory._index.alike(["none"], wanted.allowed, 1),
     ]
     if find_spec("jinja2") is not None:
         from reverie.interfaces.http.page.rendering import compile_templates

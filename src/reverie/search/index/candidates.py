@@ -1,22 +1,58 @@
-"""Protocol of the indexes of candidates, and their weights of words by rarity."""
+"""Protocol of the indexes of candidates, their state, their cache of counts, and weights of words by rarity."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from math import log
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Literal, Protocol
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, CandidateQuery, Searchable, TermWeight
 from reverie.search.index.inverted_index import BRIEFEST, OFTEN, compute_emphasis
 
-if TYPE_CHECKING:
-    from reverie.search.index.status import IndexStatus
-
 _FINENESS = 32  # weights are rounded to multiples of 1/32
+_MAX_COUNTS = 100_000
 _LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexStatus:
+    """State of the index.
+
+    Attributes:
+        state: `current`; `rebuilding` while a lost index is built again (searches stay correct);
+            `in memory` if the disk refuses it.
+        committed: Passages in the commit on disk, or in the tables of the database.
+        waiting: Passages changed since, held in memory.
+        segments: Number of segments of the commit.
+        sequence: Number of the last journal entry that searches cover.
+        problem: The error, if there was one.
+    """
+
+    state: Literal["current", "rebuilding", "in memory"]
+    committed: int
+    waiting: int
+    segments: int
+    sequence: int
+    problem: str = ""
+
+
+class CountCache:
+    """Counts that are valid until the memory changes. Not thread-safe; its owner has a lock."""
+
+    def __init__(self) -> None:
+        self._sequence = -1
+        self._counts: dict[Any, Any] = {}
+
+    def at(self, sequence: int) -> dict[Any, Any]:
+        """Return the counts as of a journal entry, to read and to add to."""
+        if self._sequence != sequence or len(self._counts) > _MAX_COUNTS:
+            self._sequence = sequence
+            self._counts = {}
+        return self._counts
 
 
 class CandidateIndex(Protocol):
@@ -35,9 +71,6 @@ class CandidateIndex(Protocol):
         category: str | None = None,
     ) -> list[int]:
         """Return the keys of passages that may answer best (see `SearchIndex.search_any`)."""
-
-    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
-        """Return the keys of records that share cues, and up to which journal row (see `SearchIndex.alike`)."""
 
     def frequencies(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from itertools import islice
 from typing import NamedTuple, assert_never
 
@@ -15,7 +15,7 @@ from reverie.domain.category import is_within_category
 from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter, is_paragraph_allowed, is_record_allowed, is_turn_allowed
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import AnalyzedText, CandidateQuery, Searchable, TermWeight, get_scope
+from reverie.domain.passage import AnalyzedText, Searchable, TermWeight, get_scope
 from reverie.domain.record import Record
 
 Value = Record | Turn | Paragraph
@@ -34,9 +34,6 @@ class IndexedPassage(NamedTuple):
     value: Value
     analysis: AnalyzedText
 
-
-_K1, _B = 1.2, 0.75
-"""Constants of tantivy, so that both parts of the index choose candidates alike."""
 
 BRIEFEST = 63
 """Weight of the shortest passages; see `compute_brevity`."""
@@ -93,9 +90,7 @@ class InvertedIndex:
         self._words: _Postings = {}
         self._dates: _Postings = {}
         self._speakers: _Postings = {}
-        self._alike: _Postings = {}
         self._in_scopes: dict[str, dict[str, int]] = {}  # scope -> word -> how many have it
-        self._tokens = 0
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -116,7 +111,6 @@ class InvertedIndex:
         self.remove(leaf.key)
         self._leaves[leaf.key] = leaf
         self._brevities[leaf.key] = compute_brevity(leaf.analysis.length)
-        self._tokens += leaf.analysis.length
         key = leaf.key
         counted = self._count_tokens(leaf)
         for postings, counts in counted:
@@ -136,7 +130,6 @@ class InvertedIndex:
         if leaf is None:
             return
         del self._brevities[key]
-        self._tokens -= leaf.analysis.length
         counted = self._count_tokens(leaf)
         for postings, counts in counted:
             for token in counts:
@@ -172,27 +165,14 @@ class InvertedIndex:
             return self._words.keys()
         return set().union(*(self._in_scopes.get(scope, ()) for scope in scopes))
 
-    def search_any(self, query: CandidateQuery, passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Return the keys of at most `limit` passages that fit best by BM25 over this index."""
-        return self._search_best(
-            ((self._words, query.words), (self._dates, query.dates), (self._speakers, query.speakers)),
-            passes,
-            limit,
-        )
-
-    def alike(self, cues: Sequence[str], passes: Callable[[Value], bool], limit: int) -> list[int]:
-        """Return the keys of at most `limit` records with most of the cues."""
-        return self._search_best(((self._alike, [(cue, 1.0) for cue in cues]),), passes, limit)
-
     def search_weighted(
-        self, weights: Sequence[TermWeight], passes: Callable[[Value], bool], limit: int, *, brief: bool
+        self, weights: Sequence[TermWeight], passes: Callable[[Value], bool], limit: int
     ) -> list[tuple[int, int]]:
         """Return the largest weights with the keys of their passages; see `TantivyIndex.search_weighted`."""
         postings = {
             "words": self._words,
             "dates": self._dates,
             "speakers": self._speakers,
-            "cues": self._alike,
         }
         sums: dict[int, int] = {}
         for each in weights:
@@ -201,31 +181,10 @@ class InvertedIndex:
                 added = once if times == 1 or each.among != "words" else each.weight * compute_emphasis(times)
                 sums[key] = sums.get(key, 0) + added
         leaves, brevities = self._leaves, self._brevities
-        best = [(figure * brevities[key], key) if brief else (figure, key) for key, figure in sums.items()]
+        best = [(figure * brevities[key], key) for key, figure in sums.items()]
         best.sort(reverse=True)
         passing = ((key, figure) for figure, key in best if passes(leaves[key].value))
         return list(islice(passing, limit))
-
-    def _search_best(
-        self,
-        looked_for: Iterable[tuple[_Postings, Sequence[tuple[str, float]]]],
-        passes: Callable[[Value], bool],
-        limit: int,
-    ) -> list[int]:
-        scores: dict[int, float] = {}
-        leaves, count = self._leaves, len(self._leaves)
-        flat = _K1 * (1.0 - _B)
-        slope = _K1 * _B * count / max(1, self._tokens)
-        for postings, tokens in looked_for:
-            for token, weight in tokens:
-                holders = postings.get(token)
-                if holders:
-                    rarity = weight * math.log(1.0 + (count - len(holders) + 0.5) / (len(holders) + 0.5))
-                    for key, times in holders.items():
-                        part = rarity * times / (times + flat + slope * leaves[key].analysis.length)
-                        scores[key] = scores.get(key, 0.0) + part
-        best = sorted(scores, key=lambda key: (-scores[key], -key))
-        return list(islice((key for key in best if passes(leaves[key].value)), limit))
 
     def _count_tokens(self, leaf: IndexedPassage) -> tuple[tuple[_Postings, Mapping[str, int]], ...]:
         analysis = leaf.analysis
@@ -233,7 +192,6 @@ class InvertedIndex:
             (self._words, _count(analysis.terms.split())),
             (self._dates, _count(analysis.dates.split())),
             (self._speakers, {analysis.speaker: 1} if analysis.speaker else {}),
-            (self._alike, dict.fromkeys(analysis.cues.split(), 1) if isinstance(leaf.value, Record) else {}),
         )
 
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
@@ -36,7 +36,7 @@ from reverie.domain.passage import (
     TermWeight,
 )
 from reverie.domain.record import Record
-from reverie.search.index.candidates import compute_rarities
+from reverie.search.index.candidates import CountCache, IndexStatus, compute_rarities
 from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, Value, build_predicate
 from reverie.search.index.tantivy_index import (
     IndexBatch,
@@ -49,9 +49,6 @@ from reverie.search.index.tantivy_index import (
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 
-if TYPE_CHECKING:
-    from reverie.search.index.status import IndexStatus
-
 _log = logging.getLogger("reverie")
 
 FOLD_AT = 1_000
@@ -61,9 +58,6 @@ FOLD_ON_CLOSE = 200
 """The same on closing; reading them at the next start takes about ten milliseconds."""
 
 _BATCH = 1_000
-_MOST_EXTENTS = 10_000
-_MOST_COUNTS = 20_000  # counted words of one selection of scopes
-_MOST_COUNTED = 200  # selections of scopes
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
@@ -102,10 +96,7 @@ class SearchIndex:
         self._lost = False
         self._problem = ""
         self._followed = 0
-        self._extents: dict[tuple[Searchable, tuple[str, ...], str | None], tuple[int, bool]] = {}
-        self._extents_at = 0
-        self._counts: dict[tuple[Searchable, tuple[str, ...] | None, str | None], dict[str, int]] = {}
-        self._counts_at = 0
+        self._counts = CountCache()
         self._question = threading.local()
         self._forget_tail(0)
 
@@ -145,44 +136,14 @@ class SearchIndex:
             subject: Records, turns, or paragraphs.
             query: The query.
             allowed: Filter of the result.
-            limit: Most keys from the commit, and most from later changes.
-            category: With scopes, count words in this category alone, to which the filter is restricted.
+            limit: Most keys.
+            category: Count words in this category alone, to which the filter is restricted.
         """
         with self._lock:
-            committed = self._catch_up()
-            if allowed.scopes is not None:
-                weights = self._compute_rarities(subject, query, allowed.scopes, category)
-                return self._search_weighted(subject, weights, allowed, limit, brief=True)
-            passes = build_predicate(subject, allowed)
-            fresh = self._fresh[subject].search_any(query, passes, limit)
-            return (
-                self._search_without_stale(
-                    subject, limit, lambda most: committed.search_any(subject, query, allowed, most)
-                )
-                + fresh
-            )
-
-    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
-        """Return the keys of records with some of the cues of another one, which may say the same.
-
-        Args:
-            cues: The cues of the other one.
-            allowed: Filter of the result.
-            limit: Most keys from the commit, and most from later changes.
-
-        Returns:
-            Their keys, and the number of the last journal entry that is covered.
-        """
-        with self._lock:
-            committed = self._catch_up()
-            if allowed.scopes is not None:
-                weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
-                return self._search_weighted("record", weights, allowed, limit, brief=False), self._followed
-            fresh = self._fresh["record"].alike(cues, build_predicate("record", allowed), limit)
-            keys = self._search_without_stale(
-                "record", limit, lambda most: committed.alike(cues, allowed, most)
-            )
-            return fresh + keys, self._followed
+            committed, scopes = self._catch_up(), allowed.scopes
+            passages, _ = self._measure_extent(subject, scopes, category)
+            held = self._count_words(committed, subject, [word for word, _ in query.words], scopes, category)
+            return self._search_weighted(subject, compute_rarities(query, passages, held), allowed, limit)
 
     def frequencies(
         self,
@@ -196,28 +157,30 @@ class SearchIndex:
         With a category, only records of it and those below it count.
         """
         with self._lock:
-            committed = self._catch_up()
-            if scopes is not None and self._measure_extent(subject, scopes, category)[1]:
-                scopes = None
-            if self._counts_at != self._followed or len(self._counts) >= _MOST_COUNTED:
-                self._counts_at = self._followed
-                self._counts.clear()
-            known = self._counts.setdefault(
-                (subject, None if scopes is None else tuple(scopes), category), {}
-            )
-            if len(known) >= _MOST_COUNTS:
-                known.clear()
-            unknown = [word for word in words if word not in known]
-            if unknown:
-                fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
-                for word in unknown:
-                    known[word] = (
-                        committed.compute_frequency(subject, word, scopes, category)
-                        + fresh.compute_frequency(word, scopes, category)
-                        - stale.compute_frequency(word, scopes, category)
-                        - (committed.among(subject, word, scopes, gone, category) if gone else 0)
-                    )
-            return {word: known[word] for word in words}
+            return self._count_words(self._catch_up(), subject, words, scopes, category)
+
+    def _count_words(
+        self,
+        committed: TantivyIndex,
+        subject: Searchable,
+        words: Sequence[str],
+        scopes: Collection[str] | None,
+        category: str | None,
+    ) -> dict[str, int]:
+        if scopes is not None and self._measure_extent(subject, scopes, category)[1]:
+            scopes = None
+        known = self._counts.at(self._followed)
+        selection = (subject, None if scopes is None else tuple(scopes), category)
+        fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
+        for word in words:
+            if (selection, word) not in known:
+                known[selection, word] = (
+                    committed.compute_frequency(subject, word, scopes, category)
+                    + fresh.compute_frequency(word, scopes, category)
+                    - stale.compute_frequency(word, scopes, category)
+                    - (committed.among(subject, word, scopes, gone, category) if gone else 0)
+                )
+        return {word: known[selection, word] for word in words}
 
     def collect_words(
         self,
@@ -245,8 +208,6 @@ class SearchIndex:
 
     def status(self) -> IndexStatus:
         """Return the state of the index."""
-        from reverie.search.index.status import IndexStatus  # here: seldom needed
-
         with self._lock:
             committed = self._catch_up()
             return IndexStatus(
@@ -275,43 +236,25 @@ class SearchIndex:
             in_range = {key for key in fresh if after < key and (until is None or key <= until)}
             return (committed - self._collect_stale_keys(subject)) | in_range
 
-    def _compute_rarities(
-        self, subject: Searchable, query: CandidateQuery, scopes: Collection[str], category: str | None
-    ) -> list[TermWeight]:
-        """Return the terms, each weighted by its rarity in these scopes. The caller holds the lock."""
-        passages, _ = self._measure_extent(subject, scopes, category)
-        held = self.frequencies(subject, [word for word, _ in query.words], scopes, category)
-        return compute_rarities(query, passages, held)
-
     def _search_weighted(
-        self,
-        subject: Searchable,
-        weights: Sequence[TermWeight],
-        allowed: Filter,
-        limit: int,
-        *,
-        brief: bool,
+        self, subject: Searchable, weights: Sequence[TermWeight], allowed: Filter, limit: int
     ) -> list[int]:
-        """Return candidates within a scope, which the content of other scopes must not change.
+        """Return the keys of the passages with the largest weights, the newest first of equal ones.
 
-        So all matches are sorted by exact weights, the newest first of equal ones. Tantivy's BM25 would use the
-        frequencies of all scopes, and the state of the commit depends on writes in other scopes. The caller holds the
-        lock.
+        Within a scope the content of other scopes must not change candidates. So all matches are sorted by exact
+        weights: tantivy's BM25 would use the frequencies of all scopes, and the state of the commit depends on writes
+        in other scopes. The caller holds the lock.
         """
         committed = self._committed
         assert committed is not None
-        fresh = self._fresh[subject].search_weighted(
-            weights, build_predicate(subject, allowed), limit, brief=brief
-        )
-        if committed.holds_none(subject, weights):
-            return [key for key, _ in fresh]
+        fresh = self._fresh[subject].search_weighted(weights, build_predicate(subject, allowed), limit)
         if allowed.scopes is not None and self._measure_extent(subject, allowed.scopes)[1]:
             allowed = replace(allowed, scopes=None)
         left_out = self._collect_stale_keys(subject)
 
         most = 4 * limit
         while True:
-            scored = committed.search_weighted(subject, weights, allowed, most, brief=brief)
+            scored = committed.search_weighted(subject, weights, allowed, most)
             is_all = len(scored) < most
             least = -1 if is_all else scored[-1][1]  # there may be more with this weight
             kept = [(key, figure) for key, figure in scored if figure > least and key not in left_out]
@@ -320,9 +263,7 @@ class SearchIndex:
             # There may be thousands with the same weight, such as all with one frequent word. So the newest of
             # them are taken from the newest matches.
             newest = committed.search_newest(subject, weights, allowed, most)
-            scored = committed.search_weighted(
-                subject, weights, allowed, most, brief=brief, after=newest[-1] - 1
-            )
+            scored = committed.search_weighted(subject, weights, allowed, most, after=newest[-1] - 1)
             tied = sorted((key for key, figure in scored if figure == least), reverse=True)
             kept += [(key, least) for key in tied if key not in left_out]
             if len(kept) >= limit:
@@ -337,39 +278,21 @@ class SearchIndex:
         return stale | gone if stale or gone else frozenset()
 
     def _measure_extent(
-        self, subject: Searchable, scopes: Collection[str], category: str | None = None
+        self, subject: Searchable, scopes: Collection[str] | None, category: str | None = None
     ) -> tuple[int, bool]:
         """Return the number of passages in some scopes, and whether these are all, so that no filter is needed.
 
         The result is cached until the next change. The caller holds the lock and has caught up.
         """
-        if self._extents_at != self._followed or len(self._extents) >= _MOST_EXTENTS:
-            self._extents_at = self._followed
-            self._extents.clear()
-        asked = (subject, tuple(scopes), category)
-        known = self._extents.get(asked)
+        selection = (subject, None if scopes is None else tuple(scopes), category)
+        known: tuple[int, bool] | None = self._counts.at(self._followed).get(selection)
         if known is None:
-            passages = self._store.measure(subject, asked[1], category=category).passages
+            passages = self._store.measure(subject, selection[1], category=category).passages
             known = passages, passages == self._store.measure(subject, None).passages
             if self._store.sequence() != self._followed:  # the count includes later changes
                 return passages, False
-            self._extents[asked] = known
+            self._counts.at(self._followed)[selection] = known
         return known
-
-    def _search_without_stale(
-        self, subject: Searchable, limit: int, ask: Callable[[int], list[int]]
-    ) -> list[int]:
-        stale, gone = self._stale[subject], self._gone[subject]
-        left_out = len(stale) + len(gone)
-        if not left_out:
-            return ask(limit)
-        most = limit + min(left_out, limit)
-        while True:
-            keys = ask(most)
-            current = [key for key in keys if key not in stale and key not in gone]
-            if len(current) >= limit or len(keys) < most:
-                return current[:limit]
-            most *= 4
 
     # -- following ---------------------------------------------------------------------------------
 
@@ -451,7 +374,7 @@ class SearchIndex:
 
     def _forget_tail(self, followed: int) -> None:
         self._followed = followed
-        self._counts.clear()
+        self._counts = CountCache()
         self._fresh: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
         self._stale: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
         self._gone: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}

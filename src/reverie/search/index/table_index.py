@@ -9,22 +9,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter
-from reverie.domain.passage import SEARCHABLE, CandidateQuery, Searchable, TermWeight
-from reverie.search.index.candidates import compute_rarities
+from reverie.domain.passage import SEARCHABLE, CandidateQuery, Searchable
+from reverie.search.index.candidates import CountCache, IndexStatus, compute_rarities
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Store
 
 if TYPE_CHECKING:
-    from reverie.search.index.status import IndexStatus
     from reverie.stores.postgres.postings import PostingTables
-
-_MOST_COUNTS = 20_000  # words that are remembered
-
-_Selection = tuple[Searchable, tuple[str, ...] | None, str | None]
 
 
 class TableIndex:
@@ -40,13 +35,10 @@ class TableIndex:
         self._postings = postings
         self._lock = threading.RLock()
         renew_lock_after_fork(self)
-        self._counts: dict[tuple[_Selection, str], int] = {}
-        self._passages: dict[_Selection, int] = {}
-        self._counted_at = 0
+        self._counts = CountCache()
 
     def _reset_after_fork(self) -> None:
-        self._counts.clear()
-        self._passages.clear()
+        self._counts = CountCache()
 
     def reading(self) -> AbstractContextManager[None]:
         """Do nothing, since `Store.reading` shows one state of the postings too."""
@@ -65,13 +57,7 @@ class TableIndex:
         frequencies = self.frequencies(subject, [word for word, _ in query.words], allowed.scopes, category)
         passages = self._count_passages(subject, allowed.scopes, category)
         weights = compute_rarities(query, passages, frequencies)
-        return self._postings.find_heaviest(subject, weights, allowed, limit, is_brief=True)
-
-    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> tuple[list[int], int]:
-        """Return the keys of records with some of the cues, and the number of the last journal entry covered."""
-        sequence = self._store.sequence()  # first, since later changes may be missing in the answer
-        weights = [TermWeight(among="cues", token=cue, weight=1) for cue in cues]
-        return self._postings.find_heaviest("record", weights, allowed, limit, is_brief=False), sequence
+        return self._postings.find_heaviest(subject, weights, allowed, limit)
 
     def frequencies(
         self,
@@ -87,17 +73,12 @@ class TableIndex:
         selection = (subject, None if scopes is None else tuple(scopes), category)
         sequence = self._store.sequence()
         with self._lock:
-            self._forget_older(sequence)
-            counts = {
-                word: self._counts[selection, word] for word in words if (selection, word) in self._counts
-            }
+            known = self._counts.at(sequence)
+            counts = {word: known[selection, word] for word in words if (selection, word) in known}
         if unknown := [word for word in dict.fromkeys(words) if word not in counts]:
             counted = self._postings.count_words(subject, unknown, scopes, category)
             counts.update((word, counted.get(word, 0)) for word in unknown)
-            if self._store.sequence() == sequence:
-                with self._lock:
-                    if self._counted_at == sequence:
-                        self._counts.update(((selection, word), counts[word]) for word in unknown)
+            self._remember(sequence, {(selection, word): counts[word] for word in unknown})
         return {word: counts[word] for word in words}
 
     def _count_passages(
@@ -107,21 +88,17 @@ class TableIndex:
         selection = (subject, None if scopes is None else tuple(scopes), category)
         sequence = self._store.sequence()
         with self._lock:
-            self._forget_older(sequence)
-            known = self._passages.get(selection)
+            known: int | None = self._counts.at(sequence).get(selection)
         if known is None:
             known = self._store.measure(subject, selection[1], category=category).passages
-            if self._store.sequence() == sequence:
-                with self._lock:
-                    if self._counted_at == sequence:
-                        self._passages[selection] = known
+            self._remember(sequence, {selection: known})
         return known
 
-    def _forget_older(self, sequence: int) -> None:
-        if self._counted_at != sequence or len(self._counts) + len(self._passages) > _MOST_COUNTS:
-            self._counted_at = sequence
-            self._counts.clear()
-            self._passages.clear()
+    def _remember(self, sequence: int, counts: dict[Any, int]) -> None:
+        """Cache counts, unless the memory has changed since `sequence`."""
+        if self._store.sequence() == sequence:
+            with self._lock:
+                self._counts.at(sequence).update(counts)
 
     def collect_words(
         self, subject: Searchable, word: str, allowed: Filter, *, category: str | None = None
@@ -132,8 +109,6 @@ class TableIndex:
 
     def status(self) -> IndexStatus:
         """Return the state of the index, which is always that of the store."""
-        from reverie.search.index.status import IndexStatus  # here: seldom needed
-
         with self._store.reading():
             return IndexStatus(
                 state="current",
@@ -158,8 +133,7 @@ class TableIndex:
         """Build the postings of the memory again, and clear the cached counts."""
         self._postings.rebuild()
         with self._lock:
-            self._counts.clear()
-            self._passages.clear()
+            self._counts = CountCache()
 
     def close(self) -> None:
         """Do nothing, since the store closes the connections."""

@@ -22,7 +22,6 @@ from reverie.domain.conversation import Turn
 from reverie.domain.filter import Filter
 from reverie.domain.passage import (
     SEARCHABLE,
-    CandidateQuery,
     Searchable,
     TermWeight,
     get_scope,
@@ -32,7 +31,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
-FORMAT = "7"
+FORMAT = "8"
 """Part of the folder's name. Another schema or analyzer has another folder, whose index is built again."""
 
 _NEVER = (1 << 62) - 1
@@ -70,7 +69,7 @@ def _reporting_damage() -> Iterator[None]:
 def build_schema() -> tantivy.Schema:
     """Return the fields of a passage in the index."""
     builder = tantivy.SchemaBuilder()
-    for field in (*_WORDS.values(), *_DATES.values(), "alike", "often"):
+    for field in (*_WORDS.values(), *_DATES.values(), "often"):
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="freq")
     for field in _ENDS.values():
         builder.add_text_field(field, tokenizer_name="whitespace", index_option="basic")
@@ -172,29 +171,6 @@ class TantivyIndex:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def search_any(
-        self, subject: Searchable, query: CandidateQuery, allowed: Filter, limit: int
-    ) -> list[int]:
-        """Return the keys of at most `limit` passages that fit best by tantivy's own BM25."""
-        if subject in self._empty:
-            return []
-        looked_for = (
-            (_WORDS[subject], query.words),
-            (_DATES[subject], query.dates),
-            ("speaker", query.speakers),
-        )
-        clauses = [
-            (Occur.Should, self._boost_query(self._build_term_query(name, token), weight))
-            for name, tokens in looked_for
-            for token, weight in tokens
-        ]
-        return self._search_keys(subject, Query.boolean_query(clauses), allowed, limit)
-
-    def alike(self, cues: Sequence[str], allowed: Filter, limit: int) -> list[int]:
-        """Return the keys of at most `limit` records with most of the cues."""
-        clauses = [(Occur.Should, self._build_term_query("alike", cue)) for cue in cues]
-        return self._search_keys("record", Query.boolean_query(clauses), allowed, limit)
-
     def search_weighted(
         self,
         subject: Searchable,
@@ -202,13 +178,12 @@ class TantivyIndex:
         allowed: Filter,
         limit: int,
         *,
-        brief: bool,
         after: int = 0,
     ) -> list[tuple[int, int]]:
         """Return the keys of at most `limit` passages with the largest weights, and these weights.
 
-        The weight of a passage is the sum of the weights of its tokens, each times its emphasis, and with `brief` times
-        the brevity. These are whole numbers below 24 bits, so they are exact in any order of addition. The order of
+        The weight of a passage is the sum of the weights of its tokens, each times its emphasis, times
+        its brevity. These are whole numbers below 24 bits, so they are exact in any order of addition. The order of
         passages with the same weight is undefined.
 
         Args:
@@ -216,7 +191,6 @@ class TantivyIndex:
             weights: The tokens with their weights.
             allowed: Filter of the result.
             limit: Most keys.
-            brief: Whether brevity counts.
             after: Only larger keys.
         """
         if subject in self._empty:
@@ -225,7 +199,7 @@ class TantivyIndex:
         if after:
             newer = Query.const_score_query(self._build_key_query(after, None), 0.0)
             query = Query.boolean_query([(Occur.Must, query), (Occur.Must, newer)])
-        return self._search_scored(subject, query, allowed, limit, times="brevity" if brief else None)
+        return self._search_scored(subject, query, allowed, limit)
 
     def search_newest(
         self, subject: Searchable, weights: Sequence[TermWeight], allowed: Filter, limit: int
@@ -265,7 +239,7 @@ class TantivyIndex:
         return [int(key) for key, _ in hits]
 
     def _build_weighted_query(self, subject: Searchable, weights: Sequence[TermWeight]) -> Query:
-        fields = {"words": _WORDS[subject], "dates": _DATES[subject], "speakers": "speaker", "cues": "alike"}
+        fields = {"words": _WORDS[subject], "dates": _DATES[subject], "speakers": "speaker"}
         scored = [(fields[each.among], each.token, each.weight * ONCE) for each in weights]
         for each in weights:
             if each.among == "words":
@@ -279,15 +253,6 @@ class TantivyIndex:
             for field, token, weight in scored
         ]
         return Query.boolean_query(clauses)
-
-    def holds_none(self, subject: Searchable, weights: Sequence[TermWeight]) -> bool:
-        """Return whether no passage has any of the tokens, as far as that is known without a search.
-
-        Most saved texts have no cue in common with any other.
-        """
-        return subject in self._empty or all(
-            each.among == "cues" and not self._searcher.doc_freq("alike", each.token) for each in weights
-        )
 
     def among(
         self,
@@ -323,24 +288,21 @@ class TantivyIndex:
         query = Query.boolean_query(
             [(Occur.Must, within), (Occur.Must, self._build_term_query("all", subject))]
         )
-        return set(self._search_keys(subject, query, Filter(), max(self.passages + 1, 1)))
+        return set(self._search_by_key(subject, query, Filter(), max(self.passages + 1, 1)))
 
     def _build_key_query(self, after: int, until: int | None) -> Query:
         last = _NEVER if until is None else until
         return Query.range_query(self._schema, "key", tantivy.FieldType.Unsigned, after + 1, last)
 
-    def _search_keys(self, subject: Searchable, query: Query, allowed: Filter, limit: int) -> list[int]:
-        return [key for key, _ in self._search_scored(subject, query, allowed, limit)]
-
     def _search_scored(
-        self, subject: Searchable, query: Query, allowed: Filter, limit: int, *, times: str | None = None
+        self, subject: Searchable, query: Query, allowed: Filter, limit: int
     ) -> list[tuple[int, int]]:
-        """Return the keys that a query finds, and their scores (times a field) as whole numbers."""
+        """Return the keys that a query finds, and their scores times their brevity as whole numbers."""
         restrictions = self._build_filter_clauses(subject, allowed)
         if restrictions:
             query = Query.boolean_query([(Occur.Must, query), *restrictions])
         with _reporting_damage():
-            hits = self._searcher.search(query, limit, count=False, weight_by_field=times).hits
+            hits = self._searcher.search(query, limit, count=False, weight_by_field="brevity").hits
             keys = self._searcher.fast_field_values("key", [address for _, address in hits])
         return [
             (int(key), round(score)) for key, (score, _) in zip(keys, hits, strict=True) if key is not None
@@ -388,10 +350,6 @@ class TantivyIndex:
         if len(values) == 1:
             return self._build_term_query(field, next(iter(values)))
         return Query.term_set_query(self._schema, field, list(values))
-
-    @staticmethod
-    def _boost_query(query: Query, weight: float) -> Query:
-        return query if weight == 1.0 else Query.boost_query(query, weight)
 
     def _build_filter_clauses(self, subject: Searchable, allowed: Filter) -> list[tuple[Occur, Query]]:
         """Return the filter as clauses that select and do not score."""
@@ -553,7 +511,6 @@ def _build_document(leaf: IndexedPassage) -> tantivy.Document:
     # Tantivy multiplies by log2(2 + field), which equals the brevity.
     document.add_unsigned("brevity", 2 ** compute_brevity(analysis.length) - 2)
     if isinstance(value, Record):
-        document.add_text("alike", analysis.cues)
         _add_record(document, value)
     else:
         document.add_integer("created", to_microseconds(value.at))

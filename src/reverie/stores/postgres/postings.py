@@ -17,7 +17,7 @@ from reverie.stores.postgres.where import (
     format_limit,
 )
 
-_SORTS: dict[Among, str] = {"words": "w", "dates": "d", "speakers": "s", "cues": "c"}
+_SORTS: dict[Among, str] = {"words": "w", "dates": "d", "speakers": "s"}
 _OTHER_LETTERS = 3
 """By how much the lengths of words differ that may be meant for one another."""
 
@@ -91,10 +91,8 @@ class PostingTables:
         weights: Sequence[TermWeight],
         allowed: Filter,
         limit: int,
-        *,
-        is_brief: bool,
     ) -> list[int]:
-        """Return the keys of passages by the sum of the weights of what they have, the newest first of equals.
+        """Return the keys of passages by the sum of the weights of their tokens times their brevity, newest first.
 
         In a `viewing` block the passages and the records are remembered for `PostgresStore.passages` and
         `PostgresStore.records`, which are asked for them next.
@@ -104,7 +102,6 @@ class PostingTables:
             weights: What to look for.
             allowed: What the result is restricted to.
             limit: The largest number of keys.
-            is_brief: Whether the sum counts times the brevity of the passage.
         """
         if not weights:
             return []
@@ -112,13 +109,12 @@ class PostingTables:
         if allowed.scopes is not None:
             postings.add_any("p.scope", allowed.scopes)
         passages = _BUILDERS[subject](self._space, allowed)
-        brevity = "max(p.brevity)" if is_brief else "1"
         view = self._connections.view
         columns = "it.key" if view is None else f"{PASSAGE}, it.id, it.body::text"
         # `OFFSET 0` keeps the inner queries as they are, whatever the statistics of the tables: each token is
         # looked up in the index, and only passages that may be among the best are looked at.
         rows = self._connections.rows(
-            f"SELECT held.* FROM (SELECT p.key, sum(w.weight * p.emphasis) * {brevity} AS figure "
+            "SELECT held.* FROM (SELECT p.key, sum(w.weight * p.emphasis) * max(p.brevity) AS figure "
             "FROM unnest(%s::text[], %s::text[], %s::integer[]) AS w (field, token, weight) "
             "CROSS JOIN LATERAL (SELECT p.key, p.emphasis, p.brevity FROM reverie.posting AS p "
             f"WHERE {postings} AND p.field = w.field AND p.token = w.token OFFSET 0) AS p "
