@@ -88,11 +88,9 @@ def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_
 def test_a_correction_for_which_a_dream_has_no_request_left_is_shown_in_the_next() -> None:
     clock, shown = MovableClock(), list[str]()
 
-    def answer(request: ModelRequest) -> str:
-        if request.purpose == "infer":  # is refused, and asked for again
-            turns = _TURN.findall(request.messages[0].content)
-            wrong = {"content": "Likes Zanzibar", "category": "", "evidence": turns[:1], "tags": []}
-            return json.dumps({"preferences": [wrong]})
+    def answer(request: ModelRequest) -> str | ModelReply:
+        if request.purpose == "infer":  # is asked for again, in halves
+            return ModelReply(text='{"preferences": [', finish="length")
         if request.purpose == "merge":
             shown.append(request.messages[0].content)
             return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": []})

@@ -155,23 +155,21 @@ def test_the_journal_names_the_rules_as_the_author_and_undo_takes_it_back(memory
 # -- settings ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rules", "events", "kinds"),
-    [
+def test_what_is_learned_can_be_set() -> None:
+    cases = [
         (True, False, {"decision"}),
         (True, True, {"decision", "event"}),
         (False, True, {"event"}),
         (False, False, set()),
-    ],
-)
-def test_what_is_learned_can_be_set(rules: bool, events: bool, kinds: set[str]) -> None:
-    with Memory.open(":memory:", settings=Settings(learn=rules, learn_events=events)) as memory:
-        session = memory.session("cli:1")
-        session.add("assistant", "Hello.")
-        turn = session.add("user", "No, that's wrong. We decided to use PostgreSQL.")
-        session.add("assistant", "Fine.")
-        assert {record.kind for record in learned(memory)} == kinds
-        assert (turn.metadata.get("signal") == "correction") is rules
+    ]
+    for rules, events, kinds in cases:
+        with Memory.open(":memory:", settings=Settings(learn=rules, learn_events=events)) as memory:
+            session = memory.session("cli:1")
+            session.add("assistant", "Hello.")
+            turn = session.add("user", "No, that's wrong. We decided to use PostgreSQL.")
+            session.add("assistant", "Fine.")
+            assert {record.kind for record in learned(memory)} == kinds
+            assert (turn.metadata.get("signal") == "correction") is rules
 
 
 def test_an_event_holds_both_sides_in_short_and_names_its_turns() -> None:

@@ -41,15 +41,14 @@ def test_prefixes_stand_before_questions_and_texts_and_in_the_fingerprint():
     assert embedder.fingerprint != OpenAIEmbedder("m").fingerprint
 
 
-@pytest.mark.parametrize(
-    ("code", "error"), [(503, ModelUnavailable), (429, ModelUnavailable), (401, ModelRefused)]
-)
-def test_an_error_of_the_server_is_told(code, error):
-    with (
-        serving(status(code, "what it says")) as script,
-        pytest.raises(error, match=f"answered {code}.*what it says"),
-    ):
-        OpenAIEmbedder("m", base_url=script.url).embed_queries(["a"])
+def test_an_error_of_the_server_is_told() -> None:
+    cases = [(503, ModelUnavailable), (429, ModelUnavailable), (401, ModelRefused)]
+    for code, error in cases:
+        with (
+            serving(status(code, "what it says")) as script,
+            pytest.raises(error, match=f"answered {code}.*what it says"),
+        ):
+            OpenAIEmbedder("m", base_url=script.url).embed_queries(["a"])
 
 
 @pytest.mark.parametrize("body", [b"no json", b"{}", b'{"data": [{"index": 0}]}', b"[]"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -158,9 +159,8 @@ def test_newer_servers_get_max_completion_tokens() -> None:
 
 
 @both
-@pytest.mark.parametrize(
-    "failure",
-    [
+def test_a_passing_failure_is_tried_again(make: Make) -> None:
+    failures = [
         status(500),
         status(503),
         status(429, headers={"retry-after": "0"}),
@@ -168,13 +168,11 @@ def test_newer_servers_get_max_completion_tokens() -> None:
         hangs_up,
         cut,
         is_no_json,
-    ],
-    ids=["500", "503", "429", "529", "hangs up", "cut", "no JSON"],
-)
-def test_a_passing_failure_is_tried_again(make: Make, failure: object) -> None:
-    with serving(failure, failure, says("Here.")) as script:  # type: ignore[arg-type]
-        reply = make(script, patience=hasty()).answer(question())
-    assert (reply.text, reply.usage.requests, len(script.asked)) == ("Here.", 3, 3)
+    ]
+    for failure in failures:
+        with serving(failure, failure, says("Here.")) as script:
+            reply = make(script, patience=hasty()).answer(question())
+        assert (reply.text, reply.usage.requests, len(script.asked)) == ("Here.", 3, 3)
 
 
 @both
@@ -290,47 +288,46 @@ def test_a_model_is_found_by_its_name_and_the_customary_variables() -> None:
         assert script.asked[2]["path"] == "/v1/chat/completions"
 
 
-@pytest.mark.parametrize("name", ["", "gpt", "openai:", ":x", "nobody:x", 3])
-def test_a_name_that_is_none_says_how_it_should_be(name: object) -> None:
-    with pytest.raises(InvalidInput, match=r"openai"):
-        model_from_name(name)  # type: ignore[arg-type]
+def test_a_name_that_is_none_says_how_it_should_be() -> None:
+    for name in ["", "gpt", "openai:", ":x", "nobody:x", 3]:
+        with pytest.raises(InvalidInput, match=r"openai"):
+            model_from_name(name)  # type: ignore[arg-type]
 
 
 WRONG_ADDRESSES = ["::::", "http://[::1", "ftp://x", "http://", "http://x:99999", "http://x:y", "http://a b"]
 
 
-@pytest.mark.parametrize("url", WRONG_ADDRESSES)
-@pytest.mark.parametrize(
-    ("name", "variable"),
-    [("openai:x", "OPENAI_BASE_URL"), ("anthropic:x", "ANTHROPIC_BASE_URL"), ("ollama:x", "OLLAMA_HOST")],
-)
-def test_an_address_that_is_none_is_named(name: str, variable: str, url: str) -> None:
-    environ = {variable: url, "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
-    with pytest.raises(InvalidInput, match=f"{variable} is .*: pass an address such as"):
-        model_from_name(name, environ=environ)
-    if name != "anthropic:x":
-        with pytest.raises(InvalidInput, match=variable):
-            embedder_from_name(name, environ=environ)
-    with pytest.raises(InvalidInput, match="base_url"):
-        OpenAIModel("x", base_url=url)
+def test_an_address_that_is_none_is_named() -> None:
+    variables = {
+        "openai:x": "OPENAI_BASE_URL",
+        "anthropic:x": "ANTHROPIC_BASE_URL",
+        "ollama:x": "OLLAMA_HOST",
+    }
+    for url, (name, variable) in itertools.product(WRONG_ADDRESSES, variables.items()):
+        environ = {variable: url, "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+        with pytest.raises(InvalidInput, match=f"{variable} is .*: pass an address such as"):
+            model_from_name(name, environ=environ)
+        if name != "anthropic:x":
+            with pytest.raises(InvalidInput, match=variable):
+                embedder_from_name(name, environ=environ)
+        with pytest.raises(InvalidInput, match="base_url"):
+            OpenAIModel("x", base_url=url)
 
 
-@pytest.mark.parametrize(
-    ("name", "variable"), [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")]
-)
-def test_a_key_that_no_header_can_hold_is_named_and_not_quoted(name: str, variable: str) -> None:
-    with pytest.raises(ModelRefused, match=variable) as refused:
-        model_from_name(name, environ={variable: "kT9x\nzz91"})
-    assert "kT9x" not in str(refused.value)
-    model_from_name(name, environ={variable: " kT9x\n"})
+def test_a_key_that_no_header_can_hold_is_named_and_not_quoted() -> None:
+    cases = [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")]
+    for name, variable in cases:
+        with pytest.raises(ModelRefused, match=variable) as refused:
+            model_from_name(name, environ={variable: "kT9x\nzz91"})
+        assert "kT9x" not in str(refused.value)
+        model_from_name(name, environ={variable: " kT9x\n"})
 
 
-@pytest.mark.parametrize(
-    ("name", "variable"), [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")]
-)
-def test_a_missing_key_is_named(name: str, variable: str) -> None:
-    with pytest.raises(ModelRefused, match=variable):
-        model_from_name(name, environ={})
+def test_a_missing_key_is_named() -> None:
+    cases = [("openai:x", "OPENAI_API_KEY"), ("anthropic:x", "ANTHROPIC_API_KEY")]
+    for name, variable in cases:
+        with pytest.raises(ModelRefused, match=variable):
+            model_from_name(name, environ={})
 
 
 def test_a_missing_library_is_named_with_the_command() -> None:

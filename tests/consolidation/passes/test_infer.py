@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.passes.infer import infer, needs_permission
@@ -155,18 +154,6 @@ def test_a_proposal_is_not_proposed_again_in_other_words() -> None:
     assert proposed.id in plan.refused[0].why
 
 
-def test_a_refused_preference_is_asked_about_once_more() -> None:
-    said = [turn("I always want shorter answers")]
-    answers = [short(said[0], content="Prefers French"), short(said[0])]
-
-    def answer(ask: ModelRequest) -> ModelReply:
-        return ModelReply(text=answers[len(ask.messages) // 2])
-
-    plan = cycle(said, answer)
-    assert [record.content for record in found(plan)] == ["Prefers shorter answers"]
-    assert not plan.refused
-
-
 def test_an_answer_that_is_cut_off_splits_the_question() -> None:
     said = [turn("I always want shorter answers"), turn("And the weather?")]
 
@@ -245,19 +232,17 @@ def test_without_a_model_what_is_said_outright_and_again_is_taken() -> None:
     assert records[0].references == (turns[0].id, turns[2].id)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_answer_that_cannot_be_used_changes_nothing() -> None:
+    cases = [
         "",
         "none",
         '{"preferences": "none"}',
         '{"preferences": [3, null, {}]}',
         '{"preferences": [{"cont',
         "[]",
-    ],
-)
-def test_an_answer_that_cannot_be_used_changes_nothing(text: str) -> None:
-    assert not cycle([turn("Stop that!")], text)
+    ]
+    for text in cases:
+        assert not cycle([turn("Stop that!")], text)
 
 
 def test_a_long_log_is_read_in_parts() -> None:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from reverie.consolidation.passes.upkeep import promote
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import run_pass
@@ -39,16 +37,14 @@ def promoted(one: Record, *, changed: bool = True, min_confidence: float = 0.75)
     return edit.after.layer
 
 
-@pytest.mark.parametrize(
-    ("kind", "layer"),
-    [
+def test_a_kind_goes_where_it_is_at_home() -> None:
+    cases = [
         ("decision", "semantic"), ("constraint", "semantic"), ("preference", "semantic"),
         ("project_fact", "semantic"), ("failure", "procedural"), ("fix", "procedural"),
         ("command_result", "procedural"), ("event", "episodic"), ("task_state", "episodic"),
-    ],
-)  # fmt: skip
-def test_a_kind_goes_where_it_is_at_home(kind: str, layer: str) -> None:
-    assert promoted(record(kind=kind, confidence=0.75)) == layer
+    ]  # fmt: skip
+    for kind, layer in cases:
+        assert promoted(record(kind=kind, confidence=0.75)) == layer
 
 
 def test_what_is_not_sure_trusted_live_or_new_stays() -> None:

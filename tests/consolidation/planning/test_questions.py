@@ -8,7 +8,6 @@ from reverie.consolidation.planning.requests import (
     REASONING_TOKENS,
     ask_in_parts,
     build_question,
-    build_repair_question,
     run_pass,
 )
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
@@ -28,8 +27,8 @@ def _ask(items: Sequence[str], longest: int) -> tuple[list[tuple[str, ...]], int
         return ModelReply(text="{}", finish=finish, usage=TokenUsage(requests=1))  # type: ignore[arg-type]
 
     parts = run_pass(ask_in_parts(items, _build), answer)
-    assert sum(reply.usage.requests for _, _, reply in parts) == len(asked)
-    return [tuple(part) for part, _, reply in parts], len(asked)
+    assert sum(reply.usage.requests for _, reply in parts) == len(asked)
+    return [tuple(part) for part, _ in parts], len(asked)
 
 
 def test_an_answer_that_is_cut_off_splits_the_question_and_no_item_is_left_out() -> None:
@@ -41,10 +40,3 @@ def test_an_answer_that_is_cut_off_splits_the_question_and_no_item_is_left_out()
 
 def test_a_question_leaves_room_for_reasoning() -> None:
     assert _build("a").max_tokens == 100 + REASONING_TOKENS
-
-
-def test_a_repair_question_shows_the_answer_and_the_reasons() -> None:
-    request = build_repair_question(_build("a"), ModelReply(text='{"lines": []}'), ["no turn says: Rome"])
-    assert [message.role for message in request.messages] == ["user", "assistant", "user"]
-    assert request.messages[1].content == '{"lines": []}'
-    assert "- no turn says: Rome" in request.messages[2].content

@@ -26,9 +26,8 @@ GOOD = '{"facts": ["a {brace}", "b"], "more": {"n": 1}}'
 WANTED = {"facts": ["a {brace}", "b"], "more": {"n": 1}}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_the_object_is_found() -> None:
+    cases = [
         GOOD,
         f"  \n{GOOD}\n ",
         f"```json\n{GOOD}\n```",
@@ -55,15 +54,13 @@ WANTED = {"facts": ["a {brace}", "b"], "more": {"n": 1}}
         '{\n// what was said\n"facts": ["a {brace}", /* both */ "b"], // two\n"more": {"n": 1}}',
         f"As in [#12] and [see there], don't {{guess}}: {GOOD}",
         f'The form is {{...}} or {{"facts": [...], ...}}. Mine:\n{GOOD}',
-    ],
-)
-def test_the_object_is_found(text: str) -> None:
-    assert parse_json(text, keys=("facts", "more")) == WANTED
+    ]
+    for text in cases:
+        assert parse_json(text, keys=("facts", "more")) == WANTED
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
+def test_what_cannot_be_used_is_refused() -> None:
+    cases = [
         ("", "empty"),
         ("   \n", "empty"),
         ("<think>done</think>", "empty"),
@@ -79,11 +76,10 @@ def test_the_object_is_found(text: str) -> None:
         ('```json\n{"facts": []}\n```\nBetter: {"facts": ["a", ', "breaks off"),
         ("{'facts': ['a', 'it", "breaks off"),
         ('{"facts": ["a", // and so on', "breaks off"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(text: str, why: str) -> None:
-    with pytest.raises(UnusableReply, match=why):
-        parse_json(text, keys=("facts",))
+    ]
+    for text, why in cases:
+        with pytest.raises(UnusableReply, match=why):
+            parse_json(text, keys=("facts",))
 
 
 def test_of_several_objects_the_one_with_the_wanted_keys_is_taken_and_of_equals_the_last() -> None:
@@ -161,9 +157,8 @@ def test_an_answer_may_be_a_tool_call_with_or_without_words_beside_it() -> None:
     assert parse_answer(ModelReply(text='{"lines": ["a"]}', tool_calls=(call,)), SCHEMA) == {"lines": ["a"]}
 
 
-@pytest.mark.parametrize(
-    ("reply", "why"),
-    [
+def test_an_answer_that_is_not_whole_is_refused() -> None:
+    cases = [
         (ModelReply(text='{"lines": []}', finish="length"), "cut off"),
         (ModelReply(text='{"lines": []}', finish="refused"), "would not"),
         (ModelReply(text='{"other": []}'), "none of: lines, note"),
@@ -171,11 +166,10 @@ def test_an_answer_may_be_a_tool_call_with_or_without_words_beside_it() -> None:
             ModelReply(text='{"lines": [', tool_calls=(ToolCall(id="1", name="a", arguments="{}"),)),
             "breaks off",
         ),
-    ],
-)
-def test_an_answer_that_is_not_whole_is_refused(reply: ModelReply, why: str) -> None:
-    with pytest.raises(UnusableReply, match=why):
-        parse_answer(reply, SCHEMA)
+    ]
+    for reply, why in cases:
+        with pytest.raises(UnusableReply, match=why):
+            parse_answer(reply, SCHEMA)
 
 
 def test_ids_are_read_with_the_brackets_that_prompts_show_them_in() -> None:
@@ -192,9 +186,8 @@ HOSTILE = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_the_time_is_linear_in_the_length(piece: str) -> None:
-    def measure(length: int) -> float:
+def test_the_time_is_linear_in_the_length() -> None:
+    def measure(piece: str, length: int) -> float:
         text = (piece * length)[:length]
         began = time.process_time()
         for _ in range(3):
@@ -202,5 +195,8 @@ def test_the_time_is_linear_in_the_length(piece: str) -> None:
                 parse_json(text, keys=("facts",))
         return time.process_time() - began
 
-    measure(1_000)
-    assert measure(64_000) < 24 * measure(8_000) + 0.05  # 8 if linear, 64 if quadratic
+    for piece in HOSTILE:
+        measure(piece, 1_000)
+        assert measure(piece, 64_000) < 24 * measure(piece, 8_000) + 0.05, (
+            piece
+        )  # 8 if linear, 64 if quadratic

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from reverie import Memory
 from reverie.consolidation.rules import match_statement, split_sentences, strip_question
 
@@ -53,9 +51,8 @@ FACTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
+def test_what_is_said_once_is_recognized() -> None:
+    cases = [
         ("hi! just call me Bea", "preference"),
         ("From now on answer in German please", "preference"),
         ("always give me the command first", "preference"),
@@ -99,11 +96,10 @@ FACTS = [
         ("I have type 1 diabetes", "constraint"),
         ("ich bin gegen Haselnüsse allergisch", "constraint"),
         ("mir sind kurze Antworten lieber", "preference"),
-    ],
-)
-def test_what_is_said_once_is_recognized(text: str, kind: str) -> None:
-    [sentence] = split_sentences(text)[-1:]
-    assert match_statement(sentence) == kind
+    ]
+    for text, kind in cases:
+        [sentence] = split_sentences(text)[-1:]
+        assert match_statement(sentence) == kind
 
 
 def test_most_facts_are_recognized_in_whatever_words() -> None:
@@ -204,9 +200,8 @@ def test_questions_guesses_jokes_and_what_others_want_state_nothing() -> None:
     assert len(learned) <= 0.05 * len(OTHERS), learned
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_code_logs_and_quoted_passages_are_no_prose() -> None:
+    cases = [
         "2026-03-01 08:14:02 INFO scheduler decided to move shard 14",
         "14:02:11 systemd[1]: my name is Legion",
         "npm ERR! I will always fail",
@@ -216,10 +211,9 @@ def test_questions_guesses_jokes_and_what_others_want_state_nothing() -> None:
         "# TODO: remember to remove this hack",
         'const user = { city: "Ghent" }',
         'summarise: "We decided this on Monday. From now on all staff must badge in. Thanks."',
-    ],
-)
-def test_code_logs_and_quoted_passages_are_no_prose(text: str) -> None:
-    assert not any(match_statement(each) for each in split_sentences(text))
+    ]
+    for text in cases:
+        assert not any(match_statement(each) for each in split_sentences(text))
 
 
 def test_the_question_that_follows_a_statement_is_not_kept() -> None:
@@ -232,21 +226,19 @@ def test_the_question_that_follows_a_statement_is_not_kept() -> None:
         ]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_an_instruction_stands_in_every_prompt_whatever_is_asked() -> None:
+    cases = [
         "hi! just call me Bea",
         "I'm Jo, by the way",
         "oh, and I'm celiac",
         "antworte immer auf Deutsch",
         "always give me the command first",
-    ],
-)
-def test_an_instruction_stands_in_every_prompt_whatever_is_asked(said: str) -> None:
-    with Memory.open(":memory:") as memory:
-        session = memory.session("cli:1")
-        session.add("user", said)
-        session.add("assistant", "All right.")
-        other = memory.session("cli:2")
-        other.add("user", "What is the capital of Mongolia?")
-        assert [hit.content for hit in other.context().standing] == [said.removeprefix("hi! ")]
+    ]
+    for said in cases:
+        with Memory.open(":memory:") as memory:
+            session = memory.session("cli:1")
+            session.add("user", said)
+            session.add("assistant", "All right.")
+            other = memory.session("cli:2")
+            other.add("user", "What is the capital of Mongolia?")
+            assert [hit.content for hit in other.context().standing] == [said.removeprefix("hi! ")]

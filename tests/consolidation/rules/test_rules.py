@@ -14,24 +14,21 @@ def said(text: str, speaker: rules.Speaker = "user", **more: bool) -> set[str]:
     return {rule for part in parts for rule in rules.match_rules(part, speaker=speaker, **more)}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_each_rule_finds_the_sentence_that_says_so() -> None:
+    cases = [
         ("We decided to use PostgreSQL for the event store.", "decision"),
         ("The API must answer within 200 ms.", "constraint"),
         ("I prefer tabs over spaces.", "preference"),
         ("The build failed again.", "failure"),
         ("Restarting the daemon solved it.", "fix"),
         ("No, that's wrong.", "correction"),
-    ],
-)
-def test_each_rule_finds_the_sentence_that_says_so(text: str, expected: str) -> None:
-    assert said(text) == {expected}
+    ]
+    for text, expected in cases:
+        assert said(text) == {expected}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_politeness_questions_conditions_quotations_and_others_state_nothing() -> None:
+    cases = [
         "No problem.",
         "Actually, thanks, that helps a lot.",
         "The error handling works nicely.",
@@ -45,10 +42,9 @@ def test_each_rule_finds_the_sentence_that_says_so(text: str, expected: str) -> 
         "They prefer tabs.",
         "I used to prefer Vim.",
         "The tests used to fail on Mondays.",
-    ],
-)
-def test_politeness_questions_conditions_quotations_and_others_state_nothing(text: str) -> None:
-    assert said(text) == set()
+    ]
+    for text in cases:
+        assert said(text) == set()
 
 
 def test_an_assistants_advice_and_plans_state_nothing() -> None:
@@ -84,9 +80,8 @@ def test_a_hard_wrapped_sentence_is_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_looks_like_a_secret_is_seen() -> None:
+    cases = [
         "The password is hunter2!",
         "api_key=abc123",
         "Our password for staging is Winter2024",
@@ -96,25 +91,22 @@ def test_a_hard_wrapped_sentence_is_one() -> None:
         "wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY",
         "My card is 4111 1111 1111 1111",
         "-----BEGIN OPENSSH PRIVATE KEY-----",
-    ],
-)
-def test_what_looks_like_a_secret_is_seen(text: str) -> None:
-    assert rules.is_likely_secret(text)
+    ]
+    for text in cases:
+        assert rules.is_likely_secret(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_only_speaks_of_secrets_is_none() -> None:
+    cases = [
         "Passwords must be hashed with argon2.",
         "The token is expired.",
         "The secret ingredient is love.",
         "See src/reverie/evals/recall/report.py",
         "Fixed in 4f2a9c1e4f2a9c1e4f2a9c1e4f2a9c1e4f2a9c1e",
         "550e8400-e29b-41d4-a716-446655440000",
-    ],
-)
-def test_what_only_speaks_of_secrets_is_none(text: str) -> None:
-    assert not rules.is_likely_secret(text)
+    ]
+    for text in cases:
+        assert not rules.is_likely_secret(text)
 
 
 def test_references_are_files_tests_issues_commits_and_addresses() -> None:
@@ -133,9 +125,8 @@ def test_references_are_files_tests_issues_commits_and_addresses() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "references", "tags"),
-    [
+def test_names_of_tests_and_files_of_other_languages_are_known() -> None:
+    cases = [
         ("The build.gradle.kts pins Kotlin", ("build.gradle.kts",), ("kotlin",)),
         ("See README.MD and src/App.JAVA", ("README.MD", "src/App.JAVA"), ("java",)),
         ("UserServiceTest.rejectsExpiredToken is red", ("UserServiceTest.rejectsExpiredToken",), ()),
@@ -145,18 +136,14 @@ def test_references_are_files_tests_issues_commits_and_addresses() -> None:
         ("TestApi::test_login passes again", ("TestApi::test_login",), ()),
         ("src/test/kotlin/LoginTest.kt is new", ("src/test/kotlin/LoginTest.kt",), ("kotlin",)),
         ("It was tested.Go on, J.R. said. The latest Contest is a test.", (), ()),
-    ],
-)
-def test_names_of_tests_and_files_of_other_languages_are_known(
-    text: str, references: tuple[str, ...], tags: tuple[str, ...]
-) -> None:
-    assert rules.extract_references(text) == references
-    assert rules.extract_tags(text) == tags
+    ]
+    for text, references, tags in cases:
+        assert rules.extract_references(text) == references
+        assert rules.extract_tags(text) == tags
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_short_corrections_count() -> None:
+    cases = [
         "You were wrong.",
         "You were wrong about the port.",
         "That didn't work.",
@@ -166,25 +153,22 @@ def test_names_of_tests_and_files_of_other_languages_are_known(
         "Actually, it's 5433.",
         "Actually it is port 5433",
         "Actually, that's Anna.",
-    ],
-)
-def test_short_corrections_count(text: str) -> None:
-    assert "correction" in said(text)
+    ]
+    for text in cases:
+        assert "correction" in said(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_only_resembles_a_short_correction_is_none() -> None:
+    cases = [
         "Actually, it's fine.",
         "Actually, that's great, thanks.",
         "It didn't work out with the flat.",
         "I will try again tomorrow.",
         "Try again later.",
         "We were wrong to wait.",
-    ],
-)
-def test_what_only_resembles_a_short_correction_is_none(text: str) -> None:
-    assert "correction" not in said(text)
+    ]
+    for text in cases:
+        assert "correction" not in said(text)
 
 
 def test_an_issue_that_was_fixed_by_something_is_a_fix() -> None:

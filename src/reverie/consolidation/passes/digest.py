@@ -9,7 +9,7 @@ the notes stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
@@ -29,7 +29,6 @@ from reverie.consolidation.planning.requests import (
     ask_in_parts,
     build_object,
     build_question,
-    build_repair_question,
 )
 from reverie.consolidation.planning.verification import verify_claims
 from reverie.domain.change import Change
@@ -40,7 +39,7 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 
 NAME = "digest"
 PROMPT = "digest.md"
@@ -92,10 +91,10 @@ def digest(view: PassInput) -> Flow[Plan]:
 
     patch = begin_patch()
     parts = yield from ask_in_parts(list(labels), lambda names: _build_request(view, patch, names, labels))
-    usage = sum((reply.usage for _, _, reply in parts), TokenUsage())
+    usage = sum((reply.usage for _, reply in parts), TokenUsage())
     entries: list[str] = []
     refused: list[Rejection] = []
-    for _, request, reply in parts:
+    for _, reply in parts:
         if not isinstance(reply, ModelReply):
             if reply.why != NO_MODEL.why:
                 return view.build_plan(NAME, failed=reply.why, usage=usage)
@@ -106,13 +105,8 @@ def digest(view: PassInput) -> Flow[Plan]:
         except UnusableReply as error:
             return view.build_plan(NAME, failed=str(error), usage=usage)
         entries.append(entry)
-        failed = _take_changes(patch, changes)
-        if failed:
-            reasons = [f"{change.describe()}: {why}" for change, why in failed]
-            again = yield build_repair_question(request, reply, reasons)
-            usage += again.usage
-            failed = _repair(patch, failed, again, labels)
-        refused += [Rejection(what=change.describe(), why=why) for change, why in failed]
+        reasons = ((change, patch.take(change)) for change in changes)
+        refused += [Rejection(what=change.describe(), why=why) for change, why in reasons if why]
     verdicts = yield from verify_claims(view, [patch.to_claim(change) for change in patch.taken])
     usage += verdicts.usage
     if verdicts.failed:
@@ -172,36 +166,6 @@ def _parse_reply(reply: ModelReply, labels: Mapping[str, Turn]) -> tuple[str, li
     if not entry:
         raise UnusableReply("the answer has no history_entry")
     return entry, parse_changes(answer.get("changes") or [], labels)
-
-
-def _take_changes(patch: PagePatch, changes: Iterable[LineChange]) -> list[tuple[LineChange, str]]:
-    """Add changes to the patch. Return those that were refused, with the reasons."""
-    reasons = ((change, patch.take(change)) for change in changes)
-    return [(change, why) for change, why in reasons if why]
-
-
-def _repair(
-    patch: PagePatch,
-    failed: list[tuple[LineChange, str]],
-    reply: ModelReply | ModelFailure,
-    labels: Mapping[str, Turn],
-) -> list[tuple[LineChange, str]]:
-    """Add what a model has corrected to the patch. Return what remains refused."""
-    if not isinstance(reply, ModelReply):
-        return failed
-    try:
-        changes = parse_changes(parse_answer(reply, SCHEMA).get("changes") or [], labels)
-    except UnusableReply:
-        return failed
-    mended = [(change.do, change.line) for change in changes[: len(failed)] if not patch.take(change)]
-    left = []
-    for change, why in failed:
-        place = (change.do, change.line)
-        if place in mended:
-            mended.remove(place)
-        else:
-            left.append((change, why))
-    return left
 
 
 def _select_said(entry: str, older: Sequence[Turn]) -> str:

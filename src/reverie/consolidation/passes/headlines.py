@@ -1,7 +1,7 @@
 """Headlines: a model writes them, code checks what they bring in, and the model is asked whether they are true.
 
-Part of the pass `merge`. What code refuses is asked for once more, with the reasons. What is refused then, or by the
-model, is remembered, and not asked for again until one of its records has changed.
+Part of the pass `merge`. A headline that code or the model refuses is remembered, and not asked for again until one of
+its records has changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from reverie.consolidation.planning.requests import (
     Flow,
     build_list,
     build_object,
-    build_question,
     build_verification,
 )
 from reverie.domain.headlines import compute_parts_version, is_current
@@ -36,7 +35,6 @@ from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ModelReply, ModelRequest
 
 VERIFY_PROMPT = "headline-check.md"
-REPAIR_PROMPT = "headline-repair.md"
 
 REFUSED = "dream.merge.refused"
 """The store's cursor with the versions of records whose headlines were refused for good."""
@@ -44,15 +42,11 @@ REFUSED = "dream.merge.refused"
 MOST_REFUSED = 500
 """Versions that are remembered, the latest."""
 
-_LONGEST_REFUSED = 1_000
-"""Characters of a refused headline, and of the reason, that are shown again: a bad model's may have any length."""
-
 _ANSWER_TOKENS = 3_000
 _UNJUDGED = "the model did not say whether it is true"
 _VERDICTS = build_object(
     headlines=build_list(headline=NUMBER, supports=TEXTS, contradicts=TEXTS, leaves_out=TEXTS, adds=TEXT)
 )
-_REPAIRS = build_object(headlines=build_list(headline=NUMBER, content=TEXT))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +125,8 @@ class HeadlineWriter:
         )
 
     def write(self, proposals: Sequence[HeadlineProposal]) -> Flow[None]:
-        """Take the proposals that are sound, after asking for those again that are not."""
+        """Accept the proposals that code and the model find no fault with."""
         checked = [self._check(proposal) for proposal in self._list_new(proposals)]
-        checked = yield from self._repair(checked)
         checked = yield from self._verify(checked)
         for proposal in checked:
             if proposal.refused:
@@ -209,31 +202,6 @@ class HeadlineWriter:
         }
         return [judged.get(id(proposal), proposal) for proposal in proposals]
 
-    def _repair(self, proposals: Sequence[HeadlineProposal]) -> Flow[list[HeadlineProposal]]:
-        """Ask for refused headlines once more; return the proposals with those that were written anew."""
-        asked = [
-            each for each in proposals if each.refused and each.parts and self._get_version(each) is not None
-        ]
-        if not asked:
-            return list(proposals)
-        text = self._view.fill_prompt(REPAIR_PROMPT, headlines=self._format(asked))
-        scope = self._records[asked[0].parts[0]].scope
-        request = build_question(
-            text,
-            purpose="repair",
-            scope=scope,
-            schema=_REPAIRS,
-            answer_tokens=_ANSWER_TOKENS,
-            timeout_s=180.0,
-        )
-        answers = yield from self._ask(request, asked)
-        repaired = {
-            id(proposal): self._check(replace(proposal, content=content))
-            for number, proposal in enumerate(asked, 1)
-            if (content := to_text((answers.get(number) or {}).get("content")))
-        }
-        return [repaired.get(id(proposal), proposal) for proposal in proposals]
-
     def _ask(
         self, request: ModelRequest, proposals: Sequence[HeadlineProposal]
     ) -> Flow[dict[int, Mapping[str, Any]]]:
@@ -254,15 +222,11 @@ class HeadlineWriter:
         return dict(iter_numbered(answer.get("headlines"), "headline"))
 
     def _format(self, proposals: Iterable[HeadlineProposal]) -> str:
-        """Return the proposals for a prompt, each with its number, its records and why it was refused."""
+        """Return the proposals for a prompt, each with its number and its records."""
         blocks = []
         for number, proposal in enumerate(proposals, 1):
-            longest = _LONGEST_REFUSED if proposal.refused else None
-            lines = [f"Headline {number}: {escape_line(proposal.content)[:longest]}"]
+            lines = [f"Headline {number}: {escape_line(proposal.content)}"]
             lines += [f"- [{name}] {escape_line(self._records[name].content)}" for name in proposal.parts]
-            lines += (
-                [f"Refused, because: {escape_line(proposal.refused)[:longest]}"] if proposal.refused else []
-            )
             blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 

@@ -37,7 +37,6 @@ from reverie.consolidation.planning.requests import (
     build_list,
     build_object,
     build_question,
-    build_repair_question,
 )
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.consolidation.rules.patterns import PatternFile
@@ -264,15 +263,15 @@ class _ScopeInference:
     # -- with a model ------------------------------------------------------------------------------------
 
     def ask(self, shown: _Shown) -> Flow[None]:
-        """Ask for the preferences that turns show, and once more for those that were refused."""
+        """Ask for the preferences that turns show."""
         parts = yield from ask_in_parts(shown.new, lambda part: self._build_request(replace(shown, new=part)))
-        for new, request, reply in parts:
+        for new, reply in parts:
             part = replace(shown, new=new)
             self._draft.spend(reply.usage)
             if reply == LATER:
                 self.left += [turn.id for turn, _ in new]
             elif isinstance(reply, ModelReply):
-                yield from self._take(request, reply, part)
+                self._take(reply, part)
             elif reply.why != NO_MODEL.why:
                 self._draft.fail(reply.why)
             else:
@@ -303,8 +302,8 @@ class _ScopeInference:
         )
         return build_question(text, purpose=NAME, scope=self._scope, schema=SCHEMA, answer_tokens=2_000)
 
-    def _take(self, request: ModelRequest, reply: ModelReply, shown: _Shown) -> Flow[None]:
-        """Take the preferences of an answer that the turns show, and have the others corrected once."""
+    def _take(self, reply: ModelReply, shown: _Shown) -> None:
+        """Accept the preferences of an answer that the turns may show."""
         try:
             proposals = parse_answer(reply, SCHEMA).get("preferences")
         except UnusableReply as error:
@@ -314,25 +313,9 @@ class _ScopeInference:
             self._draft.fail("the answer has no list of preferences")
             return
         self._room = shown.most
-        reasons = ((each, self._consider(each, shown)) for each in proposals)
-        refused = [(each, why) for each, why in reasons if why]
-        if refused:
-            described = [f"{to_text(proposal)[:200]}: {why}" for proposal, why in refused]
-            again = yield build_repair_question(request, reply, described)
-            self._draft.spend(again.usage)
-            repaired = isinstance(again, ModelReply) and self._repair(again, shown)
-            refused = refused[repaired:]
-        for _, why in refused:
-            self._draft.refuse("infer a preference", why)
-
-    def _repair(self, reply: ModelReply, shown: _Shown) -> int:
-        """Take the corrected preferences of an answer. Return how many were taken."""
-        try:
-            proposals = parse_answer(reply, SCHEMA).get("preferences")
-        except UnusableReply:
-            return 0
-        reasons = [self._consider(each, shown) for each in proposals] if isinstance(proposals, list) else []
-        return reasons.count("")
+        for proposal in proposals:
+            if why := self._consider(proposal, shown):
+                self._draft.refuse("infer a preference", why)
 
     def _consider(self, proposal: Any, shown: _Shown) -> str:
         """Add a preference to those that code accepts, or return why it is refused."""

@@ -107,13 +107,13 @@ def remember(view: PassInput) -> Flow[Plan]:
     parts = yield from ask_in_parts(
         list(labels), lambda names: _build_request(view, window, labels, names, known)
     )
-    usage = sum((reply.usage for _, _, reply in parts), TokenUsage())
+    usage = sum((reply.usage for _, reply in parts), TokenUsage())
     names = Evidence(text=" ".join(_collect_names(view.records)), at=view.now)
     context = [*collect_evidence(spoken), *(_to_evidence(record) for record in known), names]
     taken: list[NewRecord] = []
     held: list[NewRecord] = []
     refused: list[Rejection] = []
-    for _, _, reply in parts:
+    for _, reply in parts:
         if not isinstance(reply, ModelReply):
             return view.build_plan(NAME, failed=reply.why, usage=usage)
         try:

@@ -46,9 +46,6 @@ REASONING_TOKENS = 4_000
 MOST_SPLITS = 2
 """Maximum number of times a question is cut into halves."""
 
-_MOST_REASONS = 20
-_LONGEST_ANSWER = 8_000  # characters that are shown again
-
 VERIFY = "verify"
 """Purpose of the requests that verify what a model has written."""
 
@@ -100,28 +97,9 @@ def build_verification(
     return replace(question, group=f"{VERIFY} {scope}", temperature=0.0)
 
 
-def build_repair_question(request: ModelRequest, reply: ModelReply, reasons: Sequence[str]) -> ModelRequest:
-    """Return the request that asks once more for what was refused.
-
-    Args:
-        request: The first request.
-        reply: The answer to it.
-        reasons: Why each part was refused, in words that quote what is to be mended.
-    """
-    listed = "\n".join(f"- {reason}" for reason in reasons[:_MOST_REASONS])
-    text = (
-        "These parts of your answer were refused:\n\n"
-        f"{listed}\n\n"
-        "Everything else of it was taken. Answer once more in the same form, with the refused parts only, each "
-        "corrected so that the texts it cites say all of it. Leave out what cannot be corrected."
-    )
-    answer = ChatMessage(role="assistant", content=reply.answer[:_LONGEST_ANSWER])
-    return replace(request, messages=(*request.messages, answer, ChatMessage(role="user", content=text)))
-
-
 def ask_in_parts(
     items: Sequence[T], build: Callable[[Sequence[T]], ModelRequest], *, splits: int = MOST_SPLITS
-) -> Flow[list[tuple[Sequence[T], ModelRequest, ModelReply | ModelFailure]]]:
+) -> Flow[list[tuple[Sequence[T], ModelReply | ModelFailure]]]:
     """Ask about items, and again about each half of them where the answer was cut off.
 
     Args:
@@ -130,17 +108,16 @@ def ask_in_parts(
         splits: How often the question may be cut into halves.
 
     Returns:
-        Each part with its request and its reply, in order. The cost of an answer that was cut off is added to that
+        Each part with its reply, in order. The cost of an answer that was cut off is added to that
         of the first part.
     """
-    request = build(items)
-    reply = yield request
+    reply = yield build(items)
     if splits < 1 or len(items) < 2 or not isinstance(reply, ModelReply) or reply.finish != "length":
-        return [(items, request, reply)]
+        return [(items, reply)]
     middle = len(items) // 2
     parts = yield from ask_in_parts(items[:middle], build, splits=splits - 1)
-    part, asked, first = parts[0]
-    parts[0] = part, asked, replace(first, usage=reply.usage + first.usage)
+    part, first = parts[0]
+    parts[0] = part, replace(first, usage=reply.usage + first.usage)
     rest = yield from ask_in_parts(items[middle:], build, splits=splits - 1)
     return [*parts, *rest]
 
