@@ -45,8 +45,8 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
+from reverie.stores.sqlite.repair import find_free_name, salvage_marks
 from reverie.stores.sqlite.replace import replace_file
-from reverie.stores.sqlite.salvage import salvage_marks
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten, is_key
 
 _INDEX = "index"
@@ -184,9 +184,9 @@ def _open_database(database: Path, analyse: Analyse) -> SQLiteStore | None:
 
 def _put_in_place(draft: Path, database: Path) -> Path | None:
     """Give the new database its name; return the new place of the old one."""
-    old_database = _find_free_name(database)
+    old_database = find_free_name(database)
     if database.exists():
-        replace_file(database, draft, kept=old_database)
+        replace_file(database, lambda _: draft, kept=old_database)
         return old_database
     left = False
     for ending in ("-wal", "-shm", "-journal"):  # SQLite would apply them to the new database
@@ -201,13 +201,6 @@ def _put_in_place(draft: Path, database: Path) -> Path | None:
             f"{str(database)!r} was made by somebody else meanwhile: close what uses the folder, and look"
         ) from None
     return old_database.with_name(f"{old_database.name}-wal") if left else None
-
-
-def _find_free_name(database: Path) -> Path:
-    number = 1
-    while any(database.parent.glob(f"{database.name}.broken-{number}*")):
-        number += 1
-    return database.with_name(f"{database.name}.broken-{number}")
 
 
 class _Rebuild:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from reverie.domain.change import Value
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,14 +13,27 @@ class StoreProblem:
     Attributes:
         what: What is wrong, with the id or table concerned; never content.
         fix: What a person can do about it.
-        repairable: Whether the store can repair it from what else it holds.
-        missing: The thing that would be written again from the journal; None for other problems.
+        repairable: Whether the store can repair it.
     """
 
     what: str
     fix: str
     repairable: bool = False
-    missing: Value | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """Result of a repair.
+
+    Attributes:
+        kept: The damaged file, under its new name; None if the store was repaired in place.
+        changes: Number of entries of the journal.
+        lost: What could not be read, such as `3 changes`; never content.
+    """
+
+    kept: Path | None
+    changes: int
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

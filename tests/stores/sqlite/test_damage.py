@@ -337,7 +337,7 @@ def test_a_copy_of_a_damaged_file_raises_nothing_but_store_corrupt(
             target.write_rows(rows)
         target.finish(source.read_unjournaled())
 
-    with contextlib.closing(target.store), pytest.raises(StoreCorrupt, match="reverie doctor"):
+    with contextlib.closing(target), pytest.raises(StoreCorrupt, match="reverie doctor"):
         copy()
 
 

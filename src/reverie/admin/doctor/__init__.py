@@ -2,6 +2,6 @@
 
 from reverie.admin.doctor.doctor import Doctor
 from reverie.admin.doctor.findings import Diagnosis, Finding
-from reverie.admin.doctor.folder_checks import diagnose_unopened
+from reverie.admin.doctor.folder_checks import diagnose_unopened, repair_unopened
 
-__all__ = ["Diagnosis", "Doctor", "Finding", "diagnose_unopened"]
+__all__ = ["Diagnosis", "Doctor", "Finding", "diagnose_unopened", "repair_unopened"]

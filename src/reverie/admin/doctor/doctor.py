@@ -1,4 +1,4 @@
-"""Check of an open memory, and repair of what follows from its content.
+"""Check of an open memory, and its repair.
 
 The doctor compares the tables with the journal, and the search index and the files with the store. It checks
 modes and leftovers. Its findings name ids, files and numbers, never content. It repairs what
@@ -20,12 +20,13 @@ from reverie.admin.doctor.findings import (
     Remedy,
     Severity,
     build_finding,
+    build_repair_note,
     count,
     get_part,
     summarize_names,
 )
 from reverie.admin.doctor.folder_checks import check_folder, is_obstructed, remove_leftovers, set_modes
-from reverie.admin.doctor.mirror_checks import check_files, find_contradictions
+from reverie.admin.doctor.mirror_checks import check_files
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.domain.errors import ReverieError
@@ -35,17 +36,19 @@ from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
 from reverie.search.index.verify import compare_index, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex
-from reverie.stores.health import StoreProblem
+from reverie.stores.health import RepairReport
 from reverie.stores.protocol import Store
-from reverie.stores.sqlite.integrity import RESTORE
 
 
 @runtime_checkable
 class RepairableStore(Protocol):
-    """Store that can repair derived data from the rest of its content."""
+    """Store that can repair itself from what can be read of it."""
 
-    def repair(self) -> None:
-        """Repair what `check` calls repairable."""
+    def repair(self) -> RepairReport | None:
+        """Repair what `check` calls repairable; return a report if the store was replaced by a copy."""
+
+    def refresh_analyses(self) -> None:
+        """Store the words that the analyzer makes of every text."""
 
     def find_stale_analyses(self) -> Sequence[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
@@ -123,32 +126,34 @@ class Doctor:
     def _run_checks(self) -> list[Finding]:
         self._checked.clear()
         findings = list(self._check_database())
-        damaged = any(each.severity == "error" for each in findings)
         if self._path is not None:
             findings += check_folder(self._path)
+        if any(each.code == "database" for each in findings):
+            return findings  # the other checks would report the same things again, as differences
         if index_files := () if self._path is None else find_damaged_files(self._path / "index" / FORMAT):
             what = f"{count(len(index_files), 'file')} of the search index cannot be read"
             findings.append(build_finding("index-damaged", what, index_files))
-        if not damaged:  # otherwise these checks would report the same things again, as differences
-            findings += [
-                *(() if index_files else self._check_index()),
-                *self._check_vectors(),
-                *self._check_mirror(),
-                *self._check_secrets(),
-            ]
-        findings += self._check_forgetting()
-        return findings
+        return [
+            *findings,
+            *(() if index_files else self._check_index()),
+            *self._check_vectors(),
+            *self._check_mirror(),
+            *self._check_secrets(),
+            *self._check_forgetting(),
+        ]
 
     # -- the store -----------------------------------------------------------------------------------------
 
     def _check_database(self) -> Iterator[Finding]:
-        self._checked["changes"] = self._store.sequence()
-        problems = self._compare_with_files(self._store.check())
+        problems = self._store.check()
         for problem in problems:
             yield build_finding(
                 "database", problem.what, remedy="database" if problem.repairable else None, fix=problem.fix
             )
-        if not isinstance(self._store, RepairableStore) or not all(each.repairable for each in problems):
+        if problems:
+            return
+        self._checked["changes"] = self._store.sequence()
+        if not isinstance(self._store, RepairableStore):
             return
         if ids := tuple(self._store.find_stale_analyses()):
             yield build_finding(
@@ -156,22 +161,6 @@ class Doctor:
                 f"{count(len(ids), 'passage')} would be searched by other words than they have",
                 ids,
             )
-
-    def _compare_with_files(self, problems: list[StoreProblem]) -> list[StoreProblem]:
-        """Return the problems, none of them repairable where the journal contradicts a file.
-
-        The journal is damaged then, although it can be read, and nothing is written from it.
-        """
-        missing = [each.missing for each in problems if each.repairable and each.missing is not None]
-        if self._files is None or self._path is None or not missing:
-            return problems
-        paths = find_contradictions(missing, self._path)
-        if not paths:
-            return problems
-        files = summarize_names(paths, "file", "files")
-        what = f"about what is missing from the database, the journal does not agree with {files}"
-        contradiction = StoreProblem(what=what, fix=RESTORE)
-        return [*(replace(each, fix=RESTORE, repairable=False) for each in problems), contradiction]
 
     def _check_secrets(self) -> Iterator[Finding]:
         """Report things that hold secrets, without the secrets."""
@@ -258,7 +247,7 @@ class Doctor:
     # -- repair --------------------------------------------------------------------------------------------
 
     def _apply_remedy(self, remedy: Remedy) -> list[Finding]:
-        """Apply a remedy; return the findings about its failure."""
+        """Apply a remedy; return the findings about its failure, or about what it could not repair."""
         try:
             match remedy:
                 case "modes" if self._path is not None:
@@ -266,7 +255,10 @@ class Doctor:
                 case "leftovers" if self._path is not None:
                     remove_leftovers(self._path)
                 case "database" if isinstance(self._store, RepairableStore):
-                    self._store.repair()
+                    report = self._store.repair()
+                    return [] if report is None else [build_repair_note(report)]
+                case "words" if isinstance(self._store, RepairableStore):
+                    self._store.refresh_analyses()
                 case "index":
                     self._index.rebuild()
                 case "vectors" if self._vectors is not None:
@@ -283,7 +275,9 @@ class Doctor:
 
 def _collect_remedies(findings: Sequence[Finding]) -> set[Remedy]:
     remedies = {each.remedy for each in findings if each.remedy is not None}
-    return remedies | {"index"} if "database" in remedies else remedies  # the index follows the database
+    return (
+        remedies | {"index"} if remedies & {"database", "words"} else remedies
+    )  # the index follows the database
 
 
 def _get_identity(finding: Finding) -> tuple[str, str, tuple[str, ...]]:

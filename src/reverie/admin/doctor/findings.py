@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from reverie.stores.health import RepairReport
+
 Severity = Literal["error", "warning", "note"]
 Part = Literal["database", "index", "files", "sessions", "folder"]
-Remedy = Literal["modes", "leftovers", "database", "index", "vectors", "files", "forgetting"]
+Remedy = Literal["modes", "leftovers", "database", "words", "index", "vectors", "files", "forgetting"]
 
 _NAMED = 20
 
@@ -85,6 +87,15 @@ def build_finding(code: str, what: str, about: Iterable[str] = (), **differing: 
         differing: Fields in which it differs from others of its code.
     """
     return Finding(code=code, what=what, about=tuple(about), **{**_KINDS[code]._asdict(), **differing})
+
+
+def build_repair_note(report: RepairReport) -> Finding:
+    """Return the finding that tells where the damaged database is kept, and what could not be read of it."""
+    lost = f"could not be read: {', '.join(report.lost)}" if report.lost else "nothing was lost"
+    kept = "" if report.kept is None else f"the damaged database is kept as {report.kept.name}; "
+    return build_finding(
+        "database-repaired", f"{kept}{lost}", () if report.kept is None else (report.kept.name,)
+    )
 
 
 def get_part(remedy: Remedy) -> Part:

@@ -17,6 +17,7 @@ from reverie.admin.doctor.findings import (
     Diagnosis,
     Finding,
     build_finding,
+    build_repair_note,
     count,
     summarize_names,
     to_relative_path,
@@ -25,15 +26,17 @@ from reverie.admin.erasure.remains import MOVED_ASIDE
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.files.disk.state import FILES_DATABASE
 from reverie.files.layout import HOOKS
+from reverie.search.analyzer import analyze
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.connections import is_read_only
+from reverie.stores.sqlite.repair import repair_file
 
 _FOLDERS = ("memory", "sessions", "index")
 _FILES = (FILES_DATABASE,)
 _OF_DATABASE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm")
-_DRAFTS = (f".{DATABASE}.*.new*", ".rebuilding-*", ".recovering-*")
+_DRAFTS = (f".{DATABASE}.*.new*", ".rebuilding-*", ".recovering-*", ".repairing-*")
 _OTHERS = 0o077
 _ABANDONED_S = 600.0
 
@@ -216,6 +219,23 @@ def _check_database_copies(path: Path) -> Iterator[Finding]:
 # -- a memory that cannot be opened ------------------------------------------------------------------------
 
 
+def repair_unopened(path: Path) -> tuple[Finding, ...]:
+    """Replace a database that cannot be opened by a copy of everything that can be read of it.
+
+    Args:
+        path: The folder.
+
+    Returns:
+        The finding that is repaired, and one that tells where the damaged database is kept.
+
+    Raises:
+        StoreError: it cannot be repaired; nothing was changed.
+    """
+    report = repair_file(path / DATABASE, analyse=analyze)
+    what = f"{DATABASE} was damaged so that it could not be opened"
+    return build_finding("database-damaged", what, remedy="database"), build_repair_note(report)
+
+
 def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
     """Return what can be done about a folder whose memory cannot be opened.
 
@@ -250,7 +270,7 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
         fix = advice if not (files or backups) or "newer" in str(error) else f"keep a copy; then {fix}"
     elif isinstance(error, StoreCorrupt):
         code, what = "database-damaged", f"{DATABASE} is damaged so that it cannot be read"
-        fix = f"keep a copy of it; then {fix}"
+        fix = f"have what can be read of it copied into a new one with `reverie doctor --fix`; or {fix}"
     else:
         raise error
     findings = (build_finding(code, what, fix=fix), *notes)

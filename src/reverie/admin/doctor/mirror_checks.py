@@ -8,17 +8,12 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import assert_never
 
 from reverie.admin.doctor.findings import Finding, build_finding, summarize_names
-from reverie.domain.change import Value
-from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.domain.page import Page, Paragraph
-from reverie.domain.record import Record
 from reverie.files.disk.atomic import AtomicFolder, UnsafePath
 from reverie.files.disk.state import StateUnavailable
 from reverie.files.expected import ExpectedContent, render_expected_content, render_expected_records
@@ -26,17 +21,10 @@ from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
     MEMORY,
     SESSIONS,
-    build_episodic_path,
     build_page_path,
     build_path,
     parse_path,
     parse_recovered_path,
-    render_line,
-    render_log,
-    render_page,
-    render_record,
-    render_session,
-    render_turns,
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
 from reverie.stores.protocol import Store
@@ -132,38 +120,6 @@ def _compare_file(store: Store, disk: AtomicFolder, path: str, wanted: ExpectedC
     if content is None:
         return "files-missing"
     return "files-differ" if content != wanted.data else ""
-
-
-def find_contradictions(values: Iterable[Value], root: Path) -> tuple[str, ...]:
-    """Return the paths of files that say something else than they should if these things are remembered.
-
-    A file that is missing or cannot be read contradicts nothing.
-    """
-    disk = AtomicFolder(root)
-    contents = ((value, path, _read_content(disk, path)) for value in values for path in [build_path(value)])
-    return tuple(
-        dict.fromkeys(
-            path for value, path, data in contents if data is not None and not _is_told(value, path, data)
-        )
-    )
-
-
-def _is_told(value: Value, path: str, data: bytes) -> bool:
-    """Return whether a file says what a value does; an ordered file may say more."""
-    match value:
-        case Record():
-            own = path != build_episodic_path(value.created_at)
-            return data == render_record(value) if own else render_line(value) in data
-        case Turn():
-            return render_turns([value]) in data
-        case SessionState():
-            return data.startswith(render_session(value, []))
-        case Page():
-            return data == render_page(value)
-        case Paragraph():
-            return b"\n" + render_log(value.page, [value]) in b"\n" + data
-        case _:
-            assert_never(value)
 
 
 def _read_content(disk: AtomicFolder, path: str) -> bytes | None:

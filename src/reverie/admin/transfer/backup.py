@@ -526,7 +526,7 @@ class _Recovery:
             shutil.rmtree(self._place / _INDEX, ignore_errors=True)
             staged, database = self._staged / DATABASE, self._place / DATABASE
             if self._was_there:
-                replace_file(database, staged, kept=_ensure_folder(aside) / DATABASE)
+                replace_file(database, lambda _: staged, kept=_ensure_folder(aside) / DATABASE)
             else:
                 publish(staged, database, overwrite=False)
         for ending in ("", "-wal", "-shm", "-journal"):

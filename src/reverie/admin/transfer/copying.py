@@ -74,6 +74,7 @@ def copy_memory(
                 note(len(rows))
             writer.finish(reader.read_unjournaled())
             report = _compare(reader, writer, copied, resumed)
+        copied.close()
         writer.publish()
     return report
 
@@ -140,7 +141,7 @@ def _open_target(place: str) -> tuple[Store, CopyTarget]:
         shared = PostgresCopyTarget(place, analyse=analyze)
         return shared.store, shared
     target = SQLiteCopyTarget(_find_database(place), analyse=analyze)
-    return target.store, target
+    return SQLiteStore(target.draft, analyse=analyze), target
 
 
 def _find_database(place: str) -> Path:

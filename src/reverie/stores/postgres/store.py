@@ -547,11 +547,15 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         self._recollection.clear()
         return has_more
 
-    def repair(self) -> None:
-        """Make again what follows from the rest: words that the analyzer makes otherwise, and postings that differ."""
+    def refresh_analyses(self) -> None:
+        """Store the words that the analyzer makes of every text."""
         self._connections.refuse_change()
         self._renewal.renew_all()
         self._recollection.clear()
+
+    def repair(self) -> None:
+        """Make postings again that differ from the things."""
+        self.refresh_analyses()
         if has_damaged_postings(self._connections):
             self._tables.rebuild()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from reverie.domain.change import Change, Subject
 from reverie.domain.errors import InvalidInput
@@ -24,10 +24,17 @@ from reverie.stores.codec import (
     shorten_document,
 )
 from reverie.stores.copying import CopiedRow, Unjournaled, translating_damage
-from reverie.stores.sqlite.store import SQLiteStore
+from reverie.stores.health import StoreProblem
+from reverie.stores.sqlite.check import find_problems
+from reverie.stores.sqlite.connections import ConnectionPool
+from reverie.stores.sqlite.migrations import prepare
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 
+if TYPE_CHECKING:
+    from reverie.stores.sqlite.store import SQLiteStore
+
 _DRAFT = ".copying"
+_PATIENCE_S = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MADE = (
     "turns", "sessions", "records", "pages", "paragraphs", "measures", "entries", "cursors", "counters", "tombstones",
@@ -40,7 +47,7 @@ class SQLiteCopySource:
 
     def __init__(self, store: SQLiteStore) -> None:
         """Read from an open store."""
-        self._connections = store._connections
+        self._connections: ConnectionPool = store._connections
 
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state until the block ends."""
@@ -89,6 +96,9 @@ class SQLiteCopyTarget(SQLiteCopySource):
         path: The file that it will be; there must be none.
         analyse: The analyzer.
 
+    Attributes:
+        draft: The other name.
+
     Raises:
         InvalidInput: there is a file.
     """
@@ -96,10 +106,10 @@ class SQLiteCopyTarget(SQLiteCopySource):
     def __init__(self, path: Path, *, analyse: Analyse) -> None:
         self._path = path
         self._refuse_taken()
-        self._draft = path.with_name(path.name + _DRAFT)
-        self.store = SQLiteStore(self._draft, analyse=analyse)
+        self.draft = path.with_name(path.name + _DRAFT)
+        prepare(self.draft, analyse=analyse)
+        self._connections = ConnectionPool(self.draft, patience=_PATIENCE_S)
         self._analyse = analyse
-        super().__init__(self.store)
 
     def write_rows(self, rows: Sequence[CopiedRow]) -> None:
         """Append rows to the journal in one transaction."""
@@ -136,8 +146,17 @@ class SQLiteCopyTarget(SQLiteCopySource):
     def publish(self) -> None:
         """Close the store and give its file its own name."""
         self._refuse_taken()
-        self.store.close()
-        os.rename(self._draft, self._path)
+        self.close()
+        os.rename(self.draft, self._path)
+
+    def check(self) -> list[StoreProblem]:
+        """Return all problems of the copy."""
+        with self._connections.reading() as file:
+            return find_problems(file)
+
+    def close(self) -> None:
+        """Close the copy, without giving it its name."""
+        self._connections.close()
 
     def _refuse_taken(self) -> None:
         if self._path.exists():

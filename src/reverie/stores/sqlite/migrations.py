@@ -148,8 +148,8 @@ def _refuse_newer(path: Path, version: int, newest: int) -> None:
         )
     if version < 1:
         raise StoreCorrupt(
-            f"{str(path)!r} says it is of format {version}: make it again with "
-            "`reverie rebuild --force`, or bring back a backup with `reverie recover`"
+            f"{str(path)!r} says it is of format {version}: repair it with "
+            "`reverie doctor --fix`, or bring back a backup with `reverie recover`"
         )
 
 
@@ -225,7 +225,7 @@ def _migrate(path: Path, steps: Sequence[Migration], patience: float, analyse: A
         backup = _backup(path, version)
         _run(file, steps[version:], first=version + 1)
         if any(step.analysed for step in steps[version:]):
-            from reverie.stores.sqlite.repair import analyze_again  # here: files are seldom migrated
+            from reverie.stores.sqlite.check import analyze_again  # here: files are seldom migrated
 
             analyze_again(file, analyse)
         if file.execute("PRAGMA foreign_key_check").fetchone():
@@ -241,14 +241,18 @@ def _run(file: sqlite3.Connection, steps: Sequence[Migration], first: int = 1) -
         file.execute(f"PRAGMA user_version = {version}")
 
 
+def create_schema(file: sqlite3.Connection) -> None:
+    """Create the tables of today's version in an empty database."""
+    _run(file, MIGRATIONS)
+
+
 def _backup(path: Path, version: int) -> Path:
     """Make a consistent copy beside the file, such as `reverie.db.v1.backup`; never replace an older one."""
     target = path.with_name(f"{path.name}.v{version}.backup")
     number = 1
-    with _open_connection(build_uri(path, "mode=ro")) as source:
-        while not copy_out(source, target):
-            number += 1
-            target = path.with_name(f"{path.name}.v{version}.backup-{number}")
+    while not copy_file(path, target):
+        number += 1
+        target = path.with_name(f"{path.name}.v{version}.backup-{number}")
     return target
 
 
@@ -272,6 +276,12 @@ def copy_out(source: sqlite3.Connection, target: Path) -> bool:
                     raise
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
         return _publish(draft, target)
+
+
+def copy_file(path: Path, target: Path) -> bool:
+    """Copy a file, with what its log has, as `copy_out` does. A connection that is writing could not copy itself."""
+    with _open_connection(build_uri(path, "mode=ro")) as source:
+        return copy_out(source, target)
 
 
 def make_folder(folder: Path) -> None:

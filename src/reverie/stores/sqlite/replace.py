@@ -13,26 +13,27 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import not_forking
 from reverie.stores.sqlite.errors import CORRUPT, translate_error
-from reverie.stores.sqlite.migrations import build_uri, copy_out, link_file, sync_folder
+from reverie.stores.sqlite.migrations import build_uri, copy_file, link_file, sync_folder
 
 _PAUSE_S = 0.02
 _PATIENCE_S = 10.0
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
-def replace_file(path: Path, replacement: Path, *, kept: Path) -> None:
+def replace_file(path: Path, build: Callable[[bool], Path], *, kept: Path) -> None:
     """Put a store's file in the place of another.
 
     Args:
         path: The file to be replaced; others may have it open.
-        replacement: The new one, closed, on the same file system; it is moved.
+        build: Returns the new file, closed, on the same file system; it is moved. The present one does not change
+            while it runs. Receives whether that can be opened, or is too damaged.
         kept: The name under which the old one is kept, with all that was written to it.
 
     Raises:
@@ -40,11 +41,12 @@ def replace_file(path: Path, replacement: Path, *, kept: Path) -> None:
     """
     try:
         with not_forking, _open_quiesced(path, _PATIENCE_S) as file:
+            replacement = build(file is not None)
             _refuse_log(replacement)
             if file is None:
                 _set_aside(path, kept)
             elif not link_file(path, kept):
-                copy_out(file, kept)
+                copy_file(path, kept)
             for ending in _BESIDE:
                 path.with_name(path.name + ending).unlink(missing_ok=True)
             os.replace(replacement, path)

@@ -63,7 +63,7 @@ from reverie.stores.sqlite.where import (
 )
 
 if TYPE_CHECKING:
-    from reverie.stores.health import StoreProblem
+    from reverie.stores.health import RepairReport, StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -129,12 +129,12 @@ class SQLiteStore(DatabaseStore):
         create: bool = True,
         busy_timeout: timedelta = timedelta(seconds=10),
     ) -> None:
-        patience = busy_timeout.total_seconds()
+        self._patience = busy_timeout.total_seconds()
         self.path = path.absolute()
         self._analyse = analyse
         with not_forking:
-            self.migrated_from = prepare(self.path, analyse=analyse, create=create, patience=patience)
-        self._connections = ConnectionPool(self.path, patience=patience)
+            self.migrated_from = prepare(self.path, analyse=analyse, create=create, patience=self._patience)
+        self._connections = ConnectionPool(self.path, patience=self._patience)
 
     # -- changing ------------------------------------------------------------------------------------
 
@@ -483,7 +483,7 @@ class SQLiteStore(DatabaseStore):
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
         from reverie.stores.health import StoreProblem  # here: both are seldom needed
-        from reverie.stores.sqlite.integrity import RESTORE, find_problems
+        from reverie.stores.sqlite.check import REPAIR, find_problems
 
         try:
             with self._connections.reading() as file:
@@ -491,7 +491,7 @@ class SQLiteStore(DatabaseStore):
         except StoreUnavailable:
             raise
         except StoreError as error:  # the definitions in it are damaged, or where it says that things are
-            return [StoreProblem(what=f"the file is damaged: {error}", fix=RESTORE)]
+            return [StoreProblem(what=f"the file is damaged: {error}", fix=REPAIR, repairable=True)]
 
     def backup(self, target: Path) -> None:
         """Copy the store, as it is at one moment, into another file, whatever is written meanwhile.
@@ -513,19 +513,29 @@ class SQLiteStore(DatabaseStore):
         if not is_written:
             raise InvalidInput(f"{str(target)!r} is there already: choose another name, or remove it first")
 
-    def repair(self) -> None:
-        """Repair what `check` calls repairable, from what else the file holds."""
+    def repair(self) -> RepairReport:
+        """Replace the file by a copy of everything that can be read of it; see `repair.repair_file`."""
         from reverie.stores.sqlite.repair import repair_file
 
-        with self._connections.writing() as file:
-            repair_file(file, self._analyse)
+        self._connections.close()
+        try:
+            return repair_file(self.path, analyse=self._analyse)
+        finally:
+            self._connections = ConnectionPool(self.path, patience=self._patience)
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
-        from reverie.stores.sqlite.repair import find_stale_analyses
+        from reverie.stores.sqlite.check import find_stale_analyses
 
         with self._connections.reading() as file:
             return list(find_stale_analyses(file, self._analyse))
+
+    def refresh_analyses(self) -> None:
+        """Store the words that the analyzer makes of every text."""
+        from reverie.stores.sqlite.check import analyze_again
+
+        with self._connections.writing() as file:
+            analyze_again(file, self._analyse)
 
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -24,6 +24,9 @@ _UNREADABLE = ("database-missing", "database-foreign", "database-damaged")
 def doctor(context: CommandContext, /, fix: bool) -> None:
     """Diagnose the memory: compare database, journal, search index and files.
 
+    With --fix, a damaged database is replaced by a copy of everything in it that can be read. The damaged
+    one is kept beside it.
+
     Exits with 1 if there are findings. Also works on a database that cannot be opened; the exit code is
     then 5. Never prints stored content.
 
@@ -39,21 +42,29 @@ def doctor(context: CommandContext, /, fix: bool) -> None:
 
 
 def _run_diagnosis(context: CommandContext, *, fix: bool) -> Diagnosis:
-    with contextlib.ExitStack() as stack:
-        try:
-            memory = stack.enter_context(context.memory())
-        except _CANNOT_OPEN as error:
-            return _diagnose_unopened(context, error)
-        return memory.admin.doctor(fix=fix)
+    try:
+        with context.memory() as memory:
+            return memory.admin.doctor(fix=fix)
+    except _CANNOT_OPEN as error:
+        return _diagnose_unopened(context, error, fix=fix)
 
 
-def _diagnose_unopened(context: CommandContext, error: ReverieError) -> Diagnosis:
-    from reverie.admin.doctor import diagnose_unopened
+def _diagnose_unopened(context: CommandContext, error: ReverieError, *, fix: bool) -> Diagnosis:
+    from reverie.admin.doctor import diagnose_unopened, repair_unopened
     from reverie.memory import is_database
 
     if is_database(context.resolve_store_option()):
         raise error
-    return diagnose_unopened(context.resolve_folder(), error)
+    folder = context.resolve_folder()
+    if not fix or isinstance(error, NotFound):
+        return diagnose_unopened(folder, error)
+    try:
+        repaired, kept = repair_unopened(folder)
+    except _CANNOT_OPEN as failure:
+        return diagnose_unopened(folder, failure)
+    with context.memory() as memory:
+        diagnosis = memory.admin.doctor(fix=True)
+    return replace(diagnosis, repaired=(repaired, *diagnosis.repaired), findings=(*diagnosis.findings, kept))
 
 
 def _print(context: CommandContext, diagnosis: Diagnosis, *, fix: bool) -> None:

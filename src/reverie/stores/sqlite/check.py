@@ -1,0 +1,266 @@
+"""Check of a whole file: pages, rows, journal and counters. Analysis of the texts of an older version.
+
+The check changes nothing; `repair` brings right what it finds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from reverie.domain.change import Value
+from reverie.domain.conversation import SessionState, Turn, validate_session, validate_turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
+from reverie.domain.passage import Analyse
+from reverie.domain.record import Record, validate_record
+from reverie.stores.codec import (
+    ANALYSIS_COLUMNS,
+    CHANGE_COLUMNS,
+    ENTRIES,
+    PARAGRAPHS,
+    RECORDS,
+    TABLES,
+    TURNS,
+    Row,
+    TableCodec,
+    UnreadableRow,
+    analyze_columns,
+    decode_journal_entry,
+    from_document,
+    to_short_document,
+)
+from reverie.stores.health import StoreProblem
+from reverie.stores.sqlite.reading import fetch_rows_tolerantly, iter_rows_tolerantly, iter_things_tolerantly
+from reverie.stores.sqlite.where import SEARCHED
+
+REPAIR = "run `reverie doctor --fix`, which copies everything that can be read into a new database"
+
+_LATEST_DOCUMENT = (
+    "SELECT after FROM journal WHERE sequence = coalesce((SELECT max(sequence) FROM journal "
+    "WHERE key = {key} AND key <> sequence {before}), {key})"
+)
+"""SQL for the latest version of a thing in the journal."""
+
+_COUNTED = " UNION ALL ".join(
+    f"SELECT '{table.subject}' AS subject, {area} AS area, voice, count(*) AS passages, "
+    f"sum(length) AS tokens FROM {table.name} WHERE {live} GROUP BY 2, 3"
+    for table, live, scope in (
+        (RECORDS, "archived_at IS NULL", "scope"),
+        (TURNS, "1", "scope"),
+        (PARAGRAPHS, SEARCHED, "''"),
+    )
+    for area in (f"'=' || {scope}", "'*'")
+)
+"""SQL for the rows of `measures`, counted again from the tables."""
+
+_SHOWN = 3  # findings about pages that a problem names
+
+_VALIDATORS: Mapping[type, Callable[[Any], Value]] = MappingProxyType(
+    {
+        Record: validate_record,
+        Turn: validate_turn,
+        SessionState: validate_session,
+        Page: validate_page,
+        Paragraph: validate_paragraph,
+    }
+)
+
+
+def find_problems(file: sqlite3.Connection) -> list[StoreProblem]:
+    """Return every problem of the file, within the caller's reading transaction."""
+    if damage := _find_damage(file):  # the queries below would fail half-way
+        return [_report(f"the file is damaged: {line}") for line in damage]
+    return [
+        *map(
+            _report,
+            (
+                *_check_references(file),
+                *(line for table in TABLES.values() for line in _check_things(file, table)),
+                *(line for table in TABLES.values() for line in _check_vanished(file, table)),
+                *_check_gaps(file),
+                *_check_chain(file),
+                *_check_counters(file),
+                *_check_positions(file),
+                *_check_entries(file),
+                *_check_marks(file),
+            ),
+        )
+    ]
+
+
+def _report(what: str) -> StoreProblem:
+    return StoreProblem(what=what, fix=REPAIR, repairable=True)
+
+
+def _find_damage(file: sqlite3.Connection) -> list[str]:
+    """Return what SQLite itself finds wrong with the pages and the indexes of the file."""
+    try:
+        lines = [line for (line,) in file.execute("PRAGMA integrity_check(100)")]
+    except sqlite3.DatabaseError as error:
+        return [getattr(error, "sqlite_errorname", type(error).__name__)]
+    return [_shorten_row(line) for line in lines if line != "ok"]
+
+
+def _shorten_row(row: str) -> str:
+    """Return the first findings of a row in which SQLite lists what is wrong with the pages, and how many follow."""
+    findings = row.removeprefix("*** in database main ***").strip().splitlines()
+    more = len(findings) - _SHOWN
+    return "; ".join(findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _check_references(file: sqlite3.Connection) -> Iterator[str]:
+    for table, key, parent, _ in file.execute("PRAGMA foreign_key_check"):
+        yield f"row {key} of {table} belongs to none of {parent}"
+
+
+def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[str]:
+    """Report rows that cannot be read, have a wrong fingerprint, or differ from the journal."""
+    fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
+    latest = f"({_LATEST_DOCUMENT.format(key='it.key', before='')})"
+    for key, stored_fingerprint, document, *row in iter_things_tolerantly(file, table, fingerprint, latest):
+        name = f"{table.subject} {row[0]!r} (key {key})"
+        try:
+            value = validate_value(table.decode(row))
+        except UnreadableRow as error:
+            yield f"{name} cannot be read: {error}"
+            continue
+        except InvalidInput:
+            yield f"{name} cannot be read: a field is not of its form"
+            continue
+        if isinstance(value, Record) and value.fingerprint != stored_fingerprint:
+            yield f"{name} has another fingerprint than its content"
+        if document == to_short_document(table, row):  # far quicker than reading the document
+            continue
+        try:
+            journaled = None if document is None else from_document(table, document)
+        except UnreadableRow as error:
+            yield f"the latest version of {name} in the journal cannot be read: {error}"
+            continue
+        if journaled != value:
+            yield f"{name} is not what the journal says"
+
+
+def validate_value(value: Value) -> Value:
+    """Return the value itself if all of its fields are valid; raise `InvalidInput` otherwise."""
+    return _VALIDATORS[type(value)](value)
+
+
+def _check_vanished(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[str]:
+    """Report things that the journal has and the table lacks."""
+    sql = (
+        f"SELECT key, ({_LATEST_DOCUMENT.format(key='made.key', before='')}) AS document "
+        "FROM journal AS made WHERE key = sequence AND subject = ? AND document IS NOT NULL "
+        f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
+    )
+    for key, _ in fetch_rows_tolerantly(file, sql, (table.subject,)):
+        yield f"{table.subject} of key {key} is in the journal and not in the store"
+
+
+def _check_gaps(file: sqlite3.Connection) -> Iterator[str]:
+    """Report the runs of numbers that the journal lacks."""
+    sql = (
+        "SELECT before + 1, sequence - 1 FROM (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) "
+        "AS before FROM journal) WHERE sequence <> before + 1"
+    )
+    (missing,) = file.execute("SELECT coalesce(max(sequence), 0) - count(*) FROM journal").fetchone()
+    for first, last in file.execute(sql).fetchall() if missing else []:
+        which = f"change {first} is" if first == last else f"changes {first} to {last} are"
+        yield f"{which} missing from the journal"
+
+
+def _check_chain(file: sqlite3.Connection) -> Iterator[str]:
+    """Report journal entries that cannot be read, or whose `before` is not the `after` of the one before."""
+    columns = ", ".join(f"change.{name}" for name in CHANGE_COLUMNS.split(", "))
+    sql = (
+        f"SELECT {columns}, CASE WHEN change.key = change.sequence THEN NULL "
+        f"ELSE ({_LATEST_DOCUMENT.format(key='change.key', before='AND sequence < change.sequence')}) END "
+        f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT ?"
+    )
+    for *row, earlier in iter_rows_tolerantly(file, sql):
+        sequence, before = row[0], row[9]
+        try:
+            decode_journal_entry(row)
+        except UnreadableRow as error:
+            yield f"change {sequence} in the journal cannot be read: {error}"
+            continue
+        if before is not None and before != earlier:
+            what = f"change {sequence} in the journal does not follow the one before"
+            yield what
+
+
+def _check_counters(file: sqlite3.Connection) -> Iterator[str]:
+    stored = "SELECT subject, area, voice, passages, tokens FROM measures"
+    wrong = "SELECT DISTINCT subject, area FROM ({} EXCEPT {})"
+    wrong_areas = {
+        (subject, area)
+        for one, other in ((_COUNTED, stored), (stored, _COUNTED))
+        for subject, area in file.execute(wrong.format(f"SELECT * FROM ({one})", f"SELECT * FROM ({other})"))
+    }
+    for subject, area in sorted(wrong_areas, key=repr):
+        yield f"the counters of {subject}s in {area!r} differ from a recount"
+
+
+def _check_positions(file: sqlite3.Connection) -> Iterator[str]:
+    sql = (
+        "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session "
+        "HAVING count(*) <> max(position) + 1"
+    )
+    for session, count, end in file.execute(sql):
+        what = f"the session of key {session} has {count} turns in {end} positions"
+        yield what
+
+
+def _check_entries(file: sqlite3.Connection) -> Iterator[str]:
+    for row in fetch_rows_tolerantly(file, f"SELECT {', '.join(ENTRIES.names)} FROM entries", ()):
+        try:
+            ENTRIES.decode(row)
+        except UnreadableRow as error:
+            yield f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}"
+
+
+def _check_marks(file: sqlite3.Connection) -> Iterator[str]:
+    """Report counters that are not numbers and tombstones that are not text."""
+    for name, value in fetch_rows_tolerantly(file, "SELECT name, value FROM counters", ()):
+        if type(name) is not str or type(value) is not int:
+            yield f"the counter {name!r} is no number"
+    marks = fetch_rows_tolerantly(file, "SELECT mark FROM tombstones", ())
+    if wrong := [mark for (mark,) in marks if type(mark) is not str or mark == ""]:
+        yield f"{len(wrong)} tombstones are no text"
+
+
+# -- analyses ----------------------------------------------------------------------------------------------
+
+
+def find_stale_analyses(file: sqlite3.Connection, analyse: Analyse) -> Iterator[str]:
+    """Yield the ids of things whose stored words differ from what the analyzer makes of them."""
+    for table in (RECORDS, TURNS, PARAGRAPHS):
+        for _, value, _ in _iter_stale_analyses(file, table, analyse):
+            yield value.id
+
+
+def analyze_again(file: sqlite3.Connection, analyse: Analyse) -> None:
+    """Analyse every text that can be read again, within one transaction, which the caller commits."""
+    assignments = ", ".join(f"{name} = ?" for name in ANALYSIS_COLUMNS)
+    for table in (RECORDS, TURNS, PARAGRAPHS):
+        for key, _, analysis in _iter_stale_analyses(file, table, analyse):
+            file.execute(f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*analysis, key))
+    file.execute("DELETE FROM measures")
+    file.execute(f"INSERT INTO measures (subject, area, voice, passages, tokens) {_COUNTED}")
+
+
+def _iter_stale_analyses(
+    file: sqlite3.Connection, table: TableCodec[Any], analyse: Analyse
+) -> Iterator[tuple[int, Value, Row]]:
+    """Yield key, value and right analysis of the rows that can be read and have another analysis."""
+    width = len(ANALYSIS_COLUMNS)
+    columns = (f"it.{name}" for name in ANALYSIS_COLUMNS)
+    for key, *row in iter_things_tolerantly(file, table, *columns):
+        try:
+            value = table.decode(row[width:])
+        except UnreadableRow:
+            continue  # the check of the file reports it
+        if tuple(row[:width]) != (analysis := analyze_columns(value, analyse)):
+            yield key, value, analysis
