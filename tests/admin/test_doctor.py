@@ -196,7 +196,7 @@ JOURNAL_DAMAGED = (
     ("not what the journal says", "DELETE FROM journal WHERE sequence > 10"),
     (
         "change 4 in the journal cannot be read",
-        "UPDATE journal SET at = 'x', reason = x'00' WHERE sequence = 4",
+        "UPDATE journal SET at = 'x', note = x'00' WHERE sequence = 4",
     ),
 )
 
