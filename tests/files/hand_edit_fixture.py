@@ -16,7 +16,7 @@ from reverie.domain.record import Record
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FileState
 from reverie.files.hand_edits.importer import HandEditImporter
-from reverie.files.hand_edits.intake import HandEditReport
+from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
 from reverie.files.mirror.writer import MirrorWriter
 from reverie.search.analyzer import analyze
 from reverie.stores.sqlite import SQLiteStore
@@ -85,7 +85,7 @@ class EditedFolder:
         self.mirror.prepare()
         if not self.state.progress().sequence:
             self.mirror.write()  # first find out which files are as they should be
-        taken = self.importer.take_in()
+        taken = self.importer.take_in(wait_s=SAVING_S)
         self.mirror.write()
         return taken
 

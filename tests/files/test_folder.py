@@ -145,7 +145,7 @@ def test_what_is_done_here_is_no_reason_to_look(
     kept_folder.folder.sync(wait=False)
     assert kept_folder.folder.flush()
     seen: list[object] = []
-    monkeypatch.setattr(kept_folder.folder._hands, "take_in", seen.append)
+    monkeypatch.setattr(kept_folder.folder._hands, "take_in", lambda paths, **_: seen.append(paths))
     kept_folder.commit_and_mirror(make_change(make_record(2), replace(make_record(2), content="Other")))
     kept_folder.commit_and_mirror(make_additions(make_record(50)))
     kept_folder.commit_and_mirror(make_change(make_record(50), make_record(50, category="a/b")))

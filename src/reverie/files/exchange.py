@@ -8,7 +8,6 @@ in the memory since.
 from __future__ import annotations
 
 import os
-import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,12 +80,7 @@ class FileExchange:
                 self._write(state)  # first, so that only what a person changed differs from the files
                 importer = HandEditImporter(self._writer, state, self._root)
                 try:
-                    report = importer.take_in()
-                    if report.unfinished:
-                        time.sleep(SAVING_S)
-                        rest = importer.take_in()
-                        rest.taken[:0] = report.taken
-                        report = rest
+                    report = importer.take_in(wait_s=SAVING_S)
                 except StateUnavailable as error:
                     raise StoreUnavailable(
                         f"others are at the files of {str(self._root)!r}: try again ({error})"

@@ -33,7 +33,7 @@ from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.text.validation import validate_text, validate_values
 from reverie.files.disk.state import FileState
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
-from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
+from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
 from reverie.files.layout import build_page_path, parse_path
 from reverie.files.mirror.writer import MirrorReport, MirrorWriter
 from reverie.files.scan import scan
@@ -323,9 +323,7 @@ class MemoryFolder:
         if self._mirror.needs_fresh_start() or self._mirror.count_pending_changes() > AT_ONCE:
             self._write_all()  # first find out which files are up to date
         if not self._closed:
-            if self._take_in(None).unfinished:
-                time.sleep(SAVING_S)
-                self._take_in(None)
+            self._take_in(None, wait_s=SAVING_S)
             self._write_all()
 
     def _follow(self) -> None:
@@ -366,12 +364,12 @@ class MemoryFolder:
         """Return whether changes of this process are pending."""
         return self._own_sequence > self._state.progress().sequence
 
-    def _take_in(self, paths: Iterable[str] | None) -> HandEditReport:
+    def _take_in(self, paths: Iterable[str] | None, *, wait_s: float = QUIET_S) -> HandEditReport:
         if paths is None and not self._tracks_folders and self._estimate_scan_seconds() > FREE_S:
             self._tracks_folders = True
             self._track_folders()
         began = time.monotonic()
-        report = self._hands.take_in(paths)
+        report = self._hands.take_in(paths, wait_s=wait_s)
         now = time.monotonic()
         if paths is None:
             self._scanned_at = now

@@ -243,9 +243,9 @@ class Play:
         place = self.dice.randrange(len(lines))
         try:
             if act == "add":
-                lines.append(json.dumps({"role": "user", "content": self.word()}))
+                lines.append(json.dumps({"role": "user", "content": "by hand"}))
             elif act == "change" and place:
-                lines[place] = json.dumps(json.loads(lines[place]) | {"content": self.word()})
+                lines[place] = json.dumps(json.loads(lines[place]) | {"content": "by hand"})
             elif act == "remove":
                 lines.pop(place)
             elif act == "swap" and place > 1:
@@ -362,7 +362,7 @@ class Play:
             name: set(WORD.findall(self.edited_folder.path(name).read_bytes().decode(errors="replace")))
             - set(WORD.findall(name))
             for name in self.edited_folder.files()
-            if not name.endswith(".conflict.json")
+            if not name.endswith(".conflict.json") and not name.startswith("sessions/")
         }
 
     def _words_in_journal(self) -> set[str]:

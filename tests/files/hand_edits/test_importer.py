@@ -6,18 +6,20 @@ import json
 import logging
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from reverie import Memory
 from reverie.domain.filter import Filter
-from reverie.domain.page import Page, Paragraph
+from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import render_record
 from tests.files.hand_edit_fixture import (
-    CHAT,
     DAY,
     EditedFolder,
     build_note_path,
@@ -27,7 +29,7 @@ from tests.files.hand_edit_fixture import (
     make_paragraph,
     open_edited_folder,
 )
-from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from tests.support.contract.factories import NOW, make_record, make_time
 
 
 @pytest.fixture
@@ -369,55 +371,6 @@ def test_the_edit_of_a_file_whose_state_was_lost_starts_from_the_version_most_li
         again.assert_settled()
 
 
-# -- an editor that had the file open before the program wrote to it -----------------------------------------
-
-
-def test_what_the_program_changed_while_a_record_was_open_stays(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    open_in_editor = edited_folder.load_json(build_note_path(1))
-    edited_folder.change(make_note(1), make_note(1, source="s2", updated_at=make_time(5)))
-    edited_folder.write(build_note_path(1), json.dumps(open_in_editor | {"tags": ["by hand"]}))
-    edited_folder.sync()
-    assert (edited_folder.record(1).source, edited_folder.record(1).tags) == ("s2", ("by hand",))
-    assert edited_folder.importer.conflicts() == []
-    edited_folder.assert_settled()
-
-
-def test_an_editor_that_stays_open_saves_again_and_again(edited_folder: EditedFolder) -> None:
-    """Each time what it began with is older, and what the program did meanwhile stays."""
-    edited_folder.add(make_note(1, tags=("a",), metadata={"k": "v"}), make_page("- one\n"))
-    buffer, text = edited_folder.load_json(build_note_path(1)), edited_folder.read("memory/MEMORY.md")
-    for number in range(1, 4):
-        edited_folder.clock.move(minutes=1)
-        now, there = edited_folder.record(1), edited_folder.store.pages()[0]
-        after = replace(
-            now,
-            importance=number / 10,
-            tags=(*now.tags, f"program {number}"),
-            metadata={**now.metadata, f"program {number}": "yes"},
-            updated_at=edited_folder.clock(),
-        )
-        edited_folder.change(now, after)
-        edited_folder.change(there, replace(there, content=f"{there.content}- by the program: {number}\n"))
-        buffer |= {"content": f"Person {number}", "tags": [*buffer["tags"], f"person {number}"]}
-        text += f"- what a person wrote, part {number}\n"
-        edited_folder.write(build_note_path(1), json.dumps(buffer))
-        edited_folder.write("memory/MEMORY.md", text)
-        edited_folder.sync()
-    found = edited_folder.record(1)
-    assert (found.content, found.importance) == ("Person 3", 0.3)
-    assert set(found.tags) == {"a", *(f"{who} {n}" for who in ("program", "person") for n in (1, 2, 3))}
-    assert set(found.metadata) == {"k", "program 1", "program 2", "program 3"}
-    lines = edited_folder.read("memory/MEMORY.md").split("\n")
-    assert sorted(lines) == sorted(
-        ["", "- one"]
-        + [f"- by the program: {n}" for n in (1, 2, 3)]
-        + [f"- what a person wrote, part {n}" for n in (1, 2, 3)]
-    )
-    assert edited_folder.importer.conflicts() == []
-    edited_folder.assert_settled()
-
-
 # -- guards --------------------------------------------------------------------------------------------------
 
 
@@ -735,7 +688,7 @@ def test_a_file_moved_away_from_where_one_looks_is_not_taken_for_deleted(edited_
     edited_folder.add(make_note(1))
     edited_folder.path("memory/ideas").mkdir()
     edited_folder.path(build_note_path(1)).rename(edited_folder.path("memory/ideas/000000000001.json"))
-    edited_folder.importer.take_in(["memory/notes"])
+    edited_folder.importer.take_in(["memory/notes"], wait_s=SAVING_S)
     assert (edited_folder.record(1).archived, edited_folder.record(1).category) == (False, "ideas")
 
 
@@ -755,20 +708,19 @@ def test_what_nobody_changed_needs_no_lock(edited_folder: EditedFolder) -> None:
 def test_an_edit_taken_in_by_a_process_that_was_killed_is_not_taken_in_twice(
     edited_folder: EditedFolder,
 ) -> None:
-    edited_folder.add(make_note(1), make_page("a\n"), make_paragraph(1, "One."), make_session(), make_turn(0))
+    edited_folder.add(make_note(1), make_page("a\n"), make_paragraph(1, "One."))
     edited_folder.edit(build_note_path(1), content="Edited")
     edited_folder.write("memory/notes/new.json", '{"content": "New"}')
     edited_folder.write("memory/MEMORY.md", "a\nmine\n")
     edited_folder.write("memory/HISTORY.md", "One.\n\nTwo.\n")
     edited_folder.write(DAY, '{"content": "It rained"}\n')
-    edited_folder.write(CHAT, edited_folder.read(CHAT) + '{"role": "user", "content": "More"}\n')
 
     class Killed(BaseException):
         pass
 
     def take_in_and_be_killed() -> None:
         with edited_folder.state.lock():
-            assert len(edited_folder.importer.take_in().taken) == 6
+            assert len(edited_folder.importer.take_in().taken) == 5
             raise Killed  # what was committed is in the store, and the state does not know of it
 
     with pytest.raises(Killed):
@@ -779,7 +731,6 @@ def test_an_edit_taken_in_by_a_process_that_was_killed_is_not_taken_in_twice(
     assert taken.problems == []
     assert edited_folder.store.sequence() == before
     assert list_paragraph_texts(edited_folder) == ["One.", "Two."]
-    assert len(edited_folder.store.turns(session="chat:1")) == 2
     edited_folder.assert_settled()
 
 
@@ -809,38 +760,70 @@ def test_two_who_take_in_the_same_edit_take_it_in_once(edited_folder: EditedFold
     edited_folder.assert_settled()
 
 
-@pytest.mark.parametrize("name", ["MEMORY.md", "HISTORY.md"])
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
-def test_a_page_seen_half_saved_does_not_get_the_lines_of_the_program_twice(
-    edited_folder: EditedFolder, name: str, share: float
+def test_a_page_seen_half_saved_is_imported_when_its_end_is_there_or_it_is_quiet_for_long(
+    edited_folder: EditedFolder,
 ) -> None:
-    path = f"memory/{name}"
-    lines = [f"line {number} of the page" for number in range(8)]
-    if name == "MEMORY.md":
-        page = Page(name=name, content="\n".join(lines[:6]) + "\n", updated_at=NOW)
-        edited_folder.add(page)
-        edited_folder.change(page, replace(page, content="\n".join(lines) + "\n"))
-    else:
-        edited_folder.add(
-            *(
-                Paragraph(id=f"{n:012x}", page=name, position=float(n), at=NOW, content=line)
-                for n, line in enumerate(lines)
-            )
-        )
-    whole = edited_folder.read(path).replace("line 1 of", "line 1 (corrected) of")
-    cut = int(len(whole) * share)
+    page = make_page("".join(f"- line {number} of the page\n" for number in range(6)))
+    edited_folder.add(page)
+    edited_folder.change(page, replace(page, content=f"{page.content}- by the program\n"))
+    path = edited_folder.path("memory/MEMORY.md")
+    for share in (0.0, 0.3, 0.7):
+        whole = path.read_text().replace("line 1", f"line 1 ({share})")
+        path.write_text(whole[: int(len(whole) * share)])
+        set_age(path, seconds=0.5)
+        assert edited_folder.importer.take_in().unfinished == ["memory/MEMORY.md"]
+        path.write_text(whole)
+        set_age(path, seconds=0.02)
+        assert edited_folder.importer.take_in().unfinished == ["memory/MEMORY.md"], "it is not quiet"
+        set_age(path, seconds=0.5)
+        assert edited_folder.importer.take_in().unfinished == []
+        edited_folder.mirror.write()
+        assert path.read_text() == whole
+    path.write_text("- line 0 of the page\n")
+    set_age(path, seconds=2)
+    assert edited_folder.importer.take_in().unfinished == [], "what stays short was meant"
 
-    def save(mode: str, text: str) -> None:
-        with edited_folder.path(path).open(mode) as file:
-            file.write(text)
-        moment_ns = int(edited_folder.clock.now.timestamp() * 1e9)
-        os.utime(edited_folder.path(path), ns=(moment_ns, moment_ns))
 
-    save("w", whole[:cut])
-    assert edited_folder.sync().unfinished == [path]
-    save("a", whole[cut:])
-    edited_folder.sync()
-    assert edited_folder.read(path) == whole
-    save("w", whole[:cut])
-    edited_folder.clock.now += timedelta(seconds=2)
-    assert edited_folder.sync().unfinished == [], "what stays short was meant"
+def set_age(path: Path, *, seconds: float) -> None:
+    moment = time.time() - seconds
+    os.utime(path, (moment, moment))
+
+
+EDITOR = """
+import os, sys, time
+path, saves, pieces, pause = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+for save in range(saves):
+    text = open(path, encoding="utf-8").read() + f"- by hand {save}\\n"
+    size = len(text) // pieces + 1
+    handle = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    for begin in range(0, len(text), size):
+        time.sleep(pause)
+        os.write(handle, text[begin:begin + size].encode())
+    os.close(handle)
+    time.sleep(1.3)
+"""
+
+
+@pytest.mark.parametrize(("pieces", "pause_s"), [(2, 0.3), (6, 0.05)])
+def test_an_editor_that_saves_in_pieces_doubles_no_line_and_loses_none(
+    tmp_path: Path, pieces: int, pause_s: float
+) -> None:
+    lines = [f"- fact number {number} of the memory" for number in range(30)]
+    with Memory.open(tmp_path) as memory:
+        memory.pages.write("MEMORY.md", "\n".join(lines) + "\n")
+        assert memory.folder is not None
+        memory.folder.sync()
+        path = tmp_path / "memory" / "MEMORY.md"
+        command = [sys.executable, "-c", EDITOR, str(path), "2", str(pieces), str(pause_s)]
+        editor = subprocess.Popen(command)
+        while editor.poll() is None:
+            memory.folder.refresh()
+            found = memory.pages.read("MEMORY.md").splitlines()
+            assert len(found) == len(set(found)), "a line is twice in the page"
+            assert set(lines) <= set(found), "a line was lost"
+            time.sleep(0.01)
+        assert editor.returncode == 0
+        memory.folder.sync()
+        expected = [*lines, "- by hand 0", "- by hand 1"]
+        assert memory.pages.read("MEMORY.md").splitlines() == expected
+        assert path.read_text().splitlines() == expected

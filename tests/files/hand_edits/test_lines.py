@@ -269,54 +269,25 @@ def test_the_layer_of_a_record_can_be_changed_by_hand(edited_folder: EditedFolde
 # -- sessions ------------------------------------------------------------------------------------------------
 
 
-def test_what_a_turn_says_can_be_changed_and_turns_added_at_the_end(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_session(), make_turn(0), make_turn(1, role="assistant"))
-    edited_folder.edit_line(CHAT, 1, content="What I meant")
-    edited_folder.edit_line(CHAT, 0, metadata={"topic": "x"})
-    edited_folder.write(CHAT, edited_folder.read(CHAT) + '{"role": "user", "content": "One more thing"}\n')
-    edited_folder.sync()
-    found = edited_folder.store.turns(session="chat:1")
-    assert [each.content for each in found] == ["What I meant", "Words of turn 1", "One more thing"]
-    assert found[0].id == make_turn(0).id
-    assert (found[2].position, found[2].at) == (2, NOW)
-    state = edited_folder.store.session("chat:1")
-    assert state is not None
-    assert state.metadata == {"topic": "x"}
-    edited_folder.assert_settled()
-
-
-def test_a_turn_added_by_the_program_meanwhile_comes_first(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_session(), make_turn(0))
-    edited_folder.write(CHAT, edited_folder.read(CHAT) + '{"role": "user", "content": "The person\'s"}\n')
-    edited_folder.add(make_turn(1, content="The program's"))
-    edited_folder.sync()
-    said = [each.content for each in edited_folder.store.turns(session="chat:1")]
-    assert said == ["Words of turn 0", "The program's", "The person's"]
-    edited_folder.assert_settled()
-
-
-@pytest.mark.parametrize(
-    ("order", "why"),
-    [
-        ((0, 1, 3), "turn 1 is missing"),
-        ((0, 1, 2), "turn 2 is missing"),
-        ((0, 2, 1, 3), "another order"),
-        ((0, 1, 4, 2, 3), "stands between others"),
-    ],
-)
-def test_turns_are_not_taken_out_nor_put_in_another_order(
-    edited_folder: EditedFolder, order: tuple[int, ...], why: str
+def test_an_edited_session_is_written_again_and_a_new_one_is_imported(
+    edited_folder: EditedFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    edited_folder.add(make_session(), make_turn(0), make_turn(1), make_turn(2))
-    edited_folder.clock.move(hours=2)
-    lines = [*edited_folder.read(CHAT).split("\n")[:4], '{"role": "user", "content": "New"}']
-    edited_folder.write(CHAT, "\n".join(lines[n] for n in order) + "\n")
-    (problem,) = edited_folder.sync().problems
-    assert why in problem.why
-    assert len(edited_folder.store.turns(session="chat:1")) == 3
-    edited_folder.path(CHAT).unlink()
+    edited_folder.add(make_session(), make_turn(0), make_turn(1, role="assistant"))
+    written = edited_folder.read(CHAT)
+    edited_folder.edit_line(CHAT, 1, content="What I meant")
+    edited_folder.write(CHAT, edited_folder.read(CHAT) + '{"role": "user", "content": "One more thing"}\n')
+    with caplog.at_level(logging.WARNING, "reverie"):
+        assert edited_folder.sync().taken == []
+    assert f"{CHAT} was edited" in caplog.text
+    assert [each.content for each in edited_folder.store.turns(session="chat:1")] == [
+        "Words of turn 0", "Words of turn 1",
+    ]  # fmt: skip
+    assert edited_folder.read(CHAT) == written
+    edited_folder.write(
+        "sessions/diary:1.jsonl", '{}\n{"content": "Dear diary"}\n{"role": "assistant", "content": "Yes"}\n'
+    )
     edited_folder.sync()
-    assert edited_folder.read(CHAT) == "\n".join(lines[:4]) + "\n"
+    assert [each.role for each in edited_folder.store.turns(session="diary:1")] == ["user", "assistant"]
     edited_folder.assert_settled()
 
 
@@ -333,29 +304,7 @@ def test_a_deleted_session_file_is_written_again(
     edited_folder.assert_settled()
 
 
-def test_a_new_session_can_be_written_by_hand(edited_folder: EditedFolder) -> None:
-    edited_folder.write(
-        "sessions/diary:1.jsonl", '{}\n{"content": "Dear diary"}\n{"role": "assistant", "content": "Yes"}\n'
-    )
-    edited_folder.sync()
-    assert [each.role for each in edited_folder.store.turns(session="diary:1")] == ["user", "assistant"]
-    assert edited_folder.files() == ["sessions/diary:1.jsonl"]
-    edited_folder.assert_settled()
-
-
 # -- an editor that had the file open before the program wrote to it -----------------------------------------
-
-
-def test_what_the_program_wrote_while_a_page_was_open_is_not_taken_out(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_page("- one\n"))
-    text = edited_folder.read("memory/MEMORY.md")
-    edited_folder.change(make_page("- one\n"), make_page("- one\n- two, by the program\n"))
-    edited_folder.write("memory/MEMORY.md", text + "- three, by hand\n")
-    edited_folder.sync()
-    assert sorted(edited_folder.read("memory/MEMORY.md").split("\n")) == [
-        "", "- one", "- three, by hand", "- two, by the program",
-    ]  # fmt: skip
-    edited_folder.assert_settled()
 
 
 def test_a_line_that_the_program_has_just_written_can_be_corrected(edited_folder: EditedFolder) -> None:
@@ -366,40 +315,6 @@ def test_a_line_that_the_program_has_just_written_can_be_corrected(edited_folder
     edited_folder.write("memory/MEMORY.md", "- one\n- the user likes short answers in the morning\n")
     edited_folder.sync()
     assert edited_folder.read("memory/MEMORY.md") == "- one\n- the user likes short answers in the morning\n"
-    edited_folder.assert_settled()
-
-
-def test_a_line_can_be_taken_out_that_has_stood_there_for_long(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_page("- one\n"))
-    edited_folder.change(make_page("- one\n"), make_page("- one\n- two\n"))
-    edited_folder.clock.move(hours=2)
-    edited_folder.write("memory/MEMORY.md", "- one\n")
-    edited_folder.sync()
-    assert edited_folder.read("memory/MEMORY.md") == "- one\n"
-    edited_folder.assert_settled()
-
-
-def test_what_the_program_added_while_a_log_was_open_stays(edited_folder: EditedFolder) -> None:
-    edited_folder.add(
-        make_paragraph(1, "One."),
-        make_record(1, layer="episodic", moment=make_time(1)),
-        make_session(),
-        make_turn(0),
-    )
-    before = {name: edited_folder.read(name) for name in ("memory/HISTORY.md", DAY, CHAT)}
-    edited_folder.add(
-        make_paragraph(2, "Two, by the program."),
-        make_record(2, layer="episodic", moment=make_time(2)),
-        make_turn(1, content="by the program"),
-    )
-    edited_folder.write("memory/HISTORY.md", before["memory/HISTORY.md"] + "\nThree, by hand.\n")
-    edited_folder.write(DAY, before[DAY] + '{"content": "by hand"}\n')
-    edited_folder.write(CHAT, before[CHAT] + '{"role": "user", "content": "by hand"}\n')
-    assert edited_folder.sync().problems == []
-    assert sorted(list_paragraph_texts(edited_folder)) == ["One.", "Three, by hand.", "Two, by the program."]
-    assert not edited_folder.record(2).archived
-    assert len(edited_folder.store.turns(session="chat:1")) == 3
-    assert edited_folder.read(DAY).count("\n") == 3
     edited_folder.assert_settled()
 
 

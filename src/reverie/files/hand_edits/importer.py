@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -22,21 +23,112 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from reverie.domain.change import Subject
+from reverie.domain.change import Change, Subject, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
+from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder
 from reverie.files.disk.state import FileRecord, FileState, LockedFileState
-from reverie.files.hand_edits.intake import ChangedFile, HandEditReport, HandEditRun
-from reverie.files.hand_edits.merge import FEW, is_mass_removal
-from reverie.files.hand_edits.pages import import_log, import_missing_page, import_page, import_session
+from reverie.files.hand_edits.intake import (
+    FORGOTTEN,
+    QUIET_S,
+    ChangedFile,
+    HandEditReport,
+    HandEditRun,
+)
+from reverie.files.hand_edits.merge import (
+    FEW,
+    MergeDecision,
+    decide_log,
+    decide_page,
+    is_mass_removal,
+    parse_base_log,
+    parse_base_page,
+)
 from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
 from reverie.files.scan import FolderScan, is_within, scan
+from reverie.stores.tombstones import drop_forgotten
 from reverie.stores.writer import StoreWriter
+
+
+def import_page(run: HandEditRun, file: ChangedFile) -> None:
+    """Import an edited or new page, with the changes of both sides."""
+    store, name = run.store, file.place.name
+    if file.base is None and run.is_stale(file, name):
+        return run.settle(file)
+    ours = next(iter(store.pages([name])), None)
+    text = parsing.read_page(file.path, file.data, was=ours.content if ours else "")
+    theirs = parsing.build_page(name, text, now=run.now)
+    if drop_forgotten(store, theirs) != theirs:
+        raise InvalidInput(FORGOTTEN)
+    base = parse_base_page(file.path, file.base, theirs)
+    run.commit(file, decide_page(base, ours, theirs))
+    return run.settle(file)
+
+
+def import_log(run: HandEditRun, file: ChangedFile) -> None:
+    """Import an edited or new log: paragraphs changed, added and removed."""
+    name = file.place.name
+    ours = run.store.paragraphs(page=name)
+    base = parse_base_log(file.path, file.base, ours, run.now)
+    if base is None and run.is_stale(file, None):
+        return run.settle(file)
+    old_text = "\n\n".join(paragraph.content for paragraph in ours)
+    decision = decide_log(
+        name,
+        base,
+        ours,
+        parsing.read_log(file.path, file.data, was=old_text),
+        now=run.now,
+        new_id=run.new_id,
+    )
+    run.commit(file, decision)
+    return run.settle(file)
+
+
+def import_session(run: HandEditRun, file: ChangedFile) -> None:
+    """Import a session that the store lacks, such as after the database was lost.
+
+    Conversations are not edited by hand: the file of any other session is written again.
+    """
+    name = parse_session_id(file.place.name) or file.place.name
+    if run.store.session(name) is not None:
+        _log.warning(
+            "%s was edited and is written again: see `reverie forget` and `reverie redact`", file.path
+        )
+        return run.settle(file)
+    lines = parsing.read_session(file.path, file.data)
+    state = parsing.build_session_state(lines.state, path=file.path, base=None, now=run.now)
+    if run.is_stale(file, state.id):
+        return run.settle(file)
+    turns = [
+        parsing.build_turn(
+            fields, id=fields.get("id") or run.new_id(), state=state, position=number, base=None, now=run.now
+        )
+        for number, fields in enumerate(lines.turns)
+    ]
+    if known := run.store.turns([turn.id for turn in turns]):
+        raise InvalidInput(f"the id {known[0].id!r} is that of another turn: take it out")
+    if state.window_start > len(turns):
+        raise InvalidInput(f"line 1: window_start is {state.window_start}: there are {len(turns)} turns")
+    values: list[Value] = [state, *turns]
+    run.commit(file, MergeDecision(edits=tuple(Change(before=None, after=value) for value in values)))
+    return run.settle(file)
+
+
+def import_missing_page(run: HandEditRun, path: str) -> None:
+    """Import the deletion of a page or log: its text leaves the store, and stays in the journal."""
+    name = path.removeprefix(f"{MEMORY}/")
+    values: list[Value] = [*run.store.pages([name]), *run.store.paragraphs(page=name)]
+    run.commit_edits(path, [Change(before=value, after=None) for value in values], "delete_file")
+    run.ledger.drop([path])
+    run.mark_due([path])
+
 
 _log = logging.getLogger("reverie")
 
@@ -91,11 +183,12 @@ class HandEditImporter:
         self._root = root
         self._disk = AtomicFolder(root)
 
-    def take_in(self, paths: Iterable[str] | None = None) -> HandEditReport:
-        """Examine files, and import those that were edited.
+    def take_in(self, paths: Iterable[str] | None = None, *, wait_s: float = 0.0) -> HandEditReport:
+        """Examine files, and import those that were edited and are not being saved.
 
         Args:
             paths: Which files or folders to examine, relative to the memory's folder; None for all.
+            wait_s: How long to wait at most for files that an editor may still be saving, in seconds.
 
         Returns:
             What was imported, and what could not be.
@@ -106,6 +199,16 @@ class HandEditImporter:
             OSError: a file cannot be written or removed, as on a full disk; likewise.
         """
         chosen = None if paths is None else sorted({path.strip("/") for path in paths})
+        report = self._examine(chosen)
+        until = time.monotonic() + wait_s
+        while report.unfinished and (left := until - time.monotonic()) > 0:
+            time.sleep(min(QUIET_S, left))
+            before, report = report, self._examine(chosen)
+            report.taken[:0] = before.taken
+            report.lost, report.due = report.lost or before.lost, report.due or before.due
+        return report
+
+    def _examine(self, chosen: Sequence[str] | None) -> HandEditReport:
         found = scan(self._root, self._select_known(self._state, chosen), chosen)
         noted = {
             path: note for path, note in self._state.notes("problem").items() if _is_chosen(path, chosen)
@@ -144,19 +247,19 @@ class HandEditImporter:
             run.problems[broken.path] = broken
         for top in found.gone:
             run.report_lost(list(run.ledger.known(f"{top}/")), f"the folder {top!r} is missing")
-        files = [
-            *run.read_recovered_files(found.recovered),
-            *run.read_changed_files([*found.changed, *found.added]),
-        ]
+        files = list(run.read_recovered_files(found.recovered))
+        for file in run.read_changed_files([*found.changed, *found.added]):
+            if run.is_unfinished(file):
+                run.report.unfinished.append(file.path)
+            else:
+                files.append(file)
         records = RecordImporter(run, files, found.missing)
         records.import_changes()
         for file in files:
-            if run.is_unfinished(file):
-                run.report.unfinished.append(file.path)
-                continue
             if (import_file := _IMPORTERS.get(file.place.form)) is not None:
                 run.attempt(file.at, partial(import_file, run, file))
-        self._import_missing(run, records, found.missing)
+        if not run.report.unfinished:  # a missing file may have been moved to one of those
+            self._import_missing(run, records, found.missing)
 
     def _import_missing(self, run: HandEditRun, records: RecordImporter, paths: Sequence[str]) -> None:
         """Import deletions, unless their number looks like an accident."""

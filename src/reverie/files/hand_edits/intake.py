@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page
 from reverie.domain.record import Record
-from reverie.domain.text.timestamps import from_microseconds
+from reverie.domain.secrets.redactor import Redactor
 from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
@@ -28,20 +30,17 @@ from reverie.files.expected import (
     render_expected_content,
     render_expected_records,
 )
-from reverie.files.hand_edits.base_versions import ACTOR, OPEN_FOR
-from reverie.files.hand_edits.merge import MergeConflict, MergeDecision
-from reverie.files.hand_edits.redaction import redact_file
+from reverie.files.hand_edits.merge import ACTOR, MergeConflict, MergeDecision
 from reverie.files.layout import (
     FileLocation,
+    Form,
     parse_path,
     parse_recovered_path,
     render_record,
 )
-from reverie.files.names import build_file_name
 from reverie.files.parsing import BrokenFile, EmptiedFile
-from reverie.files.pending import PendingChanges
 from reverie.files.scan import CONFLICT
-from reverie.files.written_texts import keep_written, read_base_text
+from reverie.files.written_texts import PendingChanges, keep_written, read_base_text
 from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
 from reverie.stores.writer import StoreWriter
@@ -54,8 +53,11 @@ REBUILDER = "rebuild"
 DELETED = "file deleted by hand"
 """Reason in the journal for a record whose file a person deleted."""
 
+QUIET_S = 0.1
+"""How long a file has to be unchanged before it is imported, in seconds: an editor may write it in pieces."""
+
 SAVING_S = 1.0
-"""Time after its last change during which a page that has become shorter may be half saved."""
+"""The same for a file without its end, which an editor may have saved by half."""
 
 FORGOTTEN = "it holds what was forgotten on request: take that out, or delete the file"
 """Reason why a file is not imported that has erased text."""
@@ -289,26 +291,22 @@ class HandEditRun:
         self.report.lost = True
         _log.warning("%s: they count as lost and are written again; nothing was archived", why)
 
-    def get_save_time(self, file: ChangedFile) -> datetime:
-        """Return when a file was saved; never in the future."""
-        return min(self.now, from_microseconds(file.stamp.mtime_ns // 1000))
-
     def is_unfinished(self, file: ChangedFile) -> bool:
-        """Return whether an editor may have saved a beginning of a page or log, and be about to save the rest.
+        """Return whether an editor may have saved a beginning of a file, and be about to save the rest.
 
-        If it were imported, the lines of the program would be put at its end, and come once more with the rest.
+        A file that is quiet for `QUIET_S` is finished, unless its end is missing: then it has to be quiet for
+        `SAVING_S`. If it were imported earlier, the rest would count as removed, and then as added once more.
         """
-        if file.place.form not in ("page", "log") or file.base is None:
+        age_s = time.time() - file.stamp.mtime_ns / 1e9
+        if file.at != file.path or not 0 <= age_s < SAVING_S:
             return False
-        age_s = self.now.timestamp() - file.stamp.mtime_ns / 1e9
-        last = file.base.rstrip().rpartition(b"\n")[2]
-        shorter = len(file.data) < len(file.base) and last not in file.data.split(b"\n")
-        return shorter and 0 <= age_s < SAVING_S
-
-    def is_recent(self, file: ChangedFile, name: str) -> bool:
-        """Return whether a value was added so shortly before a file was saved that an editor may lack it."""
-        rows = self.store.journal(id=name, limit=1)
-        return bool(rows) and rows[0].at >= self.get_save_time(file) - OPEN_FOR
+        if age_s < QUIET_S:
+            return True
+        if file.place.form == "record" or file.base is None:
+            return False  # half a record is broken, and reported
+        if file.base.rstrip().rpartition(b"\n")[2] in file.data.split(b"\n"):
+            return False
+        return len(file.data) < len(file.base) or not file.data.endswith(b"\n")
 
     def settle(self, file: ChangedFile) -> None:
         """Record that a file is imported, and have it written in canonical form."""
@@ -380,18 +378,50 @@ def _describe_change(change: Change) -> str:
 
 def _build_conflict_stem(path: str, value: Value) -> str:
     folder = path.rpartition("/")[0]
-    match value:
-        case Turn():
-            return f"{folder}/{build_file_name(value.session)}.{value.id}"
-        case SessionState():
-            return f"{folder}/{build_file_name(value.id)}"
-        case Page():
-            return path
-        case _:
-            return f"{folder}/{value.id}"
+    return path if isinstance(value, Page) else f"{folder}/{value.id}"
 
 
 def _render_value(value: Value) -> bytes:
     if isinstance(value, Record):
         return render_record(value)
     return f"{json.dumps(value.to_dict(), ensure_ascii=False, indent=2)}\n".encode()
+
+
+_QUOTED = defer_regex(r'"(?>(?:[^"\\\n]|\\.)*)"')
+_SHORTEST = 6
+_NAMES = ('"id":', '"session":', '"scope":')
+_LONGEST_NAME = 14
+
+
+def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
+    """Return the content of a file with its secrets replaced.
+
+    Args:
+        data: The content.
+        form: The form of the file.
+        redactor: Finds the secrets.
+    """
+    if not redactor.enabled:
+        return data
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+    if form in ("page", "log"):
+        clean = redactor.text(text)
+    else:
+        clean = _QUOTED.sub(lambda match: _redact_string(match, redactor), text)
+    return data if clean == text else clean.encode()
+
+
+def _redact_string(match: re.Match[str], redactor: Redactor) -> str:
+    quoted = match.group()
+    before = match.string[max(0, match.start() - _LONGEST_NAME) : match.start()].rstrip()
+    if len(quoted) < _SHORTEST or before.endswith(_NAMES):
+        return quoted
+    try:
+        text = json.loads(quoted)
+    except ValueError:
+        return quoted
+    clean = redactor.text(text)
+    return quoted if clean == text else json.dumps(clean, ensure_ascii=False)

@@ -7,36 +7,32 @@ may not do to a file is refused with `InvalidInput`; the message says what to do
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, pairwise
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from reverie.domain import category
 from reverie.domain.change import Change, Value
-from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, validate_paragraph
 from reverie.domain.record import Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
-from reverie.domain.text import ids
 from reverie.domain.text.ids import NewId
-from reverie.files.hand_edits.base_versions import normalize_paragraph
-from reverie.files.layout import build_path, parse_path
+from reverie.files import parsing
+from reverie.files.layout import build_path, complete_record, parse_path
 from reverie.files.parsing import (
     EmptiedFile,
     Fields,
-    ParsedSession,
     build_record,
-    build_session_state,
-    build_turn,
     parse_moment,
 )
+from reverie.stores.protocol import Store
 
 FEW = 20
 """Number of items that may vanish at once. More than this and over half of all count as an accident."""
@@ -44,8 +40,6 @@ FEW = 20
 _ALIKE = 0.6
 _MOST_COMPARED = 10_000
 _WORD = defer_regex(r"\w+")
-
-_V = TypeVar("_V", Record, Turn, SessionState)
 
 
 class MergeConflict(NamedTuple):
@@ -113,61 +107,6 @@ def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: s
     return validate_record(theirs)
 
 
-def reconstruct_base(written: _V, fields: Fields, unseen: Sequence[Change]) -> _V:
-    """Return the base version of a file that may have been opened before it was last written.
-
-    A field, label or metadata entry may have the value from before a change of the program. Then the person
-    has not changed it back, but has not seen the change, unless the file has the written `updated_at`.
-
-    Args:
-        written: The value as it was last written to the file.
-        fields: The fields of the file.
-        unseen: The changes that the program made shortly before.
-    """
-    claimed = fields.get("updated_at", fields.get("created_at"))  # left out where both are the same
-    if claimed is not None and claimed == getattr(written, "updated_at", None):
-        return written
-    values: dict[str, Any] = {}
-    for name, value in fields.items():
-        base_value = getattr(written, name)
-        pairs = [
-            (getattr(change.before, name), getattr(change.after, name))
-            for change in unseen
-            if change.before is not None and change.after is not None
-        ]
-        if name in ("tags", "references"):
-            values[name] = _reconstruct_labels(base_value, value, pairs)
-        elif name == "metadata":
-            values[name] = MappingProxyType(_reconstruct_mapping(base_value, value, pairs))
-        elif value != base_value and any(before == value != after for before, after in pairs):
-            values[name] = value
-    return replace(written, **values)
-
-
-def _reconstruct_labels(
-    base: Sequence[str], edited: Sequence[str], pairs: Sequence[tuple[Sequence[str], Sequence[str]]]
-) -> tuple[str, ...]:
-    added = {label for before, after in pairs for label in after if label not in before}
-    removed = {label for before, after in pairs for label in before if label not in after}
-    kept = [label for label in base if label in edited or label not in added]
-    return tuple(dict.fromkeys([*kept, *(label for label in edited if label in removed)]))
-
-
-def _reconstruct_mapping(
-    base: Mapping[str, str],
-    edited: Mapping[str, str],
-    pairs: Sequence[tuple[Mapping[str, str], Mapping[str, str]]],
-) -> dict[str, str]:
-    began = {}
-    for key in dict.fromkeys([*base, *edited]):
-        edited_value = edited.get(key)
-        stale = any(before.get(key) == edited_value != after.get(key) for before, after in pairs)
-        value = edited_value if stale else base.get(key)
-        if value is not None:
-            began[key] = value
-    return began
-
-
 def decide_record(
     base: Record | None, ours: Record | None, theirs: Record, *, now: datetime
 ) -> MergeDecision:
@@ -217,56 +156,6 @@ def _is_in_day_file(record: Record) -> bool:
 # -- pages and logs ------------------------------------------------------------------------------------------
 
 
-def reconstruct_page_base(written: Page, text: str, unseen: Sequence[Change]) -> Page:
-    """Return the base version of a page that may have been opened before it was last written.
-
-    A line that the program wrote shortly before and that is missing was not removed by the person. It was, if
-    a similar line stands in its place, or if the text has something that the program wrote at that time or
-    later: then the person has seen it. A line that the program removed and that is present was not added.
-
-    Args:
-        written: The page as it was last written to its file.
-        text: The text of the file.
-        unseen: The changes that the program made shortly before.
-    """
-    added: Counter[str] = Counter()
-    removed: Counter[str] = Counter()
-    for change in _select_unseen_changes(unseen, text):
-        if change.before is None:
-            continue  # who edits a page has seen how it began
-        before, after = (Counter(_split_lines(page)) for page in (change.before, change.after))
-        added += after - before
-        removed += Counter({line: count for line, count in (before - after).items() if line.strip()})
-    old, new = _split_lines(written), text.split("\n")
-    began: list[str] = []
-    low = start = 0
-    for i, j in [*match_items(old, new), (len(old), len(new))]:
-        fresh = [line for line in new[start:j] if line not in removed]
-        began += [
-            line
-            for line in old[low:i]
-            if line not in added or any(_is_similar(line, other) for other in fresh)
-        ]
-        began += [line for line in new[start:j] if line in removed]
-        began += old[i : i + 1]
-        low, start = i + 1, j + 1
-    return replace(written, content="\n".join(began))
-
-
-def _select_unseen_changes(unseen: Sequence[Change], text: str) -> Sequence[Change]:
-    """Return the changes that are newer than everything of the program's that the text has."""
-    lines = set(text.split("\n"))
-    for number, change in enumerate(unseen):
-        fresh = set(_split_lines(change.after)) - set(_split_lines(change.before))
-        if change.before is not None and any(line.strip() and line in lines for line in fresh):
-            return unseen[:number]
-    return unseen
-
-
-def _split_lines(page: Value | None) -> list[str]:
-    return page.content.split("\n") if isinstance(page, Page) else []
-
-
 def _is_similar(one: str, other: str) -> bool:
     """Return whether most words of two texts are the same, as after a correction."""
     words, others = (_WORD.findall(text) for text in (one, other))
@@ -299,7 +188,6 @@ def decide_log(
     *,
     now: datetime,
     new_id: NewId,
-    is_recent: Callable[[str], bool],
 ) -> MergeDecision:
     """Merge an edited log: paragraphs changed, added, removed.
 
@@ -314,27 +202,15 @@ def decide_log(
         texts: The paragraphs of the file.
         now: The time.
         new_id: Returns a new id.
-        is_recent: Whether a paragraph is so new that the person may not have seen it. It is not removed then,
-            and only a similar paragraph counts as a changed version of it.
 
     Raises:
         InvalidInput: a paragraph is not valid, or most of the log has vanished.
     """
     began = ours if base is None else base
-    known_texts = set(texts)
-    # A person who has a paragraph before them has seen those above it.
-    seen = max(
-        (n for n, paragraph in enumerate(began) if normalize_paragraph(paragraph.content) in known_texts),
-        default=-1,
-    )
-
-    def is_sure(place: int) -> bool:
-        return base is not None and (place < seen or not is_recent(began[place].id))
-
     pairs, missing = _align_paragraphs(
-        [normalize_paragraph(paragraph.content) for paragraph in began], texts, is_sure=is_sure
+        [normalize_paragraph(paragraph.content) for paragraph in began], texts, is_base=base is not None
     )
-    removed = [place for place in missing if is_sure(place)]
+    removed = missing if base is not None else []
     if is_mass_removal(len(removed), len(began)):
         raise EmptiedFile(
             f"{len(removed)} of {len(began)} paragraphs are missing: restore them, or delete the file to "
@@ -395,12 +271,12 @@ def _select_new_text(old: Paragraph | None, text: str, added: Counter[str]) -> s
 
 
 def _align_paragraphs(
-    old: Sequence[str], new: Sequence[str], *, is_sure: Callable[[int], bool]
+    old: Sequence[str], new: Sequence[str], *, is_base: bool
 ) -> tuple[dict[int, int], list[int]]:
     """Return the old paragraph of each new one, and the old ones that are gone.
 
-    Where as many came as went between two that stayed, and the person has surely seen those, each was
-    changed. Otherwise similar ones were.
+    Where as many came as went between two that stayed, each was changed. Otherwise similar ones were, as where
+    the text that the person began with is not known.
     """
     same = match_items(old, new)
     pairs = {j: i for i, j in same}
@@ -408,7 +284,7 @@ def _align_paragraphs(
     low = start = 0
     for i, j in [*same, (len(old), len(new))]:
         before, after = range(low, i), range(start, j)
-        certain = len(before) == len(after) and all(map(is_sure, before))
+        certain = is_base and len(before) == len(after)
         matched = zip(before, after, strict=True) if certain else _pair_similar(old, new, before, after)
         came_of = dict(matched)
         pairs |= {k: m for m, k in came_of.items()}
@@ -491,122 +367,77 @@ def _interpolate_positions(low: float | None, high: float | None, count: int) ->
     return [low + (high - low) * number / (count + 1) for number in range(1, count + 1)]
 
 
-# -- sessions ------------------------------------------------------------------------------------------------
+ACTOR = "owner, by hand"
+"""Actor of hand edits in the journal."""
+
+_MAX_VERSIONS = 1_000
 
 
-def decide_session(
-    path: str,
-    base: tuple[SessionState, Sequence[Turn]] | None,
-    ours: tuple[SessionState, Sequence[Turn]] | None,
-    lines: ParsedSession,
-    *,
-    now: datetime,
-    new_id: NewId,
-    earlier: Callable[[str], Sequence[Turn]],
-    is_recent: Callable[[str], bool],
-) -> MergeDecision:
-    """Merge an edited session.
+def list_versions(store: Store, id: str) -> list[Record]:
+    """Return the versions of a record in the journal, the newest first, without immediate repetitions."""
+    versions: list[Record] = []
+    for entry in store.journal(id=id, newest_first=True, limit=_MAX_VERSIONS):
+        for value in reversed(entry.values):
+            if isinstance(value, Record) and (not versions or versions[-1] != value):
+                versions.append(value)
+    return versions
 
-    The content of turns may be changed, and turns may be added at the end. Turns keep their ids, positions
-    and scope. Missing turns, another order, and new turns between others are refused.
+
+def find_closest_version(versions: Sequence[Record], fields: Mapping[str, Any]) -> Record | None:
+    """Return the version that shares the most fields with a file, the newest of several."""
+
+    def count_shared_fields(record: Record) -> int:
+        return sum(getattr(record, name) == value for name, value in fields.items())
+
+    return max(versions, key=count_shared_fields, default=None)
+
+
+# -- texts of files.db -------------------------------------------------------------------------------------
+
+
+def parse_base_records(text: bytes | None, *, lines: bool) -> dict[str, Record] | None:
+    """Return the records of a base text by id; None if there is no text, or it is not in canonical form.
 
     Args:
-        path: The path of the file.
-        base: The session and turns that the person began with; None when that is not known.
-        ours: What the store has; None when it has no such session.
-        lines: The content of the file.
-        now: The time.
-        new_id: Returns a new id.
-        earlier: Returns the versions of a turn in the journal, in any session.
-        is_recent: Whether a turn is so new that the person may not have seen it.
-
-    Raises:
-        InvalidInput: a change is not allowed, or a value is not valid.
+        text: The text that was last written to the file.
+        lines: Whether it is an episodic file, with a record in each line.
     """
-    state, turns = (None, []) if ours is None else ours
-    began_state = base[0] if base is not None else state
-    theirs = build_session_state(lines.state, path=path, base=began_state, now=now)
-    if state is not None and theirs.scope != state.scope:
-        raise InvalidInput("line 1: the scope of a session cannot be changed: put it back")
-    seen = 0 if base is None else len(base[1])
-    while base is not None and seen and is_recent(base[1][seen - 1].id):
-        seen -= 1
-    known = _count_known_turns(lines, turns, seen)
-    edits: list[Change] = []
-    clashes: list[MergeConflict] = []
-
-    def merge(
-        began: SessionState | Turn | None, mine: SessionState | Turn, edited: SessionState | Turn
-    ) -> None:
-        merged = merge_values(began, mine, edited)
-        if merged.value != mine:
-            edits.append(Change(before=mine, after=merged.value))
-        if merged.conflicts:
-            clashes.append(MergeConflict(ours=mine, fields=merged.conflicts))
-
-    if state is None:
-        edits.append(Change(before=None, after=theirs))
-    else:
-        merge(began_state, state, theirs)
-    began = {turn.id: turn for turn in base[1]} if base is not None else {}
-    for mine, fields in zip(turns, lines.turns[:known], strict=False):
-        base_turn = began.get(mine.id, mine)
-        edited = build_turn(fields, id=mine.id, state=theirs, position=mine.position, base=base_turn, now=now)
-        if edited == mine or (base is None and edited in earlier(mine.id)):
-            continue
-        merge(base_turn, mine, edited)
-    since = turns[known if base is None else len(base[1]) :]
-    edits += _build_added_turns(
-        since, lines.turns[known:], theirs, len(turns), now=now, new_id=new_id, earlier=earlier
-    )
-    count = len(turns) + sum(edit.before is None and isinstance(edit.after, Turn) for edit in edits)
-    if theirs.window_start > count:
-        raise InvalidInput(f"line 1: window_start is {theirs.window_start}: there are {count} turns")
-    return MergeDecision(edits=tuple(edits), clashes=tuple(clashes))
+    try:
+        objects = [] if text is None else text.split(b"\n")[:-1] if lines else [text]
+        records = [Record.from_dict(complete_record(json.loads(each))) for each in objects]
+    except (ValueError, TypeError, AttributeError, InvalidInput):
+        return None
+    return None if text is None else {record.id: record for record in records}
 
 
-def _count_known_turns(lines: ParsedSession, turns: Sequence[Turn], seen: int) -> int:
-    """Return how many lines, from the first, are of present turns; the person has seen at least `seen`."""
-    places = {turn.id: turn.position for turn in turns}
-    found = [places.get(fields.get("id", "")) for fields in lines.turns]
-    known = next((number for number, place in enumerate(found) if place is None), len(found))
-    if any(place is not None for place in found[known:]):
-        raise InvalidInput(f"turn {known}: a new turn stands between others: put it at the end")
-    if found[:known] != sorted(place for place in found if place is not None):
-        raise InvalidInput("turns stand in another order: put them back")
-    missing = sorted(set(range(max(known, seen))) - set(found[:known]) - {None})
-    if missing:
-        raise InvalidInput(
-            f"turn {missing[0]} is missing: put it back (`reverie forget` takes turns out of a conversation)"
-        )
-    return known
+def parse_base_page(path: str, text: bytes | None, page: Page) -> Page | None:
+    """Return `page` with the content of a base text, or None."""
+    try:
+        return None if text is None else replace(page, content=parsing.read_page(path, text))
+    except InvalidInput:
+        return None
 
 
-def _build_added_turns(
-    since: Sequence[Turn],
-    lines: Sequence[Fields],
-    state: SessionState,
-    first: int,
-    *,
-    now: datetime,
-    new_id: NewId,
-    earlier: Callable[[str], Sequence[Turn]],
-) -> list[Change]:
-    """Return the changes that add turns at the end, unless the program has added the same since."""
-    alike = Counter(map(_get_identity_key, since))
-    edits: list[Change] = []
-    for fields in lines:
-        name = fields.get("id")
-        if name is not None and any(turn.session != state.id for turn in earlier(ids.validate_id(name))):
-            raise InvalidInput(f"the id {name!r} is that of another turn: take it out")
-        position = first + len(edits)
-        turn = build_turn(fields, id=name or new_id(), state=state, position=position, base=None, now=now)
-        if alike[_get_identity_key(turn)]:
-            alike[_get_identity_key(turn)] -= 1
-            continue
-        edits.append(Change(before=None, after=turn))
-    return edits
+def parse_base_log(
+    path: str, text: bytes | None, present: Sequence[Paragraph], now: datetime
+) -> list[Paragraph] | None:
+    """Return the paragraphs of a base text, or None. Those that have not changed since keep their ids."""
+    try:
+        contents = None if text is None else parsing.read_log(path, text)
+    except InvalidInput:
+        contents = None
+    if contents is None:
+        return None
+    pairs = dict(match_items(contents, [normalize_paragraph(each.content) for each in present]))
+    name = path.partition("/")[2]
+    return [
+        present[pairs[number]]
+        if number in pairs
+        else Paragraph(id=f"base-{number}", page=name, position=0.0, at=now, content=content)
+        for number, content in enumerate(contents)
+    ]
 
 
-def _get_identity_key(turn: Turn) -> tuple[str, ...]:
-    return (turn.role, turn.speaker, turn.tool_call_id, turn.content)
+def normalize_paragraph(text: str) -> str:
+    """Return a paragraph as it is read back from a file."""
+    return text.replace("\r\n", "\n")

@@ -18,13 +18,6 @@ from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.files import parsing
 from reverie.files.expected import is_earlier_version, is_id, render_expected_content
-from reverie.files.hand_edits.base_versions import (
-    ACTOR,
-    find_closest_version,
-    list_unseen_changes,
-    list_versions,
-    parse_base_records,
-)
 from reverie.files.hand_edits.intake import (
     DELETED,
     REBUILDER,
@@ -32,12 +25,15 @@ from reverie.files.hand_edits.intake import (
     HandEditRun,
 )
 from reverie.files.hand_edits.merge import (
+    ACTOR,
     MergeConflict,
     MergeDecision,
     build_placed_record,
     decide_record,
+    find_closest_version,
     is_mass_removal,
-    reconstruct_base,
+    list_versions,
+    parse_base_records,
 )
 from reverie.files.layout import build_path, parse_path, render_record
 from reverie.files.parsing import EmptiedFile, Fields
@@ -146,7 +142,7 @@ class RecordImporter:
         file, fields = parsed.file, parsed.fields
         record_id = parsed.id or self._find_renamed_record(parsed) or self._run.new_id()
         ours = next(iter(self._fetch_record(record_id)), None)
-        versions = list_versions(self._store, record_id, Record)
+        versions = list_versions(self._store, record_id)
         is_restored = (
             ours is None or (ours.archived and not file.place.archived)
         ) and self._run.has_reappeared(file, record_id)
@@ -183,14 +179,7 @@ class RecordImporter:
         """Return the version that the person began with."""
         if written is not None and is_earlier_version(self._store, file.path, file.data):
             return written  # the person took back what was changed since
-        base = written or find_closest_version(versions, fields)
-        return None if base is None else self._reconstruct_base(file, base, fields)
-
-    def _reconstruct_base(self, file: ChangedFile, written: Record, fields: Fields) -> Record:
-        saved_at = self._run.get_save_time(file)
-        return reconstruct_base(
-            written, fields, list_unseen_changes(self._store, written.id, Record, saved_at)
-        )
+        return written or find_closest_version(versions, fields)
 
     def _is_stale(self, file: ChangedFile, versions: Sequence[Record], written: Record | None) -> bool:
         """Return whether a file has the content of an earlier time, unless a person took back a pin or the like.
@@ -266,9 +255,9 @@ class RecordImporter:
         ours = next(iter(self._fetch_record(record_id)), None) if record_id is not None else None
         base = None if base_records is None or record_id is None else base_records.get(record_id)
         if record_id is not None and ours is not None:
-            versions = list_versions(self._store, record_id, Record)
+            versions = list_versions(self._store, record_id)
             if base is not None:
-                base = self._reconstruct_base(file, base, fields)
+                pass  # the version that was last written
             elif (
                 base_records is None
                 and build_placed_record(fields, id=record_id, base=ours, path=file.path, now=now) in versions
@@ -284,7 +273,6 @@ class RecordImporter:
                 )
             else:
                 base = ours if base_records is not None else find_closest_version(versions, fields) or ours
-                base = self._reconstruct_base(file, base, fields)
         theirs = build_placed_record(
             fields, id=record_id or self._run.new_id(), base=base, path=file.path, now=now
         )
@@ -293,16 +281,7 @@ class RecordImporter:
     def _archive_removed_lines(self, file: ChangedFile, base: Mapping[str, Record] | None) -> list[Change]:
         """Return the changes that archive the records whose lines were removed."""
         ids = list(base or ())
-        # A person who has a line before them has seen the lines above it.
-        last_seen = max(
-            (number for number, record_id in enumerate(ids) if record_id in self._paths_by_id), default=-1
-        )
-        removed = [
-            record_id
-            for number, record_id in enumerate(ids)
-            if record_id not in self._paths_by_id
-            and (number < last_seen or not self._run.is_recent(file, record_id))
-        ]
+        removed = [record_id for record_id in ids if record_id not in self._paths_by_id]
         if is_mass_removal(len(removed), len(ids)):
             raise EmptiedFile(
                 f"{len(removed)} of {len(ids)} lines are missing: restore them, or delete the file to "
@@ -360,7 +339,7 @@ class RecordImporter:
 
     def _decide_resaved_record(self, parsed: _RecordFile, created: Record) -> MergeDecision:
         """Merge a file that an editor saved again under its old name, after a record was made of it."""
-        base = list_versions(self._store, created.id, Record)[-1]
+        base = list_versions(self._store, created.id)[-1]
         path, now = parsed.file.path, self._run.now
         theirs = build_placed_record(parsed.fields, id=created.id, base=base, path=path, now=now)
         return decide_record(base, created, theirs, now=now)

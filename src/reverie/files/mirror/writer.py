@@ -19,11 +19,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reverie.domain.change import Subject, Value
+from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.filter import Filter
@@ -60,10 +60,41 @@ from reverie.files.layout import (
     render_episodic,
     render_turns,
 )
-from reverie.files.mirror.affected import FileChanges, find_changed_files
-from reverie.files.pending import PendingChanges
-from reverie.files.written_texts import keep_written, read_base_text
+from reverie.files.written_texts import PendingChanges, keep_written, read_base_text
 from reverie.stores.protocol import Store
+
+
+@dataclass(slots=True, kw_only=True)
+class FileChanges:
+    """Changes of one file.
+
+    Attributes:
+        last: The number of the last of them.
+        values: The values that changed, by id, as the last change left them; None for one that left the file.
+        only_added: Whether no value that was in the file before was changed or removed.
+    """
+
+    last: int = 0
+    values: dict[str, Value | None] = field(default_factory=dict)
+    only_added: bool = True
+
+
+def find_changed_files(rows: Iterable[JournalEntry]) -> dict[str, FileChanges]:
+    """Return the files that journal entries, in their order, affect, by path."""
+    files: dict[str, FileChanges] = {}
+    for row in rows:
+        if row.edit is None:
+            continue
+        value = row.edit.value
+        old_path = None if row.before is None else build_path(row.before)
+        new_path = None if row.after is None else build_path(row.after)
+        for path in dict.fromkeys(filter(None, (old_path, new_path))):
+            file = files.setdefault(path, FileChanges())
+            file.last = row.sequence
+            file.only_added &= path != old_path or value.id in file.values
+            file.values[value.id] = value if path == new_path else None
+    return files
+
 
 _log = logging.getLogger("reverie")
 

@@ -35,8 +35,8 @@ def watch(context: CommandContext, /, once: bool) -> None:
     Prints one line per imported change: action, subject, id, file. Files that cannot be imported are reported
     on standard error.
     """
-    from reverie.files.hand_edits.base_versions import ACTOR
     from reverie.files.hand_edits.intake import extract_imported_edits
+    from reverie.files.hand_edits.merge import ACTOR
     from reverie.files.watcher import FolderWatcher
 
     started_at = timestamps.utc_now()
