@@ -19,9 +19,7 @@ from reverie.llm.anthropic import AnthropicModel
 from reverie.llm.embedding import embedder_from_name
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.llm.openai import OllamaModel, OpenAIModel
-from reverie.llm.pricing import Price
-from reverie.llm.retry import RetryPolicy
-from reverie.llm.structured_output import Form, FormatFallback, FormatRejected
+from reverie.llm.provider import Form, FormatFallback, FormatRejected, Price, RetryPolicy
 from tests.llm.server import (
     Script,
     cut,

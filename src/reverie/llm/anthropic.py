@@ -13,12 +13,19 @@ import anthropic
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
 from reverie.domain.text.validation import validate_address
-from reverie.llm.environment import read_address, read_key
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
-from reverie.llm.pricing import Price
-from reverie.llm.provider import ProviderModel
-from reverie.llm.retry import RetryableError, RetryPolicy, StreamRelay
-from reverie.llm.structured_output import Form, FormatRejected, append_schema
+from reverie.llm.provider import (
+    Form,
+    FormatRejected,
+    Price,
+    ProviderModel,
+    RetryableError,
+    RetryPolicy,
+    StreamRelay,
+    append_schema,
+    read_address,
+    read_key,
+)
 
 _FINISHES: Mapping[str, Finish] = {
     "end_turn": "stop",

@@ -11,8 +11,13 @@ from typing import Any
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.domain.text.validation import validate_address
-from reverie.llm.environment import read_ollama_address, read_openai_server
-from reverie.llm.retry import TRANSIENT, RetryableError, call_with_deadline
+from reverie.llm.provider import (
+    TRANSIENT,
+    RetryableError,
+    call_with_deadline,
+    read_ollama_address,
+    read_openai_server,
+)
 
 _QUERY_TIMEOUT_S = 5.0
 _PASSAGES_TIMEOUT_S = 60.0

@@ -10,12 +10,19 @@ import openai
 
 from reverie.domain.conversation import ToolCall
 from reverie.domain.text.validation import validate_address
-from reverie.llm.environment import read_ollama_address, read_openai_server
 from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
-from reverie.llm.pricing import Price
-from reverie.llm.provider import ProviderModel
-from reverie.llm.retry import RetryableError, RetryPolicy, StreamRelay
-from reverie.llm.structured_output import Form, FormatRejected, append_schema
+from reverie.llm.provider import (
+    Form,
+    FormatRejected,
+    Price,
+    ProviderModel,
+    RetryableError,
+    RetryPolicy,
+    StreamRelay,
+    append_schema,
+    read_ollama_address,
+    read_openai_server,
+)
 
 _FINISHES: Mapping[str, Finish] = {
     "stop": "stop",

@@ -1,22 +1,233 @@
-"""Base class of the models of all providers, with retries, errors and costs."""
+"""Base class of the models of all providers: retries, deadlines, forms of answers, errors and costs.
+
+A request for JSON has a schema as a parameter. If the server refuses that, it is asked for JSON with the schema in the
+message, then with the message alone. A form that a server refused is not tried again.
+"""
 
 from __future__ import annotations
 
 import json
+import random
 import re
+import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from typing import Any, Literal, TypeVar
 
-from reverie.domain.errors import ModelRefused
-from reverie.llm.messages import ModelReply, ModelRequest
-from reverie.llm.pricing import Price
+from reverie.domain.errors import ModelRefused, ModelUnavailable
+from reverie.domain.text.validation import validate_address
+from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.protocol import OnText
-from reverie.llm.retry import TRANSIENT, RetryableError, RetryPolicy, StreamRelay, parse_retry_after
-from reverie.llm.structured_output import Form, FormatFallback, FormatRejected
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Price of a model's tokens.
+
+    Attributes:
+        input: US dollars for a million input tokens, 0 or more.
+        output: US dollars for a million output tokens, 0 or more.
+    """
+
+    input: float
+    output: float
+
+    def of(self, usage: TokenUsage) -> TokenUsage:
+        """Return the usage with its cost."""
+        cost = (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
+        return replace(usage, cost=cost)
+
+
+# -- retries and deadlines -------------------------------------------------------------------------------
+
+TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+"""HTTP status codes after which another try may succeed."""
+
+LONGEST_PAUSE_S = 8.0
+_FIRST_PAUSE_S = 0.5
+
+
+class RetryableError(Exception):
+    """A failed try after which another may succeed.
+
+    Args:
+        why: The error in words.
+        after_s: Seconds that the server asked to wait; None if it did not.
+    """
+
+    def __init__(self, why: str, *, after_s: float | None = None) -> None:
+        super().__init__(why)
+        self.after_s = after_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Number and duration of the attempts of a request.
+
+    Attributes:
+        tries: Most tries, 1 or more.
+        sleep: Waits for some seconds; tests pass their own.
+        chance: Returns a random number from 0 to 1; tests pass their own.
+    """
+
+    tries: int = 3
+    sleep: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+
+    def tried(self, call: Callable[[float], T], *, timeout_s: float, who: str) -> T:
+        """Return the result of `call`, repeated with growing random pauses while it raises `RetryableError`.
+
+        The pauses double from half a second to eight, each reduced by up to a half at random ("equal jitter", AWS
+        Architecture Blog, 2015). A server's own pause is used if it fits into the remaining time.
+
+        Args:
+            call: Receives the remaining seconds. Raises `RetryableError` if another try may succeed.
+            timeout_s: Seconds for all tries and pauses together.
+            who: The model's name, for the error.
+
+        Raises:
+            ModelUnavailable: the time or the tries ran out.
+        """
+        end = time.monotonic() + timeout_s
+        for number in range(1, self.tries + 1):
+            try:
+                return call_with_deadline(end - time.monotonic(), call)
+            except RetryableError as failure:
+                left = end - time.monotonic()
+                pause = self._compute_pause(number, failure.after_s)
+                if number == self.tries or pause >= left:
+                    tries = "once" if number == 1 else f"{number} times"
+                    raise ModelUnavailable(
+                        f"{who} was asked {tries} without an answer: {failure}"
+                    ) from failure
+                self.sleep(pause)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def _compute_pause(self, number: int, wished: float | None) -> float:
+        if wished is not None and wished >= 0:
+            return wished
+        longest: float = min(LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (number - 1))
+        return longest * (0.5 + self.chance() / 2)
+
+
+class StreamRelay:
+    """Passes on the pieces of an answer until it is closed, and allows no other try once it has passed one on."""
+
+    def __init__(self, on_text: Callable[[str], None] | None) -> None:
+        self._on_text = on_text
+        self.wanted = on_text is not None
+        self._begun = False
+        self._closed = False
+
+    def close(self) -> None:
+        """Let every later piece fail, which ends the thread of a try that was abandoned."""
+        self._closed = True
+
+    def __call__(self, text: str) -> None:
+        """Pass a piece on."""
+        if self._closed:
+            raise RetryableError("no time was left")
+        if self._on_text is not None and text:
+            self._begun = True
+            self._on_text(text)
+
+    def guarded(self, call: Callable[[], T]) -> T:
+        """Return the result of `call`. A failure after a piece was passed on is final."""
+        try:
+            return call()
+        except RetryableError as failure:
+            if not self._begun:
+                raise
+            raise ModelUnavailable(f"the answer broke off after it had begun: {failure}") from failure
+
+
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a server asks to wait; None if it does not."""
+    try:
+        return float(headers["retry-after"])
+    except (KeyError, ValueError):
+        return None
+
+
+def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
+    """Call a function, and raise `RetryableError` if it takes too long.
+
+    The timeout of a client applies to single reads, so a slow server could block it for ever. Therefore the call runs
+    on a thread, which is abandoned at the deadline and ends with its socket.
+    """
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(call(seconds))
+        except BaseException as error:  # noqa: BLE001 - carried over to the thread that waits, not swallowed
+            outcome.set_exception(error)
+
+    if seconds <= 0:
+        raise RetryableError("no time was left")
+    thread = threading.Thread(target=run, name="reverie-model", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not outcome.done():
+        raise RetryableError(f"no answer within {seconds:.1f} s")
+    return outcome.result()
+
+
+# -- answers in JSON -------------------------------------------------------------------------------------
+
+Form = Literal["schema", "json", "words"]
+
+
+class FormatRejected(Exception):
+    """The server refused the request; a simpler one may succeed."""
+
+
+class FormatFallback:
+    """Forms that a server has not refused, the strictest first."""
+
+    def __init__(self, forms: Sequence[Form]) -> None:
+        self._forms = tuple(forms)
+
+    def ask(self, request: Callable[[Form], T]) -> T:
+        """Return the result of `request` in the strictest form that the server accepts.
+
+        A simpler form is remembered only if it succeeds. A request that is refused in every form has another error,
+        which the first refusal states.
+
+        Raises:
+            ModelRefused: it was refused in every form.
+        """
+        refusal: FormatRejected | None = None
+        forms = self._forms  # other threads may replace them meanwhile
+        for number, form in enumerate(forms):
+            try:
+                answer = request(form)
+            except FormatRejected as error:
+                refusal = refusal or error
+                continue
+            self._forms = forms[number:]
+            return answer
+        raise ModelRefused(str(refusal)) from refusal
+
+
+def append_schema(messages: Sequence[ChatMessage], schema: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
+    """Return the messages with the schema in words at the end of the user's last one."""
+    text = files("reverie.llm").joinpath("json-answer.md").read_text(encoding="utf-8")
+    instruction = text.replace("{schema}", json.dumps(dict(schema), indent=2, ensure_ascii=False)).strip()
+    last = max((n for n, message in enumerate(messages) if message.role == "user"), default=None)
+    if last is None:
+        return (*messages, ChatMessage(role="user", content=instruction))
+    asked = replace(messages[last], content=f"{messages[last].content}\n\n{instruction}")
+    return (*messages[:last], asked, *messages[last + 1 :])
+
+
+# -- providers -------------------------------------------------------------------------------------------
 
 
 class ProviderModel(ABC):
@@ -114,3 +325,53 @@ def _extract_error_text(error: Any) -> str:
     inner = body.get("error", body) if isinstance(body, dict) else None
     message = inner.get("message") if isinstance(inner, dict) else None
     return re.sub(r"\s+", " ", str(message or error.message))[:300]
+
+
+# -- keys and addresses ----------------------------------------------------------------------------------
+
+
+def read_key(environ: Mapping[str, str], name: str) -> str | None:
+    """Return a key without white space around it; None if it is not set.
+
+    Raises:
+        ModelRefused: it has characters that a header must not have.
+    """
+    key = environ.get(name, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ModelRefused(f"{name} has characters that no key has, such as a line break: set it again")
+    return key or None
+
+
+def read_address(environ: Mapping[str, str], name: str) -> str | None:
+    """Return the address of a server; None if it is not set.
+
+    Raises:
+        InvalidInput: it is not a valid address.
+    """
+    url = environ.get(name, "").strip()
+    return validate_address(url, name=name) if url else None
+
+
+def read_openai_server(environ: Mapping[str, str], model: str) -> tuple[str | None, str | None]:
+    """Return the key and the address of `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
+
+    Raises:
+        ModelRefused: neither is set.
+    """
+    key, url = read_key(environ, "OPENAI_API_KEY"), read_address(environ, "OPENAI_BASE_URL")
+    if not key and not url:
+        raise ModelRefused(
+            f"openai:{model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server that asks for no key"
+        )
+    return key, url
+
+
+def read_ollama_address(environ: Mapping[str, str]) -> str:
+    """Return the address of `OLLAMA_HOST`, `http://127.0.0.1:11434` if that is not set, with `/v1`.
+
+    Raises:
+        InvalidInput: it is not a valid address.
+    """
+    host = environ.get("OLLAMA_HOST", "").strip() or "127.0.0.1:11434"
+    address = host if "://" in host else f"http://{host}"
+    return f"{validate_address(address, name='OLLAMA_HOST').rstrip('/')}/v1"
