@@ -214,7 +214,7 @@ def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress:
     total = _count_asked(dataset.questions)
     with _open_memory(_SAVED_AT, setup) as memory:
         began = time.perf_counter()
-        sources = _save_documents(memory, dataset.documents, progress)
+        sources = save_documents(memory, dataset.documents, progress)
         embed_all(memory)
         filling = time.perf_counter() - began
         search = partial(memory.search, limit=setup.depth, min_score=setup.min_score)
@@ -229,7 +229,7 @@ def _evaluate_documents(dataset: DocumentCollection, setup: EvalSetup, progress:
     return summarize_answers(dataset, answers, setup, sizes=sizes, filling=filling)
 
 
-def _save_documents(
+def save_documents(
     memory: Memory, documents: Sequence[EvalDocument], progress: Progress
 ) -> dict[str, list[str]]:
     """Save the documents; return the ids of the documents of each record, since equal ones share a record."""

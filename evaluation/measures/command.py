@@ -109,8 +109,22 @@ def month_command(data: str | None, sealed: bool, show_errors: bool, embedder: s
     run_and_exit(lambda: run(folder, sealed=sealed, embedder=embedder, show_errors=show_errors, out=out))
 
 
+@click.command("documents", context_settings=HELP)
+@click.argument("path")
+def documents_command(path: str) -> None:
+    """Measure search of plain documents, beside BM25 over the same tokens.
+
+    PATH is a folder of Cranfield, TREC or BEIR. Its documents are saved as records, and as turns of one session each.
+    The exit code is 1 if either ranks worse than BM25 with Lucene's constants.
+    """
+    from evaluation.measures.documents import measure_documents
+
+    run_and_exit(lambda: measure_documents(path))
+
+
 COMMANDS: dict[str, Callable[[], click.Command]] = {
     "boards": lambda: boards_command,
+    "documents": lambda: documents_command,
     "month": lambda: month_command,
     "questions": lambda: questions_command,
     **{name: partial(build_command, name) for name in _LABELLED},

@@ -391,3 +391,11 @@ def test_a_long_record_ranks_as_its_best_part() -> None:
     (best,) = rank(query, [long], statistics=statistics)
     assert best.relevance > 1.5 * whole.relevance
     assert set(best.matched) >= {"spare", "key"}
+
+
+def test_the_form_of_a_long_text_does_not_count() -> None:
+    filler = " ".join(f"word{number}" for number in range(90))
+    asking, telling = f"the pump is loud? {filler}", f"the pump is loud. {filler}"
+    for texts, is_equal in (((asking, telling), True), (("the pump is loud?", "the pump is loud."), False)):
+        scores = [ranked("pump", [turn(1, text)])[0].share for text in texts]
+        assert (scores[0] == scores[1]) is is_equal

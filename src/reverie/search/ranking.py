@@ -47,7 +47,7 @@ class RankingSettings(NamedTuple):
     """Constants of the ranker, the same for all texts.
 
     The defaults are round numbers near the common optimum of recall@10 of turns on LoCoMo's development half (.846) and
-    on ten BEAM chats (.563), and of nDCG@10 on Cranfield (.400). A change of one constant by a tenth to a third moves
+    on ten BEAM chats (.561), and of nDCG@10 on Cranfield (.400). A change of one constant by a tenth to a third moves
     LoCoMo by less than .01 and BEAM, which has 179 questions, by less than .02. The constants were chosen by these
     figures in some thousand trials, so expect less on other conversations. The figures of a constant are the losses
     without it.
@@ -87,7 +87,7 @@ class RankingSettings(NamedTuple):
         other_speaker: Factor for turns of others than the person named in the question; 0 to 1. LoCoMo .014.
         not_the_user: Factor for turns of others than the user for a question in the first person ("my"); 0
             to 1. BEAM .093.
-        asking: Factor for a turn with a question; 0 to 1. LoCoMo .004.
+        asking: Factor for a turn with a question, if it is shorter than `enough`; 0 to 1. LoCoMo .004.
         no_time: Factor for turns without a time if the question wants one ("when"); 0 to 1. With the next:
             LoCoMo .006.
         no_number: Factor for turns without a number if it wants one ("how many"); 0 to 1.
@@ -601,6 +601,8 @@ class _Form:
         if not cues[:2].isdecimal():  # none, or damaged
             return
         candidate.short = self.short[int(cues[:2])]
+        if passage.length >= settings.enough:  # a long text has a question or no number by chance
+            return
         form = 1.0
         if "q" in cues:
             form = settings.asking
