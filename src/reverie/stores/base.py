@@ -1,15 +1,15 @@
-"""Reads that are the same in several stores."""
+"""Reads and conflicts that are the same in several stores."""
 
 from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from reverie.domain.change import Subject
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import CollectionStats, Searchable
@@ -124,3 +124,40 @@ class DatabaseStore(BaseStore):
             tokens=sum(row[3] for row in readable),
             speakers=frozenset(row[1] for row in readable if row[1]),
         )
+
+
+# -- conflicts, with the same words in every store -----------------------------------------------------------
+
+
+Reason: TypeAlias = Literal[
+    "since",
+    "exists",
+    "missing",
+    "changed",
+    "has turns",
+    "same words",
+    "no session",
+    "place taken",
+    "gap",
+    "cursor",
+]
+
+_MESSAGES: dict[Reason, str] = {
+    "since": "a record was changed (change {sequence}) after change {since}: search again and retry",
+    "exists": "{subject} {id!r} exists already: read it, or take another id",
+    "missing": "{subject} {id!r} is not there any more: read again and retry",
+    "changed": "{subject} {id!r} has changed since it was read: read it again and retry",
+    "has turns": "session {id!r} still has turns: delete them first",
+    "same words": "record {id!r} says the same as the live record {other!r}: read that one and change it",
+    "no session": "there is no session {session!r} to put turn {id!r} in: create it first",
+    "place taken": "turn {id!r}: position {position} of session {session!r} is taken: "
+    "read the session again and retry",
+    "gap": "session {session!r} would have later turns but none at position {position}: "
+    "read it again and retry",
+    "cursor": "{name!r} has changed since it was read: read it again and retry",
+}
+
+
+def build_conflict(reason: Reason, **values: object) -> Conflict:
+    """Return the conflict to raise; the values are those that the message of the reason names."""
+    return Conflict(_MESSAGES[reason].format(**values))

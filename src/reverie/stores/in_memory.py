@@ -25,9 +25,8 @@ from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.base import BaseStore
+from reverie.stores.base import BaseStore, build_conflict
 from reverie.stores.codec import analyze_searched
-from reverie.stores.conflicts import build_conflict
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Order, refuse_nested_change
 

@@ -53,11 +53,6 @@ class TestPostgresStoreWithPostings(On18, StoreContract):
     options = "&index=tables"
 
 
-@pytest.mark.slow
-class TestPostgres15StoreWithPostings(On15, StoreContract):
-    options = "&index=tables"
-
-
 class PostgresMachine(OnServer, StoreStateMachine):
     pass
 

@@ -15,6 +15,7 @@ import pytest
 from reverie.domain.errors import Conflict, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Searchable
+from reverie.domain.record import Record
 from reverie.stores.copying import iterate_rows
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
@@ -63,29 +64,39 @@ def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
             list(half.find(Filter()))
 
 
-@pytest.mark.parametrize(
-    "assignment",
-    [
-        "tags = '[\"x'",
-        "tags = '{}'",
-        "metadata = '[]'",
-        "metadata = '{\"a\": 1}'",
-        "created_at = 'yesterday'",
-        "created_at = 9000000000000000000",
-        "kind = 'gossip'",
-        "confidence = 'high'",
-        "content = x'414243'",
-        "content = CAST(x'41ff' AS TEXT)",
-        "category = x'00'",
-        "seen_count = 'often'",
-    ],
+UNREADABLE = (
+    "tags = '[\"x'",
+    "tags = '{}'",
+    "metadata = '[]'",
+    "metadata = '{\"a\": 1}'",
+    "created_at = 'yesterday'",
+    "created_at = 9000000000000000000",
+    "kind = 'gossip'",
+    "confidence = 'high'",
+    "content = x'414243'",
+    "content = CAST(x'41ff' AS TEXT)",
+    "category = x'00'",
+    "seen_count = 'often'",
 )
+
+
 def test_a_row_that_cannot_be_read_is_named_and_spoils_no_other(
-    path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture, assignment: str
+    path: Path, store: SQLiteStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     known = [make_record(number, moment=make_time(number), tags=("x",)) for number in range(1, 4)]
     store.commit(make_additions(*known), actor="test", at=NOW)
-    spoil(path, f"UPDATE records SET {assignment} WHERE key = 2")
+    for number, assignment in enumerate(UNREADABLE):
+        copy = path.with_name(f"{number}.db")
+        store.backup(copy)
+        spoil(copy, f"UPDATE records SET {assignment} WHERE key = 2")
+        caplog.clear()
+        with contextlib.closing(SQLiteStore(copy, analyse=analyse)) as spoilt:
+            assert_only_the_second_is_left_out(spoilt, known, caplog)
+
+
+def assert_only_the_second_is_left_out(
+    store: SQLiteStore, known: list[Record], caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(StoreCorrupt):
         store.records([known[0].id, known[1].id])
     assert store.records([known[0].id, 3]) == [known[0], known[2]]
@@ -108,51 +119,50 @@ def test_a_turn_that_cannot_be_read_is_named_and_spoils_no_other(path: Path, sto
     assert make_turn(1).id in " ".join(problem.what for problem in store.check())
 
 
-@pytest.mark.parametrize(
-    ("sql", "told"),
-    [
-        ("UPDATE records SET fingerprint = 'x' WHERE key = 1", "another fingerprint"),
-        ("UPDATE records SET content = 'Changed by hand' WHERE key = 1", "not what the journal says"),
-        ("DELETE FROM records WHERE key = 1", "in the journal and not in the store"),
-        ("UPDATE journal SET after = '{' WHERE sequence = 1", "cannot be read"),
-        (
-            "UPDATE journal SET after = json_set(after, '$.kind', json('[1]')) WHERE sequence = 1",
-            "change 1 in the journal cannot be read: its kind is unknown",
-        ),
-        ("UPDATE journal SET before = after WHERE sequence = 9", "does not follow"),
-        ("UPDATE measures SET tokens = tokens + 1 WHERE subject = 'turn'", "differ from a recount"),
-        ("DELETE FROM measures", "differ from a recount"),
-        ("DELETE FROM turns WHERE position = 0", "1 turns in 2 positions"),
-        ("DELETE FROM sessions", "belongs to none of sessions"),
-        ("UPDATE sessions SET status = 'asleep'", "cannot be read"),
-        ("UPDATE entries SET tags = '1'", "entry 'note'"),
-        ("UPDATE records SET source = 'a' || char(0) WHERE key = 1", "not of its form"),
-        (
-            "UPDATE pages SET content = 'Changed by hand'",
-            "page 'MEMORY.md' (key 6) is not what the journal says",
-        ),
-        ("UPDATE pages SET updated_at = 'today'", "page 'MEMORY.md' (key 6) cannot be read"),
-        (
-            "UPDATE pages SET id = '../a.md'",
-            "page '../a.md' (key 6) cannot be read: a field is not of its form",
-        ),
-        ("DELETE FROM pages", "page of key 6 is in the journal and not in the store"),
-        ("UPDATE paragraphs SET position = 'last' WHERE key = 7", "its position is no number"),
-        ("UPDATE paragraphs SET position = 9 WHERE key = 8", "(key 8) is not what the journal says"),
-        ("UPDATE paragraphs SET content = ' a' WHERE key = 7", "not of its form"),
-        ("DELETE FROM paragraphs WHERE key = 7", "paragraph of key 7 is in the journal and not in the store"),
-        ("UPDATE paragraphs SET length = 9 WHERE key = 7", "of paragraphs in '*' differ from a recount"),
-        ("UPDATE journal SET after = '{' WHERE sequence = 7", "cannot be read"),
-        (
-            "UPDATE journal SET before = NULL, after = NULL WHERE sequence = 7",
-            "(key 7) is not what the journal",
-        ),
-        ("UPDATE journal SET before = NULL, after = NULL WHERE sequence = 2", "does not follow"),
-        ("UPDATE counters SET value = 'many'", "the counter 'n' is no number"),
-        ("UPDATE tombstones SET mark = x'41'", "1 tombstones are no text"),
-    ],
+FOUND = (
+    ("UPDATE records SET fingerprint = 'x' WHERE key = 1", "another fingerprint"),
+    ("UPDATE records SET content = 'Changed by hand' WHERE key = 1", "not what the journal says"),
+    ("DELETE FROM records WHERE key = 1", "in the journal and not in the store"),
+    ("UPDATE journal SET after = '{' WHERE sequence = 1", "cannot be read"),
+    (
+        "UPDATE journal SET after = json_set(after, '$.kind', json('[1]')) WHERE sequence = 1",
+        "change 1 in the journal cannot be read: its kind is unknown",
+    ),
+    ("UPDATE journal SET before = after WHERE sequence = 9", "does not follow"),
+    ("UPDATE measures SET tokens = tokens + 1 WHERE subject = 'turn'", "differ from a recount"),
+    ("DELETE FROM measures", "differ from a recount"),
+    ("DELETE FROM turns WHERE position = 0", "1 turns in 2 positions"),
+    ("DELETE FROM sessions", "belongs to none of sessions"),
+    ("UPDATE sessions SET status = 'asleep'", "cannot be read"),
+    ("UPDATE entries SET tags = '1'", "entry 'note'"),
+    ("UPDATE records SET source = 'a' || char(0) WHERE key = 1", "not of its form"),
+    (
+        "UPDATE pages SET content = 'Changed by hand'",
+        "page 'MEMORY.md' (key 6) is not what the journal says",
+    ),
+    ("UPDATE pages SET updated_at = 'today'", "page 'MEMORY.md' (key 6) cannot be read"),
+    (
+        "UPDATE pages SET id = '../a.md'",
+        "page '../a.md' (key 6) cannot be read: a field is not of its form",
+    ),
+    ("DELETE FROM pages", "page of key 6 is in the journal and not in the store"),
+    ("UPDATE paragraphs SET position = 'last' WHERE key = 7", "its position is no number"),
+    ("UPDATE paragraphs SET position = 9 WHERE key = 8", "(key 8) is not what the journal says"),
+    ("UPDATE paragraphs SET content = ' a' WHERE key = 7", "not of its form"),
+    ("DELETE FROM paragraphs WHERE key = 7", "paragraph of key 7 is in the journal and not in the store"),
+    ("UPDATE paragraphs SET length = 9 WHERE key = 7", "of paragraphs in '*' differ from a recount"),
+    ("UPDATE journal SET after = '{' WHERE sequence = 7", "cannot be read"),
+    (
+        "UPDATE journal SET before = NULL, after = NULL WHERE sequence = 7",
+        "(key 7) is not what the journal",
+    ),
+    ("UPDATE journal SET before = NULL, after = NULL WHERE sequence = 2", "does not follow"),
+    ("UPDATE counters SET value = 'many'", "the counter 'n' is no number"),
+    ("UPDATE tombstones SET mark = x'41'", "1 tombstones are no text"),
 )
-def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> None:
+
+
+def test_check_finds(path: Path, store: SQLiteStore) -> None:
     one, two = make_record(1), make_record(2)
     note, line = make_page(content="Old"), make_paragraph(2, page="2026-03-01.md")
     store.commit(
@@ -164,8 +174,12 @@ def test_check_finds(path: Path, store: SQLiteStore, sql: str, told: str) -> Non
     store.erase(make_change(note, make_page()), actor="test", at=NOW, tombstones=["mark"])
     store.put_entry(make_entry(), capacity=None, now=NOW)
     assert store.check() == []
-    spoil(path, sql)
-    assert told in "\n".join(problem.what for problem in store.check())
+    for number, (sql, told) in enumerate(FOUND):
+        copy = path.with_name(f"{number}.db")
+        store.backup(copy)
+        spoil(copy, sql)
+        with contextlib.closing(SQLiteStore(copy, analyse=analyse)) as spoilt:
+            assert told in "\n".join(problem.what for problem in spoilt.check()), sql
 
 
 def test_a_page_overwritten_is_reported_not_raised(path: Path, store: SQLiteStore) -> None:

@@ -50,7 +50,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder, sync_folder
-from reverie.stores.sqlite.replace import replace_file
+from reverie.stores.sqlite.repair import replace_file
 
 FORMAT = "reverie-backup"
 VERSION = 1

@@ -13,8 +13,8 @@ from reverie.domain.errors import Conflict
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.base import build_conflict
 from reverie.stores.codec import TABLES, analyze_searched, to_document, to_json
-from reverie.stores.conflicts import build_conflict
 
 CHANGE = (
     "SELECT * FROM reverie.change_things(%(space)s, %(token)s, %(is_retry)s, %(is_erasure)s, %(patience)s, "

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
-from reverie.stores.postgres.recollection import remember_documents, remember_passages
+from reverie.stores.postgres.read_cache import remember_documents, remember_passages
 from reverie.stores.postgres.upkeep import analyze_tables
 from reverie.stores.postgres.where import (
     MemoryConditions,

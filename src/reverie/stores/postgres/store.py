@@ -33,11 +33,10 @@ from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal
 from reverie.stores.postgres.check import find_problems, has_damaged_postings
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
-from reverie.stores.postgres.health import read_status
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
-from reverie.stores.postgres.recollection import Recollection, remember_documents, remember_passages
+from reverie.stores.postgres.read_cache import ReadCache, remember_documents, remember_passages
 from reverie.stores.postgres.schema import open_space
-from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
+from reverie.stores.postgres.upkeep import describe_remains, list_places, read_status, rewrite_tables
 from reverie.stores.postgres.vectors import PostgresVectors
 from reverie.stores.postgres.where import (
     MemoryConditions,
@@ -95,7 +94,7 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         self._analyse = analyse
         self._space, self.identity, self.origin = open_space(address, create=create)
         self._connections = PostgresConnections(address, space=self._space, patience=patience)
-        self._recollection = Recollection()
+        self._read_cache = ReadCache()
         self._tables = PostingTables(self._connections)
         self._renewal = WordRenewal(self._connections, analyse)
         self.postings = self._tables if address.index == "tables" else None
@@ -212,7 +211,7 @@ class PostgresStore(DatabaseStore, PostgresVectors):
             first, keys = self._connections.change(CHANGE, values, expected)
         except ChangeRefused as refusal:
             raise build_refusal(edits, more.get("since"), **refusal.detail) from None
-        self._recollection.note_change(first, keys)
+        self._read_cache.note_change(first, keys)
         made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
         return build_entries(
             first, made, at=at, actor=actor, operation=operation, note=note, reference=reference
@@ -231,7 +230,7 @@ class PostgresStore(DatabaseStore, PostgresVectors):
             return self._require_sequence(self._connections.call(_SEQUENCE, (self._space,)))
         if "sequence" not in view.memo:
             sequence = self._require_sequence(*self._connections.rows(_SEQUENCE, (self._space,)))
-            view.memo.update(self._recollection.recall(sequence), sequence=sequence)
+            view.memo.update(self._read_cache.recall(sequence), sequence=sequence)
         return int(view.memo["sequence"])
 
     def sequence_at(self, moment: datetime) -> int:
@@ -544,14 +543,14 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         """Renew the words of the next things that an earlier analyzer may have read; return whether there are more."""
         self._connections.refuse_change()
         has_more = self._renewal.renew_batch()
-        self._recollection.clear()
+        self._read_cache.clear()
         return has_more
 
     def refresh_analyses(self) -> None:
         """Store the words that the analyzer makes of every text."""
         self._connections.refuse_change()
         self._renewal.renew_all()
-        self._recollection.clear()
+        self._read_cache.clear()
 
     def repair(self) -> None:
         """Make postings again that differ from the things."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reverie.domain.filter import Filter
-from reverie.stores.conditions import Conditions
+from reverie.stores.filter_sql import Conditions
 
 _LOWER = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 

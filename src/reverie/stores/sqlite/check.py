@@ -33,8 +33,12 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.health import StoreProblem
-from reverie.stores.sqlite.reading import fetch_rows_tolerantly, iter_rows_tolerantly, iter_things_tolerantly
-from reverie.stores.sqlite.where import SEARCHED
+from reverie.stores.sqlite.reading import (
+    SEARCHED,
+    fetch_rows_tolerantly,
+    iter_rows_tolerantly,
+    iter_things_tolerantly,
+)
 
 REPAIR = "run `reverie doctor --fix`, which copies everything that can be read into a new database"
 

@@ -19,7 +19,7 @@ from reverie.stores.forks import pause_for_forks
 from reverie.stores.protocol import refuse_nested_change
 from reverie.stores.sqlite.errors import translate_error
 from reverie.stores.sqlite.migrations import build_uri
-from reverie.stores.sqlite.where import CASEFOLD
+from reverie.stores.sqlite.reading import CASEFOLD
 
 _IDLE_READERS = 8
 _STATEMENTS = 256

@@ -3,19 +3,24 @@
 The journal has every version of a value, and the tables have the latest one. So each fills what the other lost: a row
 is made from the journal, and an entry of the journal from the row and from the entries before and after it. An entry
 of which nothing is known becomes an empty one, as after an erasure. Search columns, indexes and counters are made
-again.
-The damaged file is kept beside the new one.
+again. The damaged file is kept beside the new one.
+
+Others may have the file open while it is replaced. A log (`-wal`) beside another file than its own is played into it
+and destroys it. So it is emptied while the write lock is held, and removed before the new file comes: a writer waits,
+and is then refused, because `connections` sees that its file is no longer in its place. If this process is killed,
+either the old file or the new one is in its place, and complete.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
 import sqlite3
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Set
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +28,7 @@ from typing import Any, NamedTuple
 from reverie.domain.change import OPERATIONS, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, StoreIncompatible
+from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
@@ -39,12 +44,22 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.copying import ROWS, CopiedRow, Unjournaled
+from reverie.stores.forks import not_forking
 from reverie.stores.health import RepairReport
 from reverie.stores.sqlite.check import validate_value
 from reverie.stores.sqlite.copying import SQLiteCopyTarget
 from reverie.stores.sqlite.damage import LOST, DamagedFile, Row
-from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, copy_file, create_schema, make_folder
-from reverie.stores.sqlite.replace import replace_file
+from reverie.stores.sqlite.errors import CORRUPT, translate_error
+from reverie.stores.sqlite.migrations import (
+    APPLICATION_ID,
+    MIGRATIONS,
+    build_uri,
+    copy_file,
+    create_schema,
+    link_file,
+    make_folder,
+    sync_folder,
+)
 
 _ACTOR = "doctor"
 _MADE, _LOST = "made again after damage", "lost by damage"
@@ -490,3 +505,91 @@ def _archive(record: Record, at: int) -> Record:
     return replace(
         record, archived_at=from_microseconds(at), archive_reason="has the same text as another record"
     )
+
+
+# -- replacement ---------------------------------------------------------------------------------------------
+
+
+_PAUSE_S = 0.02
+_PATIENCE_S = 10.0
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+def replace_file(path: Path, build: Callable[[bool], Path], *, kept: Path) -> None:
+    """Put a store's file in the place of another.
+
+    Args:
+        path: The file to be replaced; others may have it open.
+        build: Returns the new file, closed, on the same file system; it is moved. The present one does not change
+            while it runs. Receives whether that can be opened, or is too damaged.
+        kept: The name under which the old one is kept, with all that was written to it.
+
+    Raises:
+        StoreUnavailable: others kept on reading or writing, or the disk refuses; nothing was replaced.
+    """
+    try:
+        with not_forking, _open_quiesced(path, _PATIENCE_S) as file:
+            replacement = build(file is not None)
+            _refuse_log(replacement)
+            if file is None:
+                _set_aside(path, kept)
+            elif not link_file(path, kept):
+                copy_file(path, kept)
+            for ending in _BESIDE:
+                path.with_name(path.name + ending).unlink(missing_ok=True)
+            os.replace(replacement, path)
+            sync_folder(path.parent)
+    except sqlite3.Error as error:
+        raise translate_error(error, path) from error
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{str(path)!r} cannot be replaced ({error.strerror or error}): make room, or make it writable"
+        ) from error
+
+
+@contextmanager
+def _open_quiesced(path: Path, patience: float) -> Iterator[sqlite3.Connection | None]:
+    """Open the file with an empty log and locked for writing; yield None if it is too damaged to be opened."""
+    connection = sqlite3.connect(build_uri(path, "mode=rw"), uri=True, isolation_level=None, timeout=patience)
+    with closing(connection) as file:
+        try:
+            _quiesce_file(file, path, time.monotonic() + patience)
+        except (sqlite3.DatabaseError, UnicodeError) as error:
+            if isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF not in CORRUPT:
+                raise
+            yield None
+            return
+        try:
+            yield file
+        finally:
+            file.execute("ROLLBACK")
+
+
+def _quiesce_file(file: sqlite3.Connection, path: Path, deadline: float) -> None:
+    log = path.with_name(f"{path.name}-wal")
+    while True:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        file.execute("BEGIN IMMEDIATE")
+        # Between the two somebody else may have written, or be reading what is in the log.
+        if not log.exists() or log.stat().st_size == 0:
+            return
+        file.execute("ROLLBACK")
+        if time.monotonic() > deadline:
+            raise StoreUnavailable(
+                f"{str(path)!r} is in use: others kept reading or writing it; end them and try again"
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _refuse_log(replacement: Path) -> None:
+    log = replacement.with_name(f"{replacement.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise StoreUnavailable(f"{str(replacement)!r} is still open somewhere: close it first")
+
+
+def _set_aside(path: Path, kept: Path) -> None:
+    """Move a damaged file and its log, to which no process can write."""
+    for ending in ("-wal", ""):
+        source = path.with_name(path.name + ending)
+        if source.exists():
+            source.rename(kept.with_name(kept.name + ending))

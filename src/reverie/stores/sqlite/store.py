@@ -40,27 +40,24 @@ from reverie.stores.codec import (
     count_positions,
     decode_change,
 )
-from reverie.stores.conditions import Conditions, build_placeholders
+from reverie.stores.filter_sql import Conditions, build_placeholders
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import Order
-from reverie.stores.sqlite import room
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.errors import is_undecodable
 from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.reading import (
+    EACH_TAG,
+    SEARCHED,
     build_overview,
+    build_records_where,
+    build_turns_where,
     decode_or_raise,
     decode_or_skip,
     fetch_rows_tolerantly,
     skip_unreadable_passages,
 )
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
-from reverie.stores.sqlite.where import (
-    EACH_TAG,
-    SEARCHED,
-    build_records_where,
-    build_turns_where,
-)
 
 if TYPE_CHECKING:
     from reverie.stores.health import RepairReport, StoreProblem
@@ -202,7 +199,18 @@ class SQLiteStore(DatabaseStore):
     def measure_tables(self) -> dict[str, int]:
         """Return the bytes of each table with its indexes; nothing where SQLite was built without `dbstat`."""
         with self._connections.reading() as file:
-            return room.measure_tables(file)
+            if not file.execute("SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'").fetchone():
+                return {}
+            sizes = dict(
+                file.execute(
+                    "SELECT coalesce(tbl_name, 'sqlite_schema'), sum(pgsize) FROM dbstat "
+                    "LEFT JOIN sqlite_schema USING (name) GROUP BY 1"
+                )
+            )
+            (whole,) = file.execute(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            ).fetchone()
+            return {**sizes, "": whole - sum(sizes.values())}
 
     # -- the journal ---------------------------------------------------------------------------------
 

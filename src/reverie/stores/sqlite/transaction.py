@@ -16,6 +16,7 @@ from reverie.domain.page import HISTORY
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
+from reverie.stores.base import build_conflict
 from reverie.stores.codec import (
     ANALYSIS_COLUMNS,
     CHANGE_COLUMNS,
@@ -29,7 +30,6 @@ from reverie.stores.codec import (
     UnreadableRow,
     to_short_document,
 )
-from reverie.stores.conflicts import build_conflict
 
 _ARCHIVED_AT = RECORDS.names.index("archived_at")
 _RECORD_SCOPE, _TURN_SCOPE = RECORDS.names.index("scope"), TURNS.names.index("scope")

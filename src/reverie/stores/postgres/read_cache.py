@@ -14,7 +14,7 @@ _LONGEST = 10_000
 """Characters of the words of a passage, or of a document, that is remembered."""
 
 
-class Recollection:
+class ReadCache:
     """Cache of passages and documents of one state of a memory. Safe to use from several threads.
 
     Each state has dictionaries of its own, which views of that state share and fill. What an older view reads never
