@@ -70,7 +70,7 @@ def test_words_of_another_analyzer_are_reported_and_made_again(
         assert memory.search("owls") == []
         assert memory.admin.check() == [], "what is stored is sound"
         (finding,) = [each for each in memory.admin.doctor().findings if each.code == "words-outdated"]
-        assert (len(finding.about), finding.remedy) == (34, "database")
+        assert (len(finding.about), finding.remedy) == (34, "words")
         memory.admin.doctor(fix=True)
         assert not memory.admin.doctor().findings
     with Memory.open(url, settings=QUIET) as memory:

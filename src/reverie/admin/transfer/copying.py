@@ -74,7 +74,8 @@ def copy_memory(
                 note(len(rows))
             writer.finish(reader.read_unjournaled())
             report = _compare(reader, writer, copied, resumed)
-        copied.close()
+        if isinstance(copied, SQLiteStore):
+            copied.close()  # a file is renamed when nothing has it open
         writer.publish()
     return report
 

@@ -272,7 +272,10 @@ class _Salvage:
         self._lost_versions = 0
         for row in self._entries.values():
             # A file of an earlier version has a reason in place of operation, note and reference.
-            row["operation"] = row["operation"] if row.get("operation") in OPERATIONS else "rebuild"
+            if row.get("reason") in OPERATIONS:
+                row["operation"] = row.pop("reason")
+            elif row.get("operation") not in OPERATIONS:
+                row["operation"] = "rebuild"
             for name, otherwise in (("note", row.get("reason")), ("reference", "")):
                 if type(row.get(name)) is not str:
                     row[name] = otherwise if type(otherwise) is str else ""
