@@ -52,7 +52,17 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
     assert empty.exit_code == 3
     assert "there are no tables" in empty.output
     made = json.loads(run(tmp_path, "store", "create", url, "--json").output)
-    assert made["steps"] == ["tables", "work", "postings", "commit", "words", "names", "vectors", "emoji"]
+    assert made["steps"] == [
+        "tables",
+        "work",
+        "postings",
+        "commit",
+        "words",
+        "names",
+        "vectors",
+        "emoji",
+        "operations",
+    ]
     assert run(tmp_path, "store", "upgrade", url, "-q").output == ""
     assert json.loads(run(tmp_path, "store", "create", url, "--json").output)["steps"] == []
     assert run(tmp_path, "store", "check", url).output.startswith("Sound: memory 'acme' in postgresql://")

@@ -66,6 +66,8 @@ def copy_memory(
         stack.callback(store.close)
         copied, writer = _open_target(target)
         stack.callback(copied.close)
+        if isinstance(writer, SQLiteCopyTarget):
+            stack.callback(writer.close)
         resumed = copied.sequence()
         _refuse_other(reader, writer, resumed)
         with reader.reading():
