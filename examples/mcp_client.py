@@ -23,7 +23,7 @@ PAGE = "reverie://memory/MEMORY.md"
 def server(folder: str) -> Transport:
     """Return the transport that starts the server for a client, like `reverie mcp --store FOLDER` in a terminal."""
     program = "from reverie.interfaces.cli.main import main; main()"
-    args = ["-c", program, "mcp", "--store", folder, "--knowledge-graph"]
+    args = ["-c", program, "mcp", "--store", folder]
     return stdio_client(StdioServerParameters(command=sys.executable, args=args))
 
 
@@ -39,11 +39,6 @@ async def use(folder: str) -> None:
         print(saved.content[0].text.split(" as ")[0])
         found = await client.call_tool("search_memory", {"query": "when do we deploy?"})
         print(found.content[0].text.splitlines()[0])
-
-        ada = {"name": "Ada", "entityType": "person", "observations": ["Runs the deploys"]}
-        await client.call_tool("create_entities", {"entities": [ada]})
-        graph = await client.call_tool("search_nodes", {"query": "deploys"})
-        print("who deploys:", graph.structured_content["entities"][0]["name"])
 
         prompt = await client.get_prompt("what-do-you-remember", {"about": "deploys"})
         print(prompt.messages[0].content.text.splitlines()[0])

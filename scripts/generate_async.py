@@ -16,7 +16,6 @@ from reverie.memory import Memory
 from reverie.reader import MemoryReader
 from reverie.repositories.documents import Documents
 from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.knowledge_graph import KnowledgeGraph
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.scoped import ScopedMemory
@@ -30,7 +29,6 @@ CLASSES: dict[type, dict[str, str]] = {
     Toolset: {},
     WorkingMemory: {},
     KeyValueStore: {},
-    KnowledgeGraph: {},
     Documents: {},
     Pages: {},
     Journal: {},

@@ -59,7 +59,7 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
     answer = chat.add("assistant", "Hello to you")
     turn = {"role": "user", "content": "Hello"}
     assert memory.folder is not None
-    graph, kept = memory.knowledge_graph(), memory.key_value("kept")
+    kept = memory.key_value("kept")
     every: dict[str, Callable[[Any], object]] = {
         "open": Memory.open,
         "busy_timeout": lambda x: Memory.open(memory.path, busy_timeout=x).close(),
@@ -96,8 +96,6 @@ def calls(memory: Memory) -> dict[str, Callable[[Any], object]]:
         "key_value get": lambda x: kept.get(x, "key"),
         "key_value delete": lambda x: kept.delete(x, "key"),
         "key_value search": lambda x: kept.search("Hello", namespace=x),
-        "graph": graph.create_entities,
-        "graph relations": graph.create_relations,
         "pages.read": memory.pages.read,
         "pages.write": lambda x: memory.pages.write(x, "text"),
         "pages.write text": lambda x: memory.pages.write("a.md", x),

@@ -29,7 +29,6 @@ from reverie.memory import Memory
 from reverie.reader import MemoryReader
 from reverie.repositories.documents.documents import Documents
 from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.knowledge_graph import KnowledgeGraph
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.scoped import ScopedMemory
@@ -221,22 +220,6 @@ class AsyncKeyValueStore(_Wrapper[KeyValueStore]):
     reading = _on_thread(KeyValueStore.reading)
     namespaces = _on_thread(KeyValueStore.namespaces)
     sweep = _on_thread(KeyValueStore.sweep)
-
-
-class AsyncKnowledgeGraph(_Wrapper[KnowledgeGraph]):
-    """`KnowledgeGraph`, asynchronous."""
-
-    sync: KnowledgeGraph
-
-    create_entities = _on_thread(KnowledgeGraph.create_entities)
-    create_relations = _on_thread(KnowledgeGraph.create_relations)
-    add_observations = _on_thread(KnowledgeGraph.add_observations)
-    delete_entities = _on_thread(KnowledgeGraph.delete_entities)
-    delete_observations = _on_thread(KnowledgeGraph.delete_observations)
-    delete_relations = _on_thread(KnowledgeGraph.delete_relations)
-    read_graph = _on_thread(KnowledgeGraph.read_graph)
-    search_nodes = _on_thread(KnowledgeGraph.search_nodes)
-    open_nodes = _on_thread(KnowledgeGraph.open_nodes)
 
 
 class AsyncDocuments(_Wrapper[Documents]):
@@ -478,7 +461,6 @@ class AsyncScopedMemory(AsyncMemoryReader):
     delete_session = _on_thread(ScopedMemory.delete_session)
     tools = _on_thread_as(AsyncToolset, ScopedMemory.tools)
     key_value = _on_thread_as(AsyncKeyValueStore, ScopedMemory.key_value)
-    knowledge_graph = _on_thread_as(AsyncKnowledgeGraph, ScopedMemory.knowledge_graph)
     documents = _plain_as(AsyncDocuments, ScopedMemory.documents)
 
 

@@ -43,7 +43,6 @@ from reverie.stores.writer import StoreWriter
 if TYPE_CHECKING:
     from reverie.repositories.documents import Documents
     from reverie.repositories.key_value import KeyValueStore
-    from reverie.repositories.knowledge_graph import KnowledgeGraph
     from reverie.tools import Toolset
 
 
@@ -403,8 +402,8 @@ class ScopedMemory(MemoryReader):
             session: The conversation in which they are called: they use its working memory, and it becomes
                 the source of what is saved. None for none.
             groups: The tools, in this order: any of `long_term`, `working`, `memory`, `fil`, `scratchpad`,
-                `conversation`, `pages`, `knowledge_graph`. None takes `long_term`, `working` (with a
-                session), `conversation` and `pages`, of which no two do the same.
+                `conversation`, `pages`. None takes `long_term`, `working` (with a session), `conversation`
+                and `pages`, of which no two do the same.
 
         Raises:
             InvalidInput: there is no such group, or `working` was asked for without a session.
@@ -431,16 +430,6 @@ class ScopedMemory(MemoryReader):
             InvalidInput: an argument is not of its form.
         """
         return self._build_key_value(name, self._parts.writer, origin)
-
-    def knowledge_graph(self) -> KnowledgeGraph:
-        """Return the entities, observations and relations of this scope. Each is a record."""
-        from reverie.repositories.knowledge_graph import KnowledgeGraph  # here: few programs keep a graph
-
-        return KnowledgeGraph(
-            self._parts.writer,
-            scope=self.scope,
-            zone=self.settings.zone,
-        )
 
     def documents(
         self, *, actor: str = "agent", determine_origin: Callable[[str], Origin] | None = None

@@ -50,7 +50,6 @@ NOT_REMOTE = {
     "dreams": "is in reach by `request`",
     "documents": "serves a model in this process",
     "key_value": "serves a model in this process",
-    "knowledge_graph": "serves a model in this process",
     "tools": "serves a model in this process",
     "get_turn": "has no operation",
     "get_paragraph": "has no operation",

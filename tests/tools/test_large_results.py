@@ -39,7 +39,7 @@ def working(memory: Memory) -> WorkingMemory:
 def answering(answer: Any, name: str = "fetch") -> Toolset:
     spec = ToolSpec(name=name, description="Fetch a page.", parameters=build_parameters())
     run = answer if callable(answer) else lambda given: ToolResult(answer, {"text": answer})
-    return Toolset([Tool(spec=spec, run=run, result={"type": "object"})])
+    return Toolset([Tool(spec=spec, run=run)])
 
 
 def together(working: WorkingMemory, prefix: str = "") -> str:

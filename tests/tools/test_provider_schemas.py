@@ -18,12 +18,11 @@ from reverie.tools.schemas import build_parameters
 
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = ("openai", "openai_responses", "anthropic", "mcp")
-OURS = tuple(group for group in GROUPS if group != "knowledge_graph")
 STRICT_REFUSES = {"minLength", "maxLength", "default", "additionalItems", "not", "if", "allOf"}
 
 
 def shown(memory: Memory, shape: str) -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = getattr(memory.tools(session="chat:1", groups=OURS), shape)()
+    made: list[dict[str, Any]] = getattr(memory.tools(session="chat:1", groups=GROUPS), shape)()
     return made
 
 
@@ -39,11 +38,10 @@ def test_the_shape_is_the_one_in_the_golden_file(memory: Memory, shape: str) -> 
 def test_every_schema_is_one(memory: Memory) -> None:
     for tool in memory.tools(session="chat:1", groups=GROUPS):
         jsonschema.Draft202012Validator.check_schema(dict(tool.spec.parameters))
-        jsonschema.Draft202012Validator.check_schema(dict(tool.result or {}))
 
 
 def test_every_tool_and_every_argument_says_what_it_is_for(memory: Memory) -> None:
-    for tool in memory.tools(session="chat:1", groups=OURS):
+    for tool in memory.tools(session="chat:1", groups=GROUPS):
         assert len(tool.spec.description) > 30, tool.name
         assert len(tool.name) <= 64
         for name, each in tool.spec.parameters["properties"].items():
@@ -66,7 +64,7 @@ def test_strict_schemas_require_everything_and_allow_null_for_what_may_be_left_o
 
 def test_no_schema_has_a_list_of_types_which_some_clients_refuse(memory: Memory) -> None:
     tools = memory.tools(session="chat:1", groups=GROUPS)
-    found = [tools.mcp(), tools.openai(), tools.anthropic(), [tool.result for tool in tools]]
+    found = [tools.mcp(), tools.openai(), tools.anthropic()]
     assert not list(find_type_lists(json.loads(json.dumps(found, default=dict))))
 
 
@@ -137,7 +135,7 @@ def test_annotations_say_what_a_tool_may_do(memory: Memory) -> None:
 
 def test_reading_tools_change_nothing(memory: Memory) -> None:
     record = memory.save("Ada prefers tea").record
-    tools = memory.tools(session="chat:1", groups=OURS)
+    tools = memory.tools(session="chat:1", groups=GROUPS)
     for tool in ("save_to_working_memory", "scratchpad_write"):
         assert not tools.call(tool, {"key": "k", "data" if tool.startswith("save") else "text": "d"}).failed
 

@@ -17,7 +17,6 @@ from reverie import Memory
 from reverie.tools import GROUPS, Tool, Toolset
 
 FILE = Path(__file__).parents[2] / "docs/reference/tools.md"
-GRAPH = "knowledge_graph"
 
 
 def everything() -> dict[str, Toolset]:
@@ -25,7 +24,7 @@ def everything() -> dict[str, Toolset]:
         return {group: memory.tools(session="s", groups=[group]) for group in GROUPS}
 
 
-TOOLS = [tool for group, tools in everything().items() if group != GRAPH for tool in tools]
+TOOLS = [tool for group, tools in everything().items() for tool in tools]
 
 
 def described(tool: Tool) -> str:
@@ -81,5 +80,3 @@ def test_no_other_tool_is_and_every_group_has_its_own() -> None:
     text = FILE.read_text(encoding="utf-8")
     assert re.findall(r"^### `(\w+)`$", text, re.MULTILINE) == [tool.name for tool in TOOLS]
     assert re.findall(r"^## `(\w+)`$", text, re.MULTILINE) == list(GROUPS)
-    for tool in everything()[GRAPH]:
-        assert f"`{tool.name}`" in text

@@ -56,9 +56,7 @@ SHORTEST_SUMMARY = 100
 """Characters that the last answer must exceed to stand for its session (agentkit)."""
 
 _LONGEST_SUMMARY = 4_000
-_SAVING = frozenset(
-    {"save_memory", "edit_memory", "memory", "remember", "add_observations", "create_entities"}
-)
+_SAVING = frozenset({"save_memory", "edit_memory", "memory", "remember"})
 """Tools with which an assistant saves what the user said; the rules then save no general statements of it."""
 
 _LEAST_SHARED = 0.8

@@ -237,9 +237,7 @@ def with_chunking(
 
 
 def _wrap_tool(tool: Tool, results: LargeResultStore) -> Tool:
-    return replace(
-        tool, run=lambda given: results.shorten_result(tool.run(given), name=tool.name), result=None
-    )
+    return replace(tool, run=lambda given: results.shorten_result(tool.run(given), name=tool.name))
 
 
 def _wrap_function(wrapped: Callable[..., Any], results: LargeResultStore) -> Callable[..., Any]:

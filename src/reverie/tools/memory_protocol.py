@@ -6,7 +6,7 @@ No tool decides about scopes: the memory that it is made for does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import Protocol, Unpack
 
 from reverie.domain.filter import SearchFilters
 from reverie.domain.record import Kind, Layer, Origin, Record
@@ -14,9 +14,6 @@ from reverie.repositories.pages import Pages
 from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit, SearchMode, Source
-
-if TYPE_CHECKING:
-    from reverie.repositories.knowledge_graph import KnowledgeGraph
 
 
 class SessionLike(Protocol):
@@ -76,9 +73,6 @@ class MemoryLike(Protocol):
 
     def categories(self) -> dict[str, int]:
         """Return the number of live records by category."""
-
-    def knowledge_graph(self) -> KnowledgeGraph:
-        """Return the knowledge graph."""
 
     def session(self, id: str) -> SessionLike:
         """Return a conversation."""

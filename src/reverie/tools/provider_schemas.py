@@ -67,7 +67,7 @@ def to_mcp(tool: Tool) -> dict[str, Any]:
         "title": title,
         "description": tool.spec.description,
         "inputSchema": to_json_value(tool.spec.parameters),
-        "outputSchema": to_json_value(TEXT_RESULT if tool.result is None else tool.result),
+        "outputSchema": to_json_value(TEXT_RESULT),
         "annotations": {
             "title": title,
             "readOnlyHint": tool.reads_only,

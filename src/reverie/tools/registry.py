@@ -9,7 +9,6 @@ from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_values
 from reverie.tools.groups.conversation import build_conversation_tools
-from reverie.tools.groups.knowledge_graph import build_knowledge_graph_tools
 from reverie.tools.groups.memory_operation import build_memory_tool
 from reverie.tools.groups.observations import build_observation_tools
 from reverie.tools.groups.pages import build_page_tools
@@ -19,13 +18,12 @@ from reverie.tools.memory_protocol import MemoryLike, SessionLike
 from reverie.tools.toolset import Toolset
 from reverie.tools.trust_guard import guard_trust
 
-GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "pages", "knowledge_graph")
+GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "pages")
 """All groups of tools."""
 
 DEFAULT_GROUPS = ("long_term", "working", "conversation", "pages")
 """Groups that a model gets by default, no two of which do the same. `memory` and `fil` are other ways to what
-`long_term` does, `scratchpad` is another place for what `working` and `long_term` keep, and
-`knowledge_graph` has the nine tools of the MCP reference memory server."""
+`long_term` does, and `scratchpad` is another place for what `working` and `long_term` keep."""
 
 
 def memory_tools(
@@ -71,6 +69,5 @@ def memory_tools(
             memory, now=clock, session=None if conversation is None else conversation.id
         ),
         "pages": lambda: build_page_tools(memory, now=clock),
-        "knowledge_graph": lambda: build_knowledge_graph_tools(memory.knowledge_graph()),
     }
     return Toolset(tool for group in dict.fromkeys(groups) for tool in builders[group]())

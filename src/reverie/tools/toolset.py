@@ -57,8 +57,6 @@ class Tool:
         reads_only: Whether it changes nothing.
         destructive: Whether it may take something away.
         idempotent: Whether a second call with the same arguments changes nothing more.
-        result: JSON schema of `ToolResult.data` for a tool whose data MCP clients get as they are, because another
-            server's clients expect them; None for all others.
     """
 
     spec: ToolSpec
@@ -66,7 +64,6 @@ class Tool:
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
-    result: Mapping[str, Any] | None = None
 
     @property
     def name(self) -> str:

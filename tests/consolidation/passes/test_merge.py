@@ -381,11 +381,6 @@ def test_categories_are_refined_and_tags_never_taken_away() -> None:
     for bad in ("../x", "/abs", "a b"):
         assert not cycle([one], proposal(refile=[{"id": one.id, "category": bad}]))
     assert not cycle([replace(one, pinned=True)], proposal(refile=[{"id": one.id, "category": "x"}]))
-    entity = record("Ada: likes trains", category="knowledge-graph")
-    plan = cycle([entity], proposal(refile=[{"id": entity.id, "category": "people/ada", "tags": ["trains"]}]))
-    assert not plan
-    assert "the knowledge graph" in plan.refused[0].why
-    assert cycle([entity], proposal(refile=[{"id": entity.id, "tags": ["trains"]}]))
 
 
 def test_anti_patterns_need_a_correction() -> None:

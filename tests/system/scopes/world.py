@@ -110,8 +110,6 @@ def _keep(world: World, scoped: ScopedMemory, text: str) -> None:
     scoped.scratchpad.set("note", text)
     scoped.key_value("app").put(("values",), "tone", {"text": text})
     scoped.documents().create(("notes.txt",), text)
-    entity = {"name": text.split()[0], "entityType": "thing", "observations": [text]}
-    scoped.knowledge_graph().create_entities([entity])
 
 
 def _write(world: World, scoped: ScopedMemory, text: str) -> None:
@@ -167,7 +165,6 @@ def seen(world: World, scoped: ScopedMemory, queries: list[str]) -> dict[str, st
         note(f"by category {query}", lambda q=query: scoped.search(q, category="project"))
         note(f"scratchpad {query}", lambda q=query: scoped.scratchpad.search(q))
         note(f"shelf {query}", lambda q=query: scoped.key_value("app").search(q))
-    note("graph", lambda: scoped.knowledge_graph().read_graph())
     note("documents", lambda: scoped.documents().listed(depth=5))
     note("document", lambda: scoped.documents().read(("notes.txt",)))
     note("newest", lambda: scoped.search(None))

@@ -21,7 +21,6 @@ from reverie.domain.record import SUPERSEDED_BY, Record, normalize_labels, valid
 from reverie.domain.similarity.deduplication import DuplicateGroup
 from reverie.domain.similarity.grounding import find_injection, find_new_specifics
 from reverie.llm.messages import TokenUsage
-from reverie.repositories.knowledge_graph import CATEGORY as KNOWLEDGE_GRAPH
 
 ARCHIVED_SHARE = 0.02
 """Maximum share of the live records that one cycle archives. Two may always be folded or ended; for what a model calls
@@ -271,8 +270,6 @@ class PlanBuilder:
         record = self._live[id]
         if record.pinned:
             return self.refuse(what, "it is pinned")
-        if record.category == KNOWLEDGE_GRAPH and category not in (None, KNOWLEDGE_GRAPH):
-            return self.refuse(what, "the knowledge graph finds it by its category")
         try:
             after = replace(
                 record,
