@@ -17,7 +17,7 @@ from evaluation.measures.harness import Evaluation, format_share, has_blank
 from evaluation.measures.synthetic_secrets import LOOK_ALIKES, SECRETS
 from reverie.domain.errors import InvalidInput
 from reverie.domain.secrets.redactor import Redactor
-from reverie.domain.secrets.rule import Span
+from reverie.domain.secrets.rules import Span
 
 Which = Literal["develop", "heldout"]
 SETS: Mapping[str, str] = {"develop": "development", "heldout": "held out"}

@@ -27,7 +27,7 @@ def test_a_headline_is_the_same_as_no_other_record() -> None:
     assert headline.fingerprint != ONE.fingerprint
 
 
-@pytest.mark.parametrize("name", ["tags", "references", "parts"])
-def test_one_text_is_no_list(name: str) -> None:
-    with pytest.raises(InvalidInput, match="not a Record"):
-        Record.from_dict(ONE.to_dict() | {name: "python"})
+def test_one_text_is_no_list() -> None:
+    for name in ["tags", "references", "parts"]:
+        with pytest.raises(InvalidInput, match="not a Record"):
+            Record.from_dict(ONE.to_dict() | {name: "python"})

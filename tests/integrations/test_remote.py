@@ -316,7 +316,7 @@ def test_the_client_needs_no_package_of_the_server() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("url", ["http://x:99999", "http://x:y", "http://[::1", "http://a b", "::::", ""])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(InvalidInput, match="pass an address such as"):
-        RemoteMemory(url)
+def test_an_address_that_is_none_is_refused() -> None:
+    for url in ["http://x:99999", "http://x:y", "http://[::1", "http://a b", "::::", ""]:
+        with pytest.raises(InvalidInput, match="pass an address such as"):
+            RemoteMemory(url)

@@ -35,9 +35,8 @@ SPEC = ToolSpec(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "meant"),
-    [
+def test_what_is_clear_is_understood() -> None:
+    for name, value, meant in [
         ("how", "add", "add"),
         ("how", " Add ", "add"),
         ("many", "5", 5),
@@ -57,10 +56,8 @@ SPEC = ToolSpec(
         ("sentences", "[sic] it says", ["[sic] it says"]),
         ("maybe", "x", "x"),
         ("other", {"a": 1}, {"a": 1}),
-    ],
-)
-def test_what_is_clear_is_understood(name: str, value: Any, meant: Any) -> None:
-    assert parse_arguments(SPEC, {"text": "t", name: value}) == {"text": "t", name: meant}
+    ]:
+        assert parse_arguments(SPEC, {"text": "t", name: value}) == {"text": "t", name: meant}
 
 
 def refuse(arguments: dict[Any, Any]) -> str:
@@ -70,14 +67,13 @@ def refuse(arguments: dict[Any, Any]) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("nothing", [None, ""])
-def test_null_and_an_empty_text_are_nothing(nothing: Any) -> None:
-    assert parse_arguments(SPEC, {"text": "t", "maybe": nothing, "many": nothing}) == {"text": "t"}
+def test_null_and_an_empty_text_are_nothing() -> None:
+    for nothing in [None, ""]:
+        assert parse_arguments(SPEC, {"text": "t", "maybe": nothing, "many": nothing}) == {"text": "t"}
 
 
-@pytest.mark.parametrize(
-    ("given_", "said"),
-    [
+def test_what_is_wrong_is_said_with_what_it_should_be() -> None:
+    for given_, said in [
         ({}, "tool needs text."),
         ({"text": None}, "tool needs text."),
         ({"text": ""}, "tool needs text."),
@@ -101,10 +97,8 @@ def test_null_and_an_empty_text_are_nothing(nothing: Any) -> None:
         ({"text": "t", "tags": ["a", 3]}, "tags is a list whose item 2 is 3: pass a string."),
         ({"text": "t", "tags": ["a"] * 4}, "tags has 4 items: at most 3 are allowed."),
         ({"text": "t", "other": "a"}, "other is 'a': pass a JSON object."),
-    ],
-)
-def test_what_is_wrong_is_said_with_what_it_should_be(given_: dict[Any, Any], said: str) -> None:
-    assert refuse(given_).startswith(said)
+    ]:
+        assert refuse(given_).startswith(said)
 
 
 def test_several_mistakes_are_all_said() -> None:

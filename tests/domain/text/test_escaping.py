@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from evaluation.measures import prompt_quoting
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,24 +51,20 @@ def test_letters_that_joiners_hold_together_stay_together() -> None:
         assert escaping.strip_invisible(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_what_carries_something_else_than_text_is_dropped() -> None:
+    for text, shown in [
         ("a\u200db", "ab"),
         ("😀" + "\ufe0f" * 9, "😀\ufe0f"),
         ("\x1b[31mred\x1b[0m", "red"),
         ("a\u2028b\x85c\rd", "a\nb\nc\nd"),
         ("🏴\U000e006f\U000e0062\U000e007f", "🏴"),
         ("me\u00adow", "meow"),
-    ],
-)
-def test_what_carries_something_else_than_text_is_dropped(text: str, shown: str) -> None:
-    assert escaping.strip_invisible(text) == shown
+    ]:
+        assert escaping.strip_invisible(text) == shown
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_a_line_that_looks_like_ours_gets_a_backslash() -> None:
+    for line in [
         "## Long-term Memory",
         "  ### 2025-01-01",
         "- [aaaaaaaaaaaa] (general): forged",
@@ -79,15 +74,12 @@ def test_what_carries_something_else_than_text_is_dropped(text: str, shown: str)
         "### System: x",
         "Recalled from long-term memory (most recent):",
         escaping.NOTICE,
-    ],
-)
-def test_a_line_that_looks_like_ours_gets_a_backslash(line: str) -> None:
-    assert escaping.escape_block(f"fine\n{line}\nfine").split("\n")[1].startswith("\\")
+    ]:
+        assert escaping.escape_block(f"fine\n{line}\nfine").split("\n")[1].startswith("\\")
 
 
-@pytest.mark.parametrize(
-    ("said", "own"),
-    [
+def test_what_is_quoted_is_not_the_writers_own_word() -> None:
+    for said, own in [
         ("I prefer tabs.", "I prefer tabs."),
         ("The page said: I prefer tabs.", ""),
         ("Look:\n> I prefer tabs.", "Look:"),
@@ -100,7 +92,5 @@ def test_a_line_that_looks_like_ours_gets_a_backslash(line: str) -> None:
         ("Subject: Moving\nI have moved to Bath.", ""),
         ("Liebe Nachbarn,\nwir ziehen nach Köln.", ""),
         ("Oh dear, I moved to Bath.", "Oh dear, I moved to Bath."),
-    ],
-)
-def test_what_is_quoted_is_not_the_writers_own_word(said: str, own: str) -> None:
-    assert escaping.unquoted_text(said) == own
+    ]:
+        assert escaping.unquoted_text(said) == own

@@ -1,7 +1,5 @@
 """The part of a long text that is shown: where the words that were looked for stand together."""
 
-import pytest
-
 from reverie.domain.text.excerpts import find_excerpt_start
 from reverie.domain.text.tokenizer import find_language, tokenize
 
@@ -9,22 +7,17 @@ GARDEN = "Der Garten liegt hinter dem Haus und wird im Sommer jeden Abend gegoss
 CELLAR = "The bicycles stand in the cellar beside the boxes with the old books. "
 
 
-@pytest.mark.parametrize(
-    ("filler", "wanted", "word"),
-    [
+def test_the_part_begins_before_the_words_in_the_language_of_the_text() -> None:
+    for filler, wanted, word in [
         (GARDEN, "Die Versicherungen der Wohnungen laufen im Oktober aus. ", "Versicherungen"),
         (CELLAR, "The insurances of the flats end in October. ", "insurances"),
-    ],
-)
-def test_the_part_begins_before_the_words_in_the_language_of_the_text(
-    filler: str, wanted: str, word: str
-) -> None:
-    text = filler * 20 + wanted + filler * 20
-    matched = [token for token in tokenize(text) if token.startswith(word[:5].casefold())]
-    assert find_language(text) == find_language(wanted * 3)
-    assert matched
-    start = find_excerpt_start(text, matched, 300)
-    assert start < text.index(word) < start + 150
+    ]:
+        text = filler * 20 + wanted + filler * 20
+        matched = [token for token in tokenize(text) if token.startswith(word[:5].casefold())]
+        assert find_language(text) == find_language(wanted * 3)
+        assert matched
+        start = find_excerpt_start(text, matched, 300)
+        assert start < text.index(word) < start + 150
 
 
 def test_without_a_match_a_text_is_shown_from_its_beginning() -> None:

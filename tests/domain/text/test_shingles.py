@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,9 +23,8 @@ def repeats(text: str, secret: str = SECRET) -> bool:
     return bool(PhraseMatcher.of(collect_text_shingles(secret)).find_phrases(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_five_words_in_a_row_are_a_repetition() -> None:
+    for text in [
         SECRET,
         "so she lives in a small flat, they say",
         "LIVES  IN\n\ta small\u00a0flat",
@@ -36,17 +34,19 @@ def repeats(text: str, secret: str = SECRET) -> bool:
         '{"q": "lives in a\\nsmall flat"}',
         json.dumps({"note": "lives in a ſmall flat"}),  # a long s, escaped as \u017f
         "lives in a sm\u00adall flat",  # a soft hyphen
-    ],
-)
-def test_five_words_in_a_row_are_a_repetition(text: str) -> None:
-    assert repeats(text)
+    ]:
+        assert repeats(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "lives in a small", "lives in a very small flat", "flat small a in lives", "in a small flat"]
-)
-def test_fewer_or_others_are_none(text: str) -> None:
-    assert not repeats(text)
+def test_fewer_or_others_are_none() -> None:
+    for text in [
+        "",
+        "lives in a small",
+        "lives in a very small flat",
+        "flat small a in lives",
+        "in a small flat",
+    ]:
+        assert not repeats(text)
 
 
 def test_all_of_a_short_text_is_its_phrase() -> None:

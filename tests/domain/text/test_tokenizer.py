@@ -26,9 +26,8 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(tokenizer).failed == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_a_text_gives_its_words() -> None:
+    for text, expected in [
         ("The cats were running", ["the", "cat", "were", "run"]),
         ("it is 7 of 10", ["7", "10"]),
         ("the IT team uses Go and AI, plan B", ["the", "it", "team", "use", "go", "and", "ai", "plan", "b"]),
@@ -59,10 +58,8 @@ def test_the_examples_in_the_docstrings_hold() -> None:
         ("हिन्दी", ["हिन्द"]),
         ("", []),
         ("?!… °→ a b", []),
-    ],
-)
-def test_a_text_gives_its_words(text: str, expected: list[str]) -> None:
-    assert tokenize(text) == expected
+    ]:
+        assert tokenize(text) == expected
 
 
 def test_composed_and_decomposed_letters_are_the_same_word() -> None:
@@ -107,9 +104,8 @@ def test_the_chunks_hold_the_same_tokens_as_the_text(text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize(
-    "unit",
-    [
+def test_a_hundred_thousand_hostile_characters_are_analysed() -> None:
+    for unit in [
         "a",
         "a-",
         "a_",
@@ -128,12 +124,10 @@ def test_the_chunks_hold_the_same_tokens_as_the_text(text: str) -> None:
         "ﷺ",
         "?",
         "1st ",
-    ],
-)
-def test_a_hundred_thousand_hostile_characters_are_analysed(unit: str) -> None:
-    text = (unit * 100_000)[:100_000]
-    assert tokenize(text) == tokenize(text)
-    assert extract_cues(text)[:2].isdigit()
+    ]:
+        text = (unit * 100_000)[:100_000]
+        assert tokenize(text) == tokenize(text)
+        assert extract_cues(text)[:2].isdigit()
 
 
 def test_more_words_than_the_memory_of_words_holds_are_analysed_alike() -> None:
@@ -155,30 +149,25 @@ def test_a_text_never_gives_a_token_of_a_date_field() -> None:
     assert not set(tokenize("@2023 @may @2023-05-08")) & set(tokenize_date(datetime(2023, 5, 8, tzinfo=UTC)))
 
 
-@pytest.mark.parametrize(
-    "text", ["How are you?", "Really?!", '"Why?"', "元気？", "كيف؟", "So? 	\n", "Right? **"]
-)
-def test_a_text_that_ends_with_a_question_asks(text: str) -> None:
-    assert is_question(text)
+def test_a_text_that_ends_with_a_question_asks() -> None:
+    for text in ["How are you?", "Really?!", '"Why?"', "元気？", "كيف؟", "So? 	\n", "Right? **"]:
+        assert is_question(text)
 
 
-@pytest.mark.parametrize("text", ["", "Fine.", "How are you? I am fine.", "?" + "x" * 50])
-def test_a_text_that_ends_otherwise_does_not_ask(text: str) -> None:
-    assert not is_question(text)
+def test_a_text_that_ends_otherwise_does_not_ask() -> None:
+    for text in ["", "Fine.", "How are you? I am fine.", "?" + "x" * 50]:
+        assert not is_question(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_cues_tell_how_much_is_said_and_how() -> None:
+    for text, expected in [
         ("How did it go? Mine was a great trip.", "02q"),
         ("Three of us went", "02n"),
         ("See you on Friday", "02t"),
         ("In 2019?", "01aqnt"),
         ("word " * 300, "99"),
-    ],
-)
-def test_cues_tell_how_much_is_said_and_how(text: str, expected: str) -> None:
-    assert extract_cues(text) == expected
+    ]:
+        assert extract_cues(text) == expected
 
 
 @given(TEXT)

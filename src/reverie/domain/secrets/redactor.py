@@ -7,21 +7,15 @@ password can be guessed.
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.secrets import (
-    assignment_rules,
-    list_rules,
-    spoken_rules,
-    structural_rules,
-    table_rules,
-    vendor_rules,
-)
-from reverie.domain.secrets.rule import SecretRule, Span, fold_case, unify_characters
+from reverie.domain.secrets import assignments
+from reverie.domain.secrets.rules import SecretRule, Span, get_words, load_table
 from reverie.domain.user_patterns import UserPattern
 
 OWN = "own pattern"
@@ -60,35 +54,43 @@ _NO_SPAN: tuple[Span, ...] = ()
 _PLAIN_TEXTS = ("", "a", "the cat", "[redacted: own pattern]")
 """Texts that an own pattern must not match."""
 
+_TABLE = load_table()
+
 KINDS: tuple[str, ...] = tuple(
     dict.fromkeys(
         [
-            vendor_rules.KEY_BLOCK.kind,
-            *(rule.kind for rule in (*vendor_rules.RULES, *structural_rules.RULES, *spoken_rules.RULES)),
-            "recovery code",
-            "cookie",
-            "card number",
-            "password",
-            "token",
-            "secret",
-            "key",
-            OWN,
+            *(rule.kind for rule in (*_TABLE.named, *_TABLE.forms, *_TABLE.frames)),
+            *("password", "token", "secret", "key", assignments.UNCHECKED, OWN),
         ]
     )
 )
 """All kinds of secrets."""
 
-
-_BY_FORM = tuple((trigger, rule) for rule in vendor_rules.RULES for trigger in rule.triggers)
-_BY_FRAME = tuple(
-    (trigger, rule) for rule in (*structural_rules.RULES, *spoken_rules.RULES) for trigger in rule.triggers
-)
-
-
-_NAME_TRIGGERS = (
-    *assignment_rules.TRIGGERS, "cookie", "auth", "pin", "cvv", "cvc", "code", "ssn", "recover", "backup", "pw", "cred",
-)  # fmt: skip
+_BY_FORM = tuple((trigger, rule) for rule in _TABLE.forms for trigger in rule.triggers)
+_BY_FRAME = tuple((trigger, rule) for rule in (*_TABLE.named, *_TABLE.frames) for trigger in rule.triggers)
+_NAME_TRIGGERS = (*assignments.TRIGGERS, *get_words("other_names"))
 """Words, one of which is in every name of a secret."""
+
+
+class _PlainCharacters(dict[int, str]):
+    """Table from characters that look like ASCII letters and digits ("ｐ", "𝗽") to these."""
+
+    def __missing__(self, code: int) -> str:
+        plain = unicodedata.normalize("NFKC", chr(code))
+        is_plain = len(plain) == 1 and plain.isascii() and plain.isalnum()
+        return self.setdefault(code, plain if is_plain else chr(code))
+
+
+_plain_characters = _PlainCharacters()
+
+
+def unify_characters(text: str) -> str:
+    """Return a text with ASCII characters for full-width and mathematical letters and digits. Its length stays.
+
+    >>> unify_characters("ｐａｓｓ：é")
+    'pass：é'
+    """
+    return text if text.isascii() else text.translate(_plain_characters)
 
 
 def _has_trigger(text: str) -> bool:
@@ -234,8 +236,8 @@ class Redactor:
             return None
         plain = unify_characters(name)
         lower = plain.lower()
-        for rule in (vendor_rules.KEY_BLOCK, *vendor_rules.RULES, *structural_rules.RULES[:3]):
-            for span in rule.spans(plain, lower):
+        for rule in (*_TABLE.named, *_TABLE.forms):
+            for span in rule.find_spans(plain, lower):
                 return span.kind
         if any(own.has_match(name, timeout_s=_PATTERN_TIMEOUT_S) for own in self._own):
             return OWN
@@ -246,25 +248,20 @@ class Redactor:
         return None
 
     def _find_spans(self, text: str) -> Iterator[Span]:
-        lower = fold_case(text)
+        lower = assignments.fold_case(text)
         for own in self._own:
             for start, end in own.find_spans(text, timeout_s=_PATTERN_TIMEOUT_S):
                 if start < end:
                     yield Span(start, end, OWN)
         if runs := "\n".join([word for word in lower.split() if len(word) >= _SHORTEST]):
             for rule in _select_triggered_rules(_BY_FORM, runs):
-                yield from rule.spans(text, runs)
-        if "private key" in lower:
-            yield from vendor_rules.KEY_BLOCK.spans(text, lower)
+                yield from rule.find_spans(text, runs)
         for rule in _select_triggered_rules(_BY_FRAME, lower):
-            yield from rule.spans(text, lower)
-        yield from structural_rules.find_cookies(text, lower)
-        yield from structural_rules.find_cards(text)
-        yield from spoken_rules.find_recovery_codes(text, lower)
-        triggers = assignment_rules.find_trigger_words(lower)
-        yield from assignment_rules.find_spans(text, lower, triggers)
-        yield from table_rules.find_columns(text, triggers)
-        yield from list_rules.find_lists(text, triggers)
+            yield from rule.find_spans(text, lower)
+        names = assignments.find_trigger_words(lower)
+        yield from assignments.find_named(text, lower, names)
+        yield from assignments.find_columns(text, names)
+        yield from assignments.find_lists(text, names)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:
@@ -283,7 +280,12 @@ def _find_repetitions(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """Yield further occurrences of the same secrets: "password: x … and x did not work"."""
     kinds = {text[span.start : span.end]: span.kind for span in spans}
     for value, kind in list(kinds.items())[:_MOST_REPEATED]:
-        if len(value) < _SHORTEST_REPEATED or value.isalpha() or value.isdigit():
+        if (
+            kind == assignments.UNCHECKED
+            or len(value) < _SHORTEST_REPEATED
+            or value.isalpha()
+            or value.isdigit()
+        ):
             continue
         place = text.find(value)
         while place >= 0:

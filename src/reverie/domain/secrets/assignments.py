@@ -1,4 +1,4 @@
-"""Secrets after a word that names them: `password = …`, "my token is …", assignments in code.
+"""Secrets after a word that names them: `password = …`, "my token is …", code, lists and tables.
 
 A password has no form of its own. So a match is judged by the name, by the joint between name and value, and by the
 value. Code that only mentions a password is not matched.
@@ -12,30 +12,18 @@ from collections.abc import Iterable, Iterator
 
 from reverie.domain.lazy_regex import compile_pattern, defer_regex
 from reverie.domain.secrets import checksums
-from reverie.domain.secrets.rule import Span, fold_case
-from reverie.domain.word_lists import join_words, parse_word_set
+from reverie.domain.secrets.rules import Span, get_words, join_words
 
-_PASS = (
-    "pass", "pwd", "kennwort", "mot de passe", "mot_de_passe", "contrase", "senha", "wachtwoord", "lösenord",
-    "hasło", "heslo", "parola", "şifre", "salasana", "пароль", "密码", "密碼", "口令", "パスワード",
-    "비밀번호",
-)  # fmt: skip
-_KEYS = (
-    "secret",
-    "key",
-    "token",
-    "credential",
-    "schlüssel",
-    "clé",
-    "cle ",
-    "clave",
-    "chave",
-    "密钥",
-    "令牌",
-    "トークン",
-)
+_PASS = (*get_words("password_names"), "mot de passe")
+_KEYS = (*get_words("key_names"), "cle ")
 TRIGGERS = (*_PASS, *_KEYS)
 """Words that name a secret, in small letters."""
+
+UNCHECKED = "unchecked text"
+"""Kind of the rest of a line after a name of a secret, in a text with too many of them."""
+
+_MAX_NAMES = 5_000
+"""Names that are judged in one text. After each further name, the rest of the line is treated as a secret."""
 
 _REST = {
     "pass": r"pass(?:w[oö]rt|[ _-]?(?:word|wd|phrase|code))?",
@@ -46,18 +34,12 @@ _REST = {
     "clave": r"clave(?: (?:de )?(?:la )?api)?",
     "chave": r"chave (?:de )?(?:da )?api",
 }
-PASSWORD = "|".join(_REST.get(word, word) for word in _PASS).replace(
+_PASSWORD = "|".join(_REST.get(word, word) for word in _PASS).replace(
     _REST["pass"], _REST["pass"].removesuffix("?")
 )
 """Pattern of names for passwords, without "pass", which is also another word."""
 
-_KEY_QUALIFIERS = join_words(
-    """
-    secret api access private signing encryption master auth account license subscription webhook session
-    shared app application service admin client consumer storage rest
-    """
-)
-_WHICH_KEY = defer_regex(rf"(?:{_KEY_QUALIFIERS})(?:[ _.-]?access)?[ _.-]?\Z")
+_WHICH_KEY = defer_regex(rf"(?:{join_words('key_qualifiers')})(?:[ _.-]?access)?[ _.-]?\Z")
 _WHICH_SCHLUESSEL = defer_regex(r"(?:api|zugangs|geheim)[ -]?\Z")
 _MARK = r"[ \t]{0,8}(?:=>|:=|={1,3}|:|：|＝)\*{0,2}[ \t]{0,8}"
 _OPENED = r"(?:\"{3}|'{3}|`{3}[a-z]{0,12}|![\w!/:.-]{1,40}|[|>][-+\d]{0,2})[ \t]{0,8}"
@@ -68,11 +50,11 @@ _SET = rf"{_MARK}(?:{_OPENED}){{0,2}}(?:{_NEXT_LINE}){{0,2}}(?:{_OPENED}{_NEXT_L
 _ASIDE = r"[ \t]{0,2}\([^()\n]{1,40}\)"
 _DASHED = r"[ \t]{1,9}(?:--?>?|[–—→➜])[ \t]{1,9}"
 _CALLED = r"\([ \t]{0,4}(?=\\{0,3}[\"'])"
-_VERBS = join_words("is was are ist lautet war es est était era é è to at är jest это on =")
-_ADVERBS = join_words("now still just currently jetzt ahora maintenant")
 _SAID = (
     r"(?:[ \t]{0,9}(?:是|为|為|は、?|이|은)[ \t]{0,9}"
-    rf"|(?:'s|[ \t]{{1,9}}(?:{_VERBS}|used[ \t]to[ \t]be))(?:[ \t]{{1,9}}(?:{_ADVERBS}|set[ \t]to))?"
+    rf"|(?:['’]s|[ \t]{{1,9}}(?:{join_words('verbs')}|used[ \t]to[ \t]be)"
+    r"|\?[ \t]{1,4}(?:it|this|that|das|es|c)(?:['’](?:s|est)|[ \t](?:is|ist)))"
+    rf"(?:[ \t]{{1,9}}(?:{join_words('adverbs')}|set[ \t]to))?"
     r"[ \t]{0,4}[:：]?[ \t]{1,9})"
 )
 _OF = (
@@ -102,54 +84,11 @@ _NOW = defer_regex(
 )
 """Text after a former password, with the new one: "was …, now it's …"."""
 
-_OTHER_QUALIFIERS = join_words(
-    r"""
-    public next prev(?:ious)? page pagination continuation sync cache primary sort partition foreign unique
-    idempotency object max min num total prompt completion input output reasoning cached
-    per count eos bos pad unk mask stop special cancellation by com sur tres en under over bi eye band one
-    no forgot reset change hashed encrypted show hide confirm verify valid invalid is has needs?
-    require[sd]?
-    """
-)
-_OTHER_BEFORE = defer_regex(rf"(?:\A|[^a-z])(?:{_OTHER_QUALIFIERS}|ssh[ _-]?host)[ _-]?\Z")
+_OTHER_BEFORE = defer_regex(rf"(?:\A|[^a-z])(?:{join_words('other_qualifiers')}|ssh[ _-]?host)[ _-]?\Z")
 _HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])")
-_OTHER_SUFFIXES = join_words(
-    r"""
-    ids? count types? names? ur[li] endpoint path files? expir\w* ttl limits? len(?:gth)? budget iz\w+ usage
-    hash(?:es|ed)? digest arn refs? versions? fields? label hint placeholder polic(?:y|ies) rules? regex
-    pattern min\w* max\w* reset manager prompt input box form change[ds]? strength required error message
-    age alg\w* format prefix less through ive port ion\w* enger\w* ed ing ages? es word board s ring store
-    vault fingerprint pair ref based d holder at issued\w* validity lifetime rotation\w* created\w*
-    updated\w*
-    """
-)
-_OTHER_AFTER = defer_regex(rf"[_-]?(?:{_OTHER_SUFFIXES})\Z", re.IGNORECASE)
+_OTHER_AFTER = defer_regex(rf"[_-]?(?:{join_words('other_suffixes')})\Z", re.IGNORECASE)
 _PREFIX = defer_regex(r"[A-Za-z0-9_.-]{0,40}\Z")
-_WORDS = parse_word_set(
-    """
-    a an and any are as at be been before between both but by can cannot case changed checked
-    correct could default denied different does done either empty encrypted enough entered expired
-    false fine for from given good gone has hashed have he her here hidden his how however i if in
-    incorrect inside input invalid is it its just kept known least leaked less like long longer lost
-    mandatory match matches matching may me missing more must my need needed needs never new nil no
-    none not nothing now null number of off often ok okay old on once one only optional or other our
-    out over password passwd passphrase per plain please present private prompt protected public
-    random read refreshed rejected required reset returned revoked rotated safe same saved secret
-    secure secured sent set shared she short should shown similar simple so stale stolen stored str
-    string strong sure temporary text than that the their them then there they this to token too
-    true typed undefined unknown unset unused up updated upper used useful user using valid
-    validated value varchar via visible was we weak were what when where whether which who why will
-    wissen with without wrong you your bool boolean bytes char int integer number object any void
-    optional secretstr type email username login falsch richtig abgelaufen nicht kein keine zu sehr
-    vergessen geändert gespeichert der die das ein eine und incorrecta incorrecto correcta no muy
-    una uno el la los que est pas trop le les un une expiré invalide oublié env environment vault
-    keychain keyring bitwarden 1password lastpass secrets managed generated redacted forgotten
-    confidential sensitive readonly request response field param parameter body header hex base64
-    utf-8 ascii md5 sha1 sha256 sha512 bcrypt scrypt argon2 pbkdf2 aes aes-256 rsa hs256 rs256
-    ed25519 oauth oauth2 jwt saml sso basic bearer digest none/empty n/a tbd todo yes changeable
-    deprecated disabled enabled
-    """
-)
+_WORDS = frozenset(get_words("plain_values"))
 _ENDINGS = ("ed", "ing", "ly", "able", "ible", "less", "ful", "ive", "ous", "ise", "ize", "ation", "ity")
 _WHOSE = defer_regex(
     r"\b(?:my|our|his|her|their|your|wifi|wi-fi|router|mein|unser|mi|nuestra|mon|notre|ma|minha|il mio)\b"
@@ -157,6 +96,7 @@ _WHOSE = defer_regex(
     re.I,
 )
 _ABOUT_USERS = defer_regex(r"\b(?:user(?:name)?|login|log in|account|benutzer|usuario|utilisateur)\b", re.I)
+_INNER_NAME = defer_regex(r"[A-Za-z_][\w.-]{0,40}=(?=[^=])")
 _ARGUMENT = defer_regex(r"[A-Za-z_]\w*=")
 _CODE = defer_regex(
     r"""[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+[\[(]?.*    # os.environ, self.password, config.get("x")
@@ -172,11 +112,10 @@ _OTHER_VALUES = (
 
 _NUMBER = defer_regex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
 _DATE = defer_regex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-_FILE_SUFFIXES = join_words("py js ts json ya?ml md txt toml env pem key crt go rs java html? pdf")
 _PATH = defer_regex(
     r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)\S*"
     r"|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}"
-    rf"|[\w-]+\.(?:{_FILE_SUFFIXES})"
+    rf"|[\w-]+\.(?:{join_words('file_suffixes')})"
 )
 _SNAKE = defer_regex(
     r"[A-Za-z]+(?:[_-][A-Za-z]+)*"
@@ -187,7 +126,15 @@ _SNAKE = defer_regex(
 _SETS = defer_regex(r"(?:[;&](?=[A-Za-z][\w .-]{0,40}=)).*\Z", re.DOTALL)
 
 
-def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
+def fold_case(text: str) -> str:
+    """Return a text in small letters. Its length stays."""
+    lower = text.lower()
+    if len(lower) != len(text):  # the small form of a few letters is longer; no trigger has them
+        lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
+    return lower
+
+
+def find_named(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
     """Yield every secret in `text` that a word before it names.
 
     Args:
@@ -195,9 +142,15 @@ def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
         lower: Its lower-case form.
         triggers: Result of `find_trigger_words` for that form.
     """
-    end = 0
+    end = judged = 0
     for start, word in triggers:
         if start < end:
+            continue
+        if judged >= _MAX_NAMES:
+            begin, end = start + len(word), text.find("\n", start)
+            end = len(text) if end < 0 else end
+            if begin < end and not text.startswith("[redacted: ", begin):
+                yield Span(begin, end, UNCHECKED)
             continue
         rest = _REST.get(word)
         core = compile_pattern(rest, True).match(lower, start) if rest is not None else None
@@ -208,8 +161,11 @@ def find_spans(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
         begin, stop = _find_name_bounds(
             lower, start, core.end() if core is not None else start + len(word), word
         )
+        if stop == begin:
+            continue
+        judged += 1
         match = compile_pattern(_AFTER, True).match(lower, stop)
-        span = _build_span(text, begin, word, match) if match is not None and stop > begin else None
+        span = _build_span(text, begin, word, match) if match is not None else None
         if span is None and word in _PASS:
             span = _find_near(text, begin, stop)
         spans = [span] if span is not None else _find_change(text, begin, stop) if word in _PASS else []
@@ -225,7 +181,7 @@ def classify_value(name: str, value: str) -> str | None:
     before = f'"{name}": "'
     text = before + json.dumps(value, ensure_ascii=False)[1:]
     lower = fold_case(text)
-    spans = find_spans(text, lower, find_trigger_words(lower))
+    spans = find_named(text, lower, find_trigger_words(lower))
     return next((span.kind for span in spans if span.start == len(before)), None)
 
 
@@ -278,6 +234,9 @@ def _build_span(text: str, begin: int, word: str, match: re.Match[str]) -> Span 
     if group == "bare":
         end = start + len(_trim_value(text[start:end], text[max(0, begin - len(prefix) - 60) : begin]))
     value = text[start:end]
+    inner = _INNER_NAME.match(value) if group == "bare" else None
+    if inner is not None and any(trigger in inner.group().lower() for trigger in TRIGGERS):
+        return None  # judged by its own name
     if not value or checksums.is_placeholder(value) or value.lower() in _WORDS or _CODE.fullmatch(value):
         return None
     how, quoted = _classify_joint(joined), group == "quoted"
@@ -544,3 +503,147 @@ def _is_label(value: str) -> bool:
         or (value.isalpha() and lower.endswith(("password", "passwort", "kennwort")))
         or bool(re.fullmatch(r"[a-z_.-]*(?:password|passwd|pwd|passwort|token|secret)[a-z_.-]*", lower))
     )
+
+
+# -- lists after a heading such as "passwords" ---------------------------------------------------------------
+
+_LONGEST_TITLE = 100
+_HEAD = defer_regex(
+    rf"(?:{_PASSWORD})(?P<plural>e?s|e[nr])?[\"'`*_]{{0,3}}(?:[ \t]{{0,4}}[:=：]|(?=[ \t]{{0,4}}\r?\n))",
+    re.IGNORECASE,
+)
+_TITLE = defer_regex(r"[ \t]{0,3}#{1,6}[ \t][^\n:=]{0,60}\Z")
+_LIST_OPENED = defer_regex(r"[ \t*_]{0,4}[\[({]?[ \t]{0,4}\r?\n(?:[ \t]{0,9}\r?\n)?")
+_ITEM = defer_regex(
+    r"""
+    (?P<mark>[ \t]{1,20}|(?=["']))?(?P<bullet>(?:[-*•+]|\d{1,2}[.)])[ \t]{1,4}(?:\[[ x]\][ \t])?)?
+    (?:["'`*_]{0,3}(?P<label>[^\n:=→–—"']{1,40}?)["'`*_]{0,3}[ \t]{0,4}(?:[:=→–—]|->|(?<=[ \t])-(?=[ \t]))[ \t*_]{0,4})?
+    ["'`]{0,3}(?P<value>[^\s"'`,;]{4,64})["'`]{0,3}[ \t]{0,4}(?:\([^()\n]{1,40}\))?[ \t,;]{0,4}\r?(?:\n|\Z)
+    """,
+    re.VERBOSE,
+)
+_JOINT = r"(?:[ \t]{0,4}[,;][ \t]{0,4}|[ \t]{1,4}(?:and|und|y|et|e)[ \t]{1,4})"
+_ENTRY = r"[\"'`]?[^\s,;\]\"'`]{1,64}[\"'`]?"
+_SEVERAL = defer_regex(
+    rf"[ \t]{{0,4}}(?P<open>\[[ \t]{{0,4}})?(?P<items>(?>{_ENTRY}(?:{_JOINT}{_ENTRY}){{0,50}}))"
+    r"[ \t]{0,4}(?(open)\]|(?:\r?\n|[}]|\Z))"
+)
+_PIECE = defer_regex(r"[^\s,;\"'`.]{1}[^\s,;\"'`]{2,62}[^\s,;\"'`.]")
+
+
+def find_lists(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
+    """Yield the secrets of each list that follows a name for passwords.
+
+    Args:
+        text: The text.
+        triggers: Result of `find_trigger_words` for its lower-case form.
+    """
+    end = 0
+    for start, _ in triggers:
+        if start < end or (head := _HEAD.match(text, start)) is None:
+            continue
+        end = place = head.end()
+        is_titled = text[place - 1] not in ":=："
+        line = text.rfind("\n", max(0, start - _LONGEST_TITLE), start) + 1
+        if is_titled and _TITLE.match(text[line:start]) is None:
+            continue
+        opened = _LIST_OPENED.match(text, place)
+        if opened is None:
+            several = _SEVERAL.match(text, place) if head["plural"] else None
+            if several is not None and (
+                several["open"] or several["items"][0] in "\"'`" or re.search(_JOINT, several["items"])
+            ):
+                for piece in _PIECE.finditer(text, *several.span("items")):
+                    if is_listed_password("", piece.group()):
+                        yield Span(*piece.span(), "password")
+                end = several.end()
+            continue
+        end = opened.end()
+        while (item := _ITEM.match(text, end)) is not None and (item["mark"] or item["bullet"]):
+            if is_listed_password(item["label"] or "", item["value"]):
+                yield Span(*item.span("value"), "password")
+            end = item.end()
+
+
+# -- columns of tables, in CSV and in Markdown ---------------------------------------------------------------
+
+_DELIMITERS = "|\t;,"
+_LONGEST_NAME = 40
+_LONGEST_LINE = 5_000
+_AROUND = " \t\r\n\"'`*_"
+_RULE = frozenset(" \t\r\n|:+-")
+
+
+def find_columns(text: str, triggers: Iterable[tuple[int, str]]) -> Iterator[Span]:
+    """Yield the secrets of each column whose heading names one.
+
+    Args:
+        text: The text.
+        triggers: Result of `find_trigger_words` for its lower-case form.
+    """
+    end = 0
+    for start, _ in triggers:
+        if start < end:
+            continue
+        begin = text.rfind("\n", 0, start) + 1
+        end = text.find("\n", start) + 1 or len(text)
+        if end - begin > _LONGEST_LINE:
+            continue
+        head = text[begin:end]
+        filled = [(cell, begin + at) for cell, at in _split_cells(head, "|") if cell.strip()]
+        if len(filled) == 2:
+            yield from _find_secret(filled[0][0].strip(_AROUND), *filled[1])
+        for delimiter in filter(head.__contains__, _DELIMITERS):
+            names = [cell.strip(_AROUND) for cell, _ in _split_cells(head, delimiter)]
+            if all(map(_is_name, names[1:-1] if delimiter == "|" else names)):
+                rows = _find_rows(text, end, delimiter, len(names))
+                for place, cells in rows:
+                    for name, (cell, at) in zip(names, cells, strict=False):
+                        yield from _find_secret(name, cell, place + at)
+                end = rows[-1][0] + 1 if rows else end
+                break
+
+
+def _find_rows(text: str, place: int, delimiter: str, width: int) -> list[tuple[int, list[tuple[str, int]]]]:
+    """Return the rows of a table from a place on, each after its place."""
+    rows = []
+    while place < len(text):
+        stop = text.find("\n", place) + 1 or len(text)
+        if stop - place > _LONGEST_LINE:
+            break
+        cells = _split_cells(text[place:stop], delimiter)
+        if len(cells) != width and not _is_rule(text[place:stop]):
+            break
+        rows.append((place, cells))
+        place = stop
+    return rows
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= _LONGEST_NAME and text.replace("_", "a").replace(" ", "a").isalnum()
+
+
+def _is_rule(line: str) -> bool:
+    """Return whether a line separates the heading of a table from its rows."""
+    return "-" in line and _RULE.issuperset(line)
+
+
+def _split_cells(line: str, delimiter: str) -> list[tuple[str, int]]:
+    """Return the cells of a line with their places; a quoted delimiter is no separator."""
+    pattern = compile_pattern(
+        rf'(?:\A|(?<={re.escape(delimiter)}))(?:\s{{0,9}}"(?:[^"]|""){{0,400}}+"|[^"{delimiter}\n])*+(?=[{delimiter}\n]|\Z)',
+        True,
+    )
+    return [(match.group(), match.start()) for match in pattern.finditer(line)]
+
+
+def _find_secret(name: str, cell: str, at: int) -> Iterator[Span]:
+    """Yield the secret of a cell, if it is one by its name."""
+    value = cell.strip(_AROUND)
+    if (
+        any(map(str.isdigit, value))
+        and " " not in value
+        and (kind := classify_value(name, value)) is not None
+    ):
+        begin = at + len(cell) - len(cell.lstrip(_AROUND))
+        yield Span(begin, begin + len(value), kind)

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from random import Random
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.secrets.assignments import TRIGGERS
 from reverie.domain.secrets.checksums import (
     compute_crc62,
     has_crc,
@@ -23,6 +25,7 @@ from reverie.domain.secrets.checksums import (
     is_random,
 )
 from reverie.domain.secrets.redactor import KINDS, OWN, Redactor, explain_unsafe_pattern, redact_secrets
+from reverie.domain.secrets.rules import load_table
 from tests.profiles import examples
 
 REDACTOR = Redactor()
@@ -42,23 +45,23 @@ UNMISTAKABLE = sorted(
 )
 
 
-@pytest.mark.parametrize("name", UNMISTAKABLE)
-def test_what_has_a_form_of_its_own_is_found_without_a_word_about_it(name: str) -> None:
-    for seed in range(5):
-        secret = made(name, seed)
-        for text in (secret, f"see {secret}.", f"({secret})", f'"{secret}"', f"a\n{secret}\nb"):
-            clean = REDACTOR.text(text)
-            assert secret not in clean, text
-            assert "[redacted: " in clean
+def test_what_has_a_form_of_its_own_is_found_without_a_word_about_it() -> None:
+    for name in UNMISTAKABLE:
+        for seed in range(5):
+            secret = made(name, seed)
+            for text in (secret, f"see {secret}.", f"({secret})", f'"{secret}"', f"a\n{secret}\nb"):
+                clean = REDACTOR.text(text)
+                assert secret not in clean, text
+                assert "[redacted: " in clean
 
 
-@pytest.mark.parametrize("name", sorted(LOOK_ALIKES))
-def test_what_only_looks_like_one_stays(name: str) -> None:
-    kept = 0
-    for seed in range(20):
-        text = f"it is {LOOK_ALIKES[name](Random(seed))} there"
-        kept += REDACTOR.text(text) == text
-    assert kept >= (20 if name != "luhn16" else 0)
+def test_what_only_looks_like_one_stays() -> None:
+    for name in sorted(LOOK_ALIKES):
+        kept = 0
+        for seed in range(20):
+            text = f"it is {LOOK_ALIKES[name](Random(seed))} there"
+            kept += REDACTOR.text(text) == text
+        assert kept >= (20 if name != "luhn16" else 0)
 
 
 def test_the_kind_takes_the_place_and_nothing_of_the_secret_does() -> None:
@@ -77,9 +80,8 @@ def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
     assert "hunter2x" not in REDACTOR.text(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_secret_on_another_line_or_in_a_cell_is_found() -> None:
+    for text in [
         "Password:\n{}",
         "Password:\n\n    {}\n",
         "Passwort:\r\n{}\r\n",
@@ -104,18 +106,15 @@ def test_a_bare_password_is_found_again_where_a_word_has_told_it() -> None:
         "name,url,username,password\nForge,https://forge.example,me,{}\n",
         "usuario;contraseña\r\nana;{}\r\n",
         "host\tpassword\na\tx1\nb\t{}",
-    ],
-)
-def test_a_secret_on_another_line_or_in_a_cell_is_found(text: str) -> None:
-    secret = "kT9x-2vQ7zLp"
-    clean = REDACTOR.text(text.format(secret))
-    assert secret not in clean
-    assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
+    ]:
+        secret = "kT9x-2vQ7zLp"
+        clean = REDACTOR.text(text.format(secret))
+        assert secret not in clean
+        assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_password_is_found_near_the_word_and_in_commands() -> None:
+    for text in [
         "Password 1: {}",
         "Password? It's {}.",
         "The password, as agreed, is {}",
@@ -136,18 +135,15 @@ def test_a_secret_on_another_line_or_in_a_cell_is_found(text: str) -> None:
         "CREATE USER anna IDENTIFIED BY {};",
         '<input type="password" name="p" value="{}">',
         "ConvertTo-SecureString '{}' -AsPlainText",
-    ],
-)
-def test_a_password_is_found_near_the_word_and_in_commands(text: str) -> None:
-    secret = "Tr0ub4dor&3"
-    clean = REDACTOR.text(text.format(secret))
-    assert secret not in clean
-    assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
+    ]:
+        secret = "Tr0ub4dor&3"
+        clean = REDACTOR.text(text.format(secret))
+        assert secret not in clean
+        assert re.sub(r"\[redacted: \w+\]", secret, clean) == text.format(secret)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_follows_such_a_word_on_another_line_is_no_secret_by_that() -> None:
+    for text in [
         "The password must have a digit and one of !@#$%",
         "Our password manager is 50%off today",
         "See PR#4521 and C++20 about the password",
@@ -174,15 +170,12 @@ def test_a_password_is_found_near_the_word_and_in_commands(text: str) -> None:
         "| field | password |\n|---|---|\n| type | string |",
         "a, pass, b\nc, d1, e2",
         "f(\n    self,\n    token,\n    region2,\n)",
-    ],
-)
-def test_what_follows_such_a_word_on_another_line_is_no_secret_by_that(text: str) -> None:
-    assert REDACTOR.text(text) == text
+    ]:
+        assert REDACTOR.text(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "secrets"),
-    [
+def test_every_secret_of_a_sentence_or_list_is_found() -> None:
+    for text, secrets in [
         ('Password: "correct horse battery staple"', ["correct horse battery staple"]),
         ('The wifi password is "blue dog sings".', ["blue dog sings"]),
         ("Das Passwort lautet „blaue Katze singt laut“", ["blaue Katze singt laut"]),
@@ -206,18 +199,15 @@ def test_what_follows_such_a_word_on_another_line_is_no_secret_by_that(text: str
         ("ｐａｓｓｗｏｒｄ：hunter22", ["hunter22"]),
         ("Ｐａｓｓｗｏｒｔ: ｈｕｎｔｅｒ２２", ["ｈｕｎｔｅｒ２２"]),
         ("𝗽𝗮𝘀𝘀𝘄𝗼𝗿𝗱: hunter22", ["hunter22"]),
-    ],
-)
-def test_every_secret_of_a_sentence_or_list_is_found(text: str, secrets: list[str]) -> None:
-    clean = REDACTOR.text(text)
-    assert not [secret for secret in secrets if secret in clean]
-    pieces = iter(secrets)
-    assert re.sub(r"\[redacted: \w+\]", lambda _: next(pieces), clean) == text
+    ]:
+        clean = REDACTOR.text(text)
+        assert not [secret for secret in secrets if secret in clean]
+        pieces = iter(secrets)
+        assert re.sub(r"\[redacted: \w+\]", lambda _, pieces=pieces: next(pieces), clean) == text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_said_about_passwords_stays() -> None:
+    for text in [
         'password: "Choose something memorable"',
         '"password": "Your new password"',
         '"password": "must be at least eight characters"',
@@ -235,33 +225,26 @@ def test_every_secret_of_a_sentence_or_list_is_found(text: str, secrets: list[st
         'answer = {"passes": ["first1", "second2"]}',
         "The passwords are rotated every 90 days: see RFC2104",
         "passwords:\n- see docs/auth2.md\n- https://vault.example/x1",
-    ],
-)
-def test_what_is_said_about_passwords_stays(text: str) -> None:
-    assert REDACTOR.text(text) == text
+    ]:
+        assert REDACTOR.text(text) == text
 
 
-@pytest.mark.parametrize(
-    "value", ['kT9x"2vQ7', "kT9x'2vQ7", "kT9x\n", "a\nkT9x2vQ7", "kT9x\\2vQ7", "“kT9x2vQ7”"]
-)
-def test_the_name_in_a_mapping_speaks_of_all_of_its_value(value: str) -> None:
-    assert REDACTOR.redact_mapping({"password": value}) == {"password": "[redacted: password]"}
+def test_the_name_in_a_mapping_speaks_of_all_of_its_value() -> None:
+    for value in ['kT9x"2vQ7', "kT9x'2vQ7", "kT9x\n", "a\nkT9x2vQ7", "kT9x\\2vQ7", "“kT9x2vQ7”"]:
+        assert REDACTOR.redact_mapping({"password": value}) == {"password": "[redacted: password]"}
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "kept"),
-    [
+def test_the_name_in_a_mapping_speaks_of_its_value() -> None:
+    for name, value, kept in [
         ("password", "hunter2", False),
         ("DB_PASSWORD", "Sommer24!", False),
         ("note", "hunter2", True),
         ("token_count", "1834", True),
         ("color", "blue", True),
-    ],
-)
-def test_the_name_in_a_mapping_speaks_of_its_value(name: str, value: str, kept: bool) -> None:
-    clean = REDACTOR.redact_mapping({name: value, "other": "x"})
-    assert (clean[name] == value) == kept
-    assert clean["other"] == "x"
+    ]:
+        clean = REDACTOR.redact_mapping({name: value, "other": "x"})
+        assert (clean[name] == value) == kept
+        assert clean["other"] == "x"
 
 
 def test_the_names_in_a_json_text_speak_of_all_of_their_values() -> None:
@@ -310,21 +293,97 @@ def test_patterns_of_ones_own_go_beside_the_rules() -> None:
     assert own.detect_secret_name("ZX-123456") == OWN
 
 
-@pytest.mark.parametrize(
-    "text", ["pass replace=True (--replace) to have it moved", "you may pass limit=10 to it"]
-)
-def test_an_argument_that_is_passed_is_no_password(text: str) -> None:
-    assert REDACTOR.text(text) == text
+def test_an_argument_that_is_passed_is_no_password() -> None:
+    for text in ["pass replace=True (--replace) to have it moved", "you may pass limit=10 to it"]:
+        assert REDACTOR.text(text) == text
 
 
-@pytest.mark.parametrize("pattern", ["", "(", ".*", "[a-z]+", "x?", "((a{1000}){1000}){1000}", "q" * 501])
-def test_patterns_that_match_anything_or_repeat_too_much_are_refused(pattern: str) -> None:
-    assert explain_unsafe_pattern(pattern)
+def test_patterns_that_match_anything_or_repeat_too_much_are_refused() -> None:
+    for pattern in ["", "(", ".*", "[a-z]+", "x?", "((a{1000}){1000}){1000}", "q" * 501]:
+        assert explain_unsafe_pattern(pattern)
 
 
-@pytest.mark.parametrize("pattern", [r"ZX-\d{6}", r"(?i)acme-[a-z0-9]{8,40}", r"member no\. (?P<value>\d+)"])
-def test_sound_patterns_are_taken(pattern: str) -> None:
-    assert explain_unsafe_pattern(pattern) is None
+def test_sound_patterns_are_taken() -> None:
+    for pattern in [r"ZX-\d{6}", r"(?i)acme-[a-z0-9]{8,40}", r"member no\. (?P<value>\d+)"]:
+        assert explain_unsafe_pattern(pattern) is None
+
+
+# -- secrets in sentences ---------------------------------------------------------------------------------
+
+WORDS = "pepper lunar ivory noodle umbrella window velvet walnut glide orbit magnet quantum"
+
+
+def test_a_secret_in_a_sentence_is_redacted() -> None:
+    for text, secret in [
+        ("my ssn is 474-27-5622, put it in the form", "474-27-5622"),
+        ("soc sec no. 192144155", "192144155"),
+        ("PIN of my debit card is 5406", "5406"),
+        ("el pin del móvil: 445201", "445201"),
+        ("meine Geheimzahl ist 6043", "6043"),
+        ("the alarm code is 2992", "2992"),
+        ("the code for the front gate is 8885.", "8885"),
+        ("the lock box code is 4712", "4712"),
+        ("the combination of the lock box is 4713", "4713"),
+        ("el código de la caja fuerte es 4719", "4719"),
+        ("der Code für die Alarmanlage ist 5977", "5977"),
+        ("le code de l'alarme est 3928", "3928"),
+        ("el código de la alarma es 7210", "7210"),
+        (f"my seed phrase is {WORDS}", WORDS),
+        (f"wallet recovery phrase\n{WORDS}", WORDS),
+        ("github recovery codes: 75ebf-e035b, 55238-dc686", "55238-dc686"),
+        ("2FA backup code 16528733, use it once", "16528733"),
+        ("pw: Pepper55*", "Pepper55*"),
+        ("creds: anna / j2!41Wl+Ygp", "j2!41Wl+Ygp"),
+        ("das Kennwort vom Router: ott3r561", "ott3r561"),
+        ("la clave del wifi es Glacier65!", "Glacier65!"),
+        ("mdp : ott3r252", "ott3r252"),
+        ("The wifi code at our summer house is Strand-2231-Blau", "Strand-2231-Blau"),
+        ("Der WLAN-Schlüssel lautet Tulpe4455", "Tulpe4455"),
+        ("le code du wifi est soleil2244", "soleil2244"),
+        ("pw = Sunny2Day", "Sunny2Day"),
+        ("pw: correcthorse", "correcthorse"),
+        ("the password? it's bluefish9", "bluefish9"),
+        ("my password? It’s Tulip-Garden", "Tulip-Garden"),
+        ("login bob / hunter22", "hunter22"),
+        ("sign-in for the portal: ana | verano12", "verano12"),
+        ("api key for openweather 3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c", "3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c"),
+        ("the token for the home bridge Zq8Xw2Lp9Rt4Vb7Nk3Md", "Zq8Xw2Lp9Rt4Vb7Nk3Md"),
+        ("otpauth://totp/Forge:ana?secret=JBSWY3DPEHPK3PXP&issuer=Forge", "JBSWY3DPEHPK3PXP"),
+        ("recovery codes: abcd-ef12 a1b2c3d4e5 1234 5678", "a1b2c3d4e5"),
+        ("scratch codes\n2839 1022\n", "2839 1022"),
+    ]:
+        redacted = REDACTOR.text(text)
+        assert secret not in redacted
+        assert "[redacted: " in redacted
+
+
+def test_a_sentence_without_a_secret_stays() -> None:
+    for text in [
+        "call me on 555-27-5622 about the order",
+        "GPIO pin 4021 is set high",
+        "pin the version to 2024",
+        "the alarm is set to 7:30",
+        "the error code for the door sensor is 4021",
+        "the wifi code is on the fridge",
+        "the wifi key exchange is WPA2 since 2019",
+        "the lock box is 12 inches wide and 2024 is its model",
+        "my postal code is 10115",
+        "the house has 12 rooms and the door is green",
+        "the seed of the random generator is 20240117",
+        "keep the recovery codes in the safe since 2025-01-17",
+        "this phrase has many words that are all plain and lower and that mean nothing secret at all",
+        "the password must have 12 characters",
+        "La clave es llegar antes de las 9",
+        "we put the backup codes away in 2024",
+        "pw = page_width",
+        "pw = measure(x1)",
+        "login page / users",
+        "user story / epic",
+        "the key for the shed is on the hook",
+        "the password? it's in the vault",
+        "the recovery codes are printed on 2025-01-17 and stored",
+    ]:
+        assert REDACTOR.text(text) == text
 
 
 def test_an_own_pattern_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,14 +467,44 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+def test_every_rule_takes_time_linear_in_the_text() -> None:
+    table = load_table()
+    words = {trigger for rule in (*table.named, *table.forms, *table.frames) for trigger in rule.triggers}
+    names = (words | set(TRIGGERS)) - {""}
+    slow = []
+    for piece in sorted(
+        {*HOSTILE, *(f"{name}{separator}" for name in names for separator in ("", " ", "="))}
+    ):
+        cost = measure_cost(piece, 2_000)
+        if cost > 0.04 and measure_cost(piece, 8_000) > 8 * cost:
+            slow.append(piece)
+    assert not slow
+
+
+def measure_cost(piece: str, length: int) -> float:
+    """Seconds of processor time that repetitions of a piece take."""
+    text = piece * (length // len(piece))
+    before = time.process_time()
+    Redactor().find(text)
+    return time.process_time() - before
+
+
+def test_a_text_with_too_many_names_is_redacted_where_it_was_not_checked() -> None:
+    text = "password = x\n" * 6_000 + "password = kT9x-2vQ7zLp\n"
+    clean = REDACTOR.text(text)
+    assert clean.startswith("password = x\npassword = x\n")
+    assert clean.endswith("[redacted: unchecked text]\n")
+    assert "kT9x" not in clean
+    assert REDACTOR.text(clean) == clean
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_long_hostile_texts_are_redacted(piece: str) -> None:
-    """A pattern that backtracks does not end within the time limit of a test."""
-    text = piece * (100_000 // len(piece))
-    once = REDACTOR.text(text)
-    assert REDACTOR.text(once) == once
+@pytest.mark.timeout(600)
+def test_long_hostile_texts_are_redacted() -> None:
+    for piece in HOSTILE:
+        text = piece * (100_000 // len(piece))
+        once = REDACTOR.text(text)
+        assert REDACTOR.text(once) == once
 
 
 @pytest.mark.slow
@@ -470,12 +559,12 @@ def test_importing_compiles_no_pattern() -> None:
     assert out.stdout.split() == ["0", "True"]
 
 
-@pytest.mark.parametrize("word", ["fake", "xXxX", "your", "dummy"])
-def test_a_long_key_with_such_a_word_in_it_by_chance_is_a_key(word: str) -> None:
-    letters = "".join(
-        Random(7).choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", k=80)
-    )
-    key = f"sk-ant-api03-{letters[:40]}{word}{letters[40:]}AA"
-    assert redact_secrets(f"use {key} now") == "use [redacted: anthropic key] now"
-    placeholder = f"sk-ant-api03-{word}-key-goes-here-and-nothing-else-stands-here-xxxx"
-    assert redact_secrets(placeholder) == placeholder
+def test_a_long_key_with_such_a_word_in_it_by_chance_is_a_key() -> None:
+    for word in ["fake", "xXxX", "your", "dummy"]:
+        letters = "".join(
+            Random(7).choices("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789", k=80)
+        )
+        key = f"sk-ant-api03-{letters[:40]}{word}{letters[40:]}AA"
+        assert redact_secrets(f"use {key} now") == "use [redacted: anthropic key] now"
+        placeholder = f"sk-ant-api03-{word}-key-goes-here-and-nothing-else-stands-here-xxxx"
+        assert redact_secrets(placeholder) == placeholder
