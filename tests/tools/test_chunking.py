@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.tools.chunking import split_text
+from reverie.tools.large_results import split_text
 from tests.profiles import examples
 
 TEXTS = st.text(alphabet="ab \n#`\r~é\u0301\u200d👩", max_size=300) | st.text(max_size=200)

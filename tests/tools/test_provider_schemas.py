@@ -14,7 +14,7 @@ import pytest
 from reverie import Memory
 from reverie.llm.messages import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset
-from reverie.tools.schemas import build_parameters
+from reverie.tools.rendering import build_parameters
 
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = ("openai", "openai_responses", "anthropic", "mcp")

@@ -8,15 +8,16 @@ from datetime import datetime
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_values
-from reverie.tools.groups.conversation import build_conversation_tools
-from reverie.tools.groups.memory_operation import build_memory_tool
-from reverie.tools.groups.observations import build_observation_tools
-from reverie.tools.groups.pages import build_page_tools
-from reverie.tools.groups.records import build_long_term_tools
-from reverie.tools.groups.working_memory import build_scratchpad_tools, build_working_tools
-from reverie.tools.memory_protocol import MemoryLike, SessionLike
+from reverie.tools.pages import build_page_tools
+from reverie.tools.records import (
+    build_conversation_tools,
+    build_long_term_tools,
+    build_memory_tool,
+    build_observation_tools,
+)
 from reverie.tools.toolset import Toolset
-from reverie.tools.trust_guard import guard_trust
+from reverie.tools.trust_guard import MemoryLike, SessionLike, guard_trust
+from reverie.tools.working_memory import build_scratchpad_tools, build_working_tools
 
 GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "pages")
 """All groups of tools."""

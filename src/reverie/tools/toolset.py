@@ -1,13 +1,17 @@
 """Tools that a model may call, and sets of them.
 
-A tool is a schema for the model and a function behind it. Its result is a sentence that a model can act on,
-and the same as data for a program. A wrong call is answered with a sentence too, so that the model can
-correct itself; only a broken store raises. This module knows nothing of memories.
+A tool is a schema for the model and a function that it runs. Its result is a sentence that a model can act on,
+and the same as data for a program. Arguments are checked against the schema and converted if their meaning is clear
+(`"5"` for 5, `"a, b"` for a list of labels). A wrong call is answered with a sentence too, so that the model can
+correct itself; only a broken store raises. This module does not know memories.
 """
 
 from __future__ import annotations
 
+import difflib
 import json
+import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -22,9 +26,290 @@ from reverie.domain.errors import (
     quote_value,
 )
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.json_values import to_json_value
 from reverie.llm.messages import ToolSpec
-from reverie.tools import provider_schemas
-from reverie.tools.arguments import WrongArguments, parse_arguments
+
+_NOT_STRICT = {"minLength", "maxLength", "default"}
+"""Keywords that strict mode refuses. The arguments are checked against the whole schema in any case."""
+
+
+TEXT_RESULT: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "trusted": {"type": "boolean", "description": "False if it shows what a tool or the web said."},
+    },
+    "required": ["text", "trusted"],
+}
+"""Schema of the structured content over MCP. Some clients show a model nothing else, so it is the text."""
+
+
+def to_openai(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
+    """Return an element of `tools` of a chat completion.
+
+    Args:
+        strict: Whether to ask for strict arguments, where the schema allows it.
+    """
+    return {"type": "function", "function": _to_function(spec, strict=strict)}
+
+
+def to_openai_responses(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
+    """Return an element of `tools` of a response; `strict` as in `to_openai`."""
+    return {"type": "function", **_to_function(spec, strict=strict)}
+
+
+def to_anthropic(specs: Iterable[ToolSpec], *, cached: bool) -> list[dict[str, Any]]:
+    """Return `tools` of a message.
+
+    Args:
+        cached: Whether to mark the last tool as the end of a prefix that the server caches.
+    """
+    tools: list[dict[str, Any]] = [
+        {
+            "name": spec.name,
+            "description": spec.description,
+            "input_schema": to_json_value(spec.parameters),
+        }
+        for spec in specs
+    ]
+    if cached and tools:
+        tools[-1]["cache_control"] = {"type": "ephemeral"}
+    return tools
+
+
+def to_mcp(tool: Tool) -> dict[str, Any]:
+    """Return an element of the answer to `tools/list`."""
+    title = tool.name.replace("_", " ").capitalize()
+    return {
+        "name": tool.name,
+        "title": title,
+        "description": tool.spec.description,
+        "inputSchema": to_json_value(tool.spec.parameters),
+        "outputSchema": to_json_value(TEXT_RESULT),
+        "annotations": {
+            "title": title,
+            "readOnlyHint": tool.reads_only,
+            "destructiveHint": tool.destructive,
+            "idempotentHint": tool.idempotent or tool.reads_only,
+            "openWorldHint": False,
+        },
+    }
+
+
+def _to_function(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
+    parameters = to_json_value(spec.parameters)
+    strict_parameters = _to_strict_schema(parameters) if strict else None
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": parameters if strict_parameters is None else strict_parameters,
+        "strict": strict_parameters is not None,
+    }
+
+
+def _to_strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the schema in the form of strict mode, or None where it cannot be expressed."""
+    supported = {key: value for key, value in schema.items() if key not in _NOT_STRICT}
+    types = schema.get("type")
+    if types is None:
+        return None
+    if types == "array":
+        items = _to_strict_schema(schema.get("items", {}))
+        return None if items is None else {**supported, "items": items}
+    if types != "object":
+        return supported
+    if schema.get("additionalProperties") is not False:
+        return None
+    properties = {}
+    for name, value in schema["properties"].items():
+        strict = _to_strict_schema(value)
+        if strict is None:
+            return None
+        properties[name] = strict if name in schema["required"] else {"anyOf": [strict, {"type": "null"}]}
+    return {**supported, "properties": properties, "required": list(properties)}
+
+
+_WHOLE = defer_regex(r"[+-]?\d{1,15}(?:\.0*)?")
+_NUMBER = defer_regex(r"[+-]?\d{1,15}(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
+_LABEL = 200  # characters: longer items are sentences, in which a comma separates nothing
+_SHOWN = 60
+_MOST_SENTENCES = 5
+_LARGEST = sys.float_info.max  # infinity and NaN are not at most this
+
+
+class WrongArguments(Exception):
+    """Arguments do not match their schema. The message tells the model what they should be."""
+
+
+def parse_arguments(spec: ToolSpec, given: Mapping[Any, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a call in the types of the schema.
+
+    Raises:
+        WrongArguments: some do not match it.
+    """
+    wanted: Mapping[str, Mapping[str, Any]] = spec.parameters.get("properties", {})
+    required = spec.parameters.get("required", ())
+    sentences = []
+    is_open = spec.parameters.get("additionalProperties") is not False
+    if unknown := [] if is_open else [name for name in given if name not in wanted]:
+        sentences.append(_describe_unknown(spec.name, unknown, list(wanted)))
+    arguments: dict[str, Any] = {}
+    missing = []
+    for name, rule in wanted.items():
+        value = given.get(name)
+        if value is None or (value == "" and (name not in required or rule.get("minLength"))):
+            if name in required:
+                missing.append(name)
+            continue
+        try:
+            arguments[name] = _convert_value(rule, value)
+        except WrongArguments as error:
+            sentences.append(f"{name} {error}.")
+    if missing:
+        sentences.insert(0, f"{spec.name} needs {', '.join(missing)}.")
+    if not sentences:
+        return arguments
+    left = len(sentences) - _MOST_SENTENCES
+    more = f" ({left} more of its arguments are wrong.)" if left > 0 else ""
+    raise WrongArguments(" ".join(sentences[:_MOST_SENTENCES]) + more)
+
+
+# -- one argument ------------------------------------------------------------------------------------------
+
+
+def _convert_value(rule: Mapping[str, Any], value: Any) -> Any:
+    kind = rule.get("type")
+    if kind == "string":
+        return _convert_string(rule, value)
+    if kind == "integer":
+        return _check_bounds(rule, _convert_integer(value))
+    if kind == "number":
+        return _check_bounds(rule, _convert_number(value))
+    if kind == "boolean":
+        return _convert_boolean(value)
+    if kind == "array":
+        return _convert_list(rule, value)
+    if kind == "object" and not isinstance(value, Mapping):
+        raise WrongArguments(f"is {_format_value(value)}: pass a JSON object")
+    return value
+
+
+def _convert_string(rule: Mapping[str, Any], value: Any) -> str:
+    if not isinstance(value, str):
+        raise WrongArguments(f"is {_format_value(value)}: pass a string")
+    allowed = rule.get("enum")
+    if allowed is not None:
+        meant = value.strip().casefold()
+        for each in allowed:
+            if isinstance(each, str) and each.casefold() == meant:
+                return each
+        words = ", ".join(str(each) for each in allowed if each is not None)
+        raise WrongArguments(f"is {_format_value(value)}: pass one of {words}")
+    if len(value) > rule.get("maxLength", math.inf):
+        raise WrongArguments(f"has {len(value):,} characters: at most {rule['maxLength']:,} are allowed")
+    if len(value) < rule.get("minLength", 0):
+        raise WrongArguments("is empty: pass some text")
+    return value
+
+
+def _convert_integer(value: Any) -> int:
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        return int(float(value))
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise WrongArguments(f"is {_format_value(value)}: pass a whole number")
+    return value
+
+
+def _convert_number(value: Any) -> float:
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
+        raise WrongArguments(f"is {_format_value(value)}: pass a number")
+    return value
+
+
+def _check_bounds(rule: Mapping[str, Any], value: float) -> float:
+    least, most = rule.get("minimum"), rule.get("maximum")
+    if (least is not None and value < least) or (most is not None and value > most):
+        bounds = f"from {least:,} to {most:,}" if most is not None else f"of {least:,} or more"
+        raise WrongArguments(f"is {_format_value(value)}: pass a number {bounds}")
+    return value
+
+
+def _convert_boolean(value: Any) -> bool:
+    if isinstance(value, str) and value.strip().casefold() in {"true", "false"}:
+        return value.strip().casefold() == "true"
+    if not isinstance(value, bool):
+        raise WrongArguments(f"is {_format_value(value)}: pass true or false")
+    return value
+
+
+def _convert_list(rule: Mapping[str, Any], value: Any) -> list[Any]:
+    item: Mapping[str, Any] = rule.get("items", {})
+    if isinstance(value, str):
+        value = _parse_list(value, item)
+    if not isinstance(value, Sequence):
+        raise WrongArguments(f"is {_format_value(value)}: pass a list of {item.get('type', 'value')}s")
+    value = [each for each in value if each is not None and (each != "" or item.get("minLength") == 0)]
+    most = rule.get("maxItems", math.inf)
+    if len(value) > most:
+        raise WrongArguments(f"has {len(value):,} items: at most {most:,} are allowed")
+    items = []
+    for number, each in enumerate(value, start=1):
+        try:
+            items.append(_convert_value(item, each))
+        except WrongArguments as error:
+            raise WrongArguments(f"is a list whose item {number} {error}") from None
+    return items
+
+
+def _parse_list(text: str, item: Mapping[str, Any]) -> Any:
+    """Return the list that a string stands for: JSON, labels between commas, or one sentence."""
+    if text.lstrip().startswith("["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+    if item.get("type") == "string" and item.get("maxLength", math.inf) > _LABEL:
+        return [text]
+    return [part.strip() for part in text.split(",")]
+
+
+# -- messages ----------------------------------------------------------------------------------------------
+
+
+def _describe_unknown(tool: str, unknown: Sequence[Any], wanted: Sequence[str]) -> str:
+    names = [_format_value(name) if not isinstance(name, str) else name[:_SHOWN] for name in unknown]
+    close = difflib.get_close_matches(names[0], wanted, n=1)
+    meant = f" Do you mean {close[0]}?" if close else ""
+    shown = ", ".join(names[:_MOST_SENTENCES])
+    return f"{tool} has no argument {shown}.{meant} It takes: {', '.join(wanted) or 'none'}."
+
+
+def _format_value(value: Any) -> str:
+    """Return a value for a message, shortened, or the name of its JSON type."""
+    if isinstance(value, str):
+        return f"{value[:_SHOWN]!r}{'…' if len(value) > _SHOWN else ''}"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return _format_number(value)
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, Sequence) else f"a {type(value).__name__}"
+
+
+def _format_number(value: float) -> str:
+    try:
+        digits = str(value)
+    except ValueError:  # thousands of digits
+        return "a very large number"
+    return digits if len(digits) <= _SHOWN else "a very large number"
+
 
 _NAME = defer_regex(r"[A-Za-z0-9_-]{1,64}")
 
@@ -223,11 +508,11 @@ class Toolset(Sequence[Tool]):
             strict: Whether to ask for strict arguments where a schema allows it. Every argument is then
                 required, and an optional one may be null.
         """
-        return [provider_schemas.to_openai(spec, strict=strict) for spec in self.specs]
+        return [to_openai(spec, strict=strict) for spec in self.specs]
 
     def openai_responses(self, *, strict: bool = True) -> list[dict[str, Any]]:
         """Return the tools for OpenAI's Responses; `strict` as in `openai`."""
-        return [provider_schemas.to_openai_responses(spec, strict=strict) for spec in self.specs]
+        return [to_openai_responses(spec, strict=strict) for spec in self.specs]
 
     def anthropic(self, *, cached: bool = False) -> list[dict[str, Any]]:
         """Return the tools for Anthropic's Messages, always in the same order and words.
@@ -235,11 +520,11 @@ class Toolset(Sequence[Tool]):
         Args:
             cached: Whether to mark the last tool as the end of a prefix that the server caches.
         """
-        return provider_schemas.to_anthropic(self.specs, cached=cached)
+        return to_anthropic(self.specs, cached=cached)
 
     def mcp(self) -> list[dict[str, Any]]:
         """Return the tools as the Model Context Protocol lists them, with output schemas and annotations."""
-        return [provider_schemas.to_mcp(tool) for tool in self]
+        return [to_mcp(tool) for tool in self]
 
     # -- calls -------------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ from reverie.domain.page import (
 )
 from reverie.domain.record import Kind
 from reverie.domain.text.validation import clean_text
-from reverie.tools.chunking import split_text
+from reverie.tools.large_results import split_text
 
 FORM = "notes"
 

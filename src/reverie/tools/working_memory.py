@@ -18,7 +18,7 @@ from reverie.domain.text import escaping
 from reverie.domain.text.timestamps import utc_now
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
-from reverie.tools import rendering, schemas
+from reverie.tools import rendering
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 
 _HITS = 10
@@ -153,29 +153,29 @@ def _format_lifetime(entry: Entry, now: datetime) -> str:
 # -- schemas -----------------------------------------------------------------------------------------------
 
 
-_KEY = schemas.build_text_schema("A short name, such as page-1 or mail/draft.", longest=entry.LONGEST_KEY)
-_TTL: schemas.Schema = {
+_KEY = rendering.build_text_schema("A short name, such as page-1 or mail/draft.", longest=entry.LONGEST_KEY)
+_TTL: rendering.Schema = {
     "type": "number",
     "minimum": 0.01,
     "maximum": _LONGEST_TTL_MINUTES,
     "description": "After how many minutes it goes by itself.",
 }
-_DATA = schemas.build_text_schema("The text to keep.", longest=entry.LONGEST_DATA, empty=True)
-_ASKED: schemas.Schema = {
-    **schemas.QUERY,
+_DATA = rendering.build_text_schema("The text to keep.", longest=entry.LONGEST_DATA, empty=True)
+_ASKED: rendering.Schema = {
+    **rendering.QUERY,
     "description": "Words of the key, the text, the tags or the category.",
 }
 
-_LIFE = {"ttl_minutes": _TTL, "category": schemas.CATEGORY, "tags": schemas.TAGS}
-_BY_KEY = schemas.build_parameters(["key"], key=_KEY)
-_BY_WORDS = schemas.build_parameters(
+_LIFE = {"ttl_minutes": _TTL, "category": rendering.CATEGORY, "tags": rendering.TAGS}
+_BY_KEY = rendering.build_parameters(["key"], key=_KEY)
+_BY_WORDS = rendering.build_parameters(
     ["query"],
     query=_ASKED,
-    category=schemas.IN_CATEGORY,
-    tags=schemas.WITH_TAGS,
-    limit=schemas.build_limit_schema(_HITS),
+    category=rendering.IN_CATEGORY,
+    tags=rendering.WITH_TAGS,
+    limit=rendering.build_limit_schema(_HITS),
 )
-_PREFIX = schemas.build_text_schema(
+_PREFIX = rendering.build_text_schema(
     "Only keys that are this or go on from it after /, : or a dot.", longest=entry.LONGEST_KEY, empty=True
 )
 
@@ -184,7 +184,7 @@ _WORKING = (
         name="save_to_working_memory",
         description="Set a text aside under a key for this conversation, such as an intermediate result. It goes "
         "by itself after ttl_minutes, or else after a few. The same key again replaces it.",
-        parameters=schemas.build_parameters(["key", "data"], key=_KEY, data=_DATA, **_LIFE),
+        parameters=rendering.build_parameters(["key", "data"], key=_KEY, data=_DATA, **_LIFE),
     ),
     ToolSpec(
         name="get_from_working_memory",
@@ -200,7 +200,7 @@ _WORKING = (
         name="list_working_memory",
         description="List the keys that were set aside in this conversation, with sizes and expiries, not the "
         "texts.",
-        parameters=schemas.build_parameters(),
+        parameters=rendering.build_parameters(),
     ),
     ToolSpec(
         name="delete_from_working_memory",
@@ -213,7 +213,7 @@ _SCRATCHPAD = (
         name="scratchpad_write",
         description="Write a text under a key of the scratchpad, in place of what was there. It outlives this "
         "conversation; without ttl_minutes it is kept.",
-        parameters=schemas.build_parameters(["key", "text"], key=_KEY, text=_DATA, **_LIFE),
+        parameters=rendering.build_parameters(["key", "text"], key=_KEY, text=_DATA, **_LIFE),
     ),
     ToolSpec(
         name="scratchpad_read",
@@ -228,7 +228,7 @@ _SCRATCHPAD = (
     ToolSpec(
         name="scratchpad_list",
         description="List the keys of the scratchpad, with sizes and expiries, not the texts.",
-        parameters=schemas.build_parameters(prefix=_PREFIX),
+        parameters=rendering.build_parameters(prefix=_PREFIX),
     ),
     ToolSpec(
         name="scratchpad_delete",

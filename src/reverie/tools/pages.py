@@ -15,10 +15,9 @@ from reverie.domain.secrets.redactor import redact_secrets
 from reverie.domain.text import escaping
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.pages import Pages
-from reverie.tools import rendering, schemas
-from reverie.tools.groups import memory_operation
-from reverie.tools.memory_protocol import MemoryLike
+from reverie.tools import records, rendering
 from reverie.tools.toolset import Tool, ToolResult, Toolset
+from reverie.tools.trust_guard import MemoryLike
 
 _SIMILAR = 0.5  # of the three-letter pieces of what was looked for
 _LONGEST_COMPARED = 500
@@ -53,7 +52,7 @@ def _edit_record(
 ) -> ToolResult:
     if not old:
         raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
-    after = memory_operation.update_record(
+    after = records.update_record(
         memory,
         given,
         lambda record: {"content": replace_once(record.content, old, new, where=record.id)},
@@ -157,27 +156,27 @@ def _read_page(pages: Pages, name: str) -> ToolResult:
     return ToolResult(message, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted)
 
 
-_NAME = schemas.build_text_schema("Which page; MEMORY.md if left out.", longest=200)
-_OLD = schemas.build_text_schema(
+_NAME = rendering.build_text_schema("Which page; MEMORY.md if left out.", longest=200)
+_OLD = rendering.build_text_schema(
     "The piece as it stands there, with enough around it to be the only one.", longest=LONGEST_PAGE
 )
-_NEW = schemas.build_text_schema(
+_NEW = rendering.build_text_schema(
     "What to put in its place; empty takes it out.", longest=LONGEST_PAGE, empty=True
 )
 _EDIT = ToolSpec(
     name="edit_memory",
     description="Replace a piece of text that stands exactly once in MEMORY.md, in another page, or in the "
     "memory of an id. Without old, new is added as a line at the end of the page.",
-    parameters=schemas.build_parameters(
+    parameters=rendering.build_parameters(
         ["new"],
         old=_OLD,
         new=_NEW,
-        id=schemas.build_text_schema("Edit this memory, by the id that search_memory shows.", longest=200),
+        id=rendering.build_text_schema("Edit this memory, by the id that search_memory shows.", longest=200),
         page=_NAME,
     ),
 )
 _READ = ToolSpec(
     name="read_page",
     description="Read MEMORY.md, HISTORY.md, a daily note such as 2025-01-31.md, or another page.",
-    parameters=schemas.build_parameters(page=_NAME),
+    parameters=rendering.build_parameters(page=_NAME),
 )

@@ -1,0 +1,459 @@
+"""Tools over records and earlier turns, in the words of RockBot, golemcore and agentkit.
+
+`save_memory` and the other tools of RockBot, golemcore's one tool `memory(operation, …)`, agentkit's `remember` and
+`recall`, and `search_conversation_history`. A model archives and never erases, whatever the name of its tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from reverie.context import render
+from reverie.domain import provenance
+from reverie.domain.conversation import ROLES
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.record import FIL, HOME_LAYERS, UNTRUSTED, Layer, Record
+from reverie.domain.secrets.redactor import has_redaction
+from reverie.domain.text import escaping
+from reverie.domain.text.timestamps import parse_time
+from reverie.llm.messages import ToolSpec
+from reverie.repositories.records import NewRecord, SaveResult
+from reverie.search.hits import Hit
+from reverie.stores.writer import retry_conflicts
+from reverie.tools import rendering
+from reverie.tools.toolset import Tool, ToolResult, Toolset
+from reverie.tools.trust_guard import MemoryLike
+
+_HITS = 10
+
+
+def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
+    """Return the tools over records.
+
+    Args:
+        source: Source of the records that are saved.
+    """
+
+    def save(given: Mapping[str, Any]) -> ToolResult:
+        saved = memory.save(**given, source=source, origin="agent", draft=True)
+        return ToolResult(format_saved_result(saved, given["content"]), build_saved_data(saved))
+
+    def search(given: Mapping[str, Any]) -> ToolResult:
+        return format_hits_result(memory.search(**{"limit": _HITS, **given}), now())
+
+    def read(given: Mapping[str, Any]) -> ToolResult:
+        record = get_live_record(memory, given, archived=True)
+        where = f" ({record.category})" if record.category else ""
+        lines = [
+            f"[{record.id}]{where}, {record.kind}, {', '.join(rendering.describe_record(record, now()))}:"
+        ]
+        if record.archived:
+            reason = render.render_label(record.archive_reason) or "no reason given"
+            lines[0] = f"{lines[0][:-1]}, archived ({reason}):"
+        parts = [part for name in record.parts if (part := memory.get(name)) is not None]
+        under = ["It sums up:", *(render.render_record(part) for part in parts)] if parts else []
+        return ToolResult(
+            "\n".join([*lines, escaping.fence(record.content), *under]),
+            {"record": rendering.build_record_data(record), "text": escaping.strip_invisible(record.content)},
+            trusted=record.origin not in UNTRUSTED,
+        )
+
+    def categories(given: Mapping[str, Any]) -> ToolResult:
+        found = sorted(memory.categories().items())
+        data = {"categories": [{"category": name or None, "count": count} for name, count in found]}
+        if not found:
+            return ToolResult("There are no memories yet.", data)
+        return ToolResult("\n".join(f"- {name or '(no category)'}: {count}" for name, count in found), data)
+
+    return Toolset(
+        [
+            Tool(spec=_SAVE_MEMORY, run=save),
+            Tool(spec=_SEARCH_MEMORY, run=search, reads_only=True, idempotent=True),
+            Tool(spec=_GET_MEMORY, run=read, reads_only=True, idempotent=True),
+            Tool(spec=_DELETE_MEMORY, run=partial(delete_record, memory), destructive=True, idempotent=True),
+            Tool(spec=_LIST_CATEGORIES, run=categories, reads_only=True, idempotent=True),
+        ]
+    )
+
+
+def format_saved_result(saved: SaveResult, given: str) -> str:
+    """Return the sentence about a record as which the given text was saved."""
+    secret = " A secret in it is not stored." if has_redaction(given, saved.record.content) else ""
+    where = f" in {saved.record.category}" if saved.record.category else ""
+    if saved.outcome == "created":
+        return f"Saved as {saved.record.id}{where}.{secret}"
+    return f"Known already: {saved.record.id}{where}, seen {saved.record.seen_count} times.{secret}"
+
+
+def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
+    """Return the data about a saved record."""
+    return {
+        "id": saved.record.id,
+        "outcome": saved.outcome,
+        "record": rendering.build_record_data(saved.record),
+    }
+
+
+def format_hits_result(
+    hits: Sequence[Hit],
+    now: datetime,
+    *,
+    noun: Sequence[str] = ("memory", "memories"),
+    nothing: str = ". Try other words, or list_memory_categories to see what there is.",
+) -> ToolResult:
+    """Return the result of a search.
+
+    Args:
+        noun: What a hit is called, and what several are.
+        nothing: What follows "Found nothing".
+    """
+    data = {"hits": [rendering.build_hit_data(hit, now) for hit in hits]}
+    if not hits:
+        return ToolResult(f"Found nothing{nothing}", data)
+    found = rendering.format_count(len(hits), *noun)
+    return ToolResult(
+        "\n".join([f"Found {found}:", *(rendering.render_hit(hit, now) for hit in hits)]),
+        data,
+        trusted=all(hit.is_trusted for hit in hits),
+    )
+
+
+def get_live_record(memory: MemoryLike, given: Mapping[str, Any], *, archived: bool = False) -> Record:
+    """Return the record that the argument `id` names. Raise `NotFound` where there is none."""
+    wanted = given["id"].strip().strip("[]")
+    record = memory.get(wanted)
+    if record is None or (record.archived and not archived):
+        raise NotFound(f"there is no memory {render.render_label(wanted)}; search_memory finds the right id")
+    return record
+
+
+def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
+    """Archive a record because a model says so, unless its owner pinned it."""
+    record = get_live_record(memory, given)
+    if record.pinned:
+        return ToolResult(
+            f"Nothing was done: {record.id} is pinned, so that it is kept. Its owner has to unpin it first.",
+            failed=True,
+        )
+    archived = memory.archive(record.id, reason=given.get("reason") or "")
+    return ToolResult(
+        f'Archived {archived.id}: "{escaping.escape_line(archived.content)}". It can be restored.',
+        {"id": archived.id, "archived": rendering.build_record_data(archived)},
+        trusted=archived.origin not in UNTRUSTED,
+    )
+
+
+_ID = rendering.build_text_schema("The id in square brackets that a search shows.", longest=200)
+
+_SAVE_MEMORY = ToolSpec(
+    name="save_memory",
+    description="Remember something for the long term: a fact, preference, decision or lesson, in one "
+    "sentence that can be understood by itself. Saying it again does no harm.",
+    parameters=rendering.build_parameters(
+        ["content"],
+        content=rendering.build_text_schema(
+            "What to remember, in words that make sense without this conversation."
+        ),
+        category=rendering.CATEGORY,
+        tags=rendering.TAGS,
+    ),
+)
+_SEARCH_MEMORY = ToolSpec(
+    name="search_memory",
+    description="Search long-term memory. Without a query it lists what changed last.",
+    parameters=rendering.build_parameters(
+        query={**rendering.QUERY, "description": "What to look for, in a few words or as a question."},
+        category=rendering.IN_CATEGORY,
+        tags=rendering.WITH_TAGS,
+        limit=rendering.build_limit_schema(_HITS),
+    ),
+)
+_GET_MEMORY = ToolSpec(
+    name="get_memory",
+    description="Read one memory in full by the id that search_memory shows, when what it shows was cut.",
+    parameters=rendering.build_parameters(["id"], id=_ID),
+)
+_DELETE_MEMORY = ToolSpec(
+    name="delete_memory",
+    description="Archive a memory by the id that search_memory shows: searches no longer find it. "
+    "It can be restored; nothing is erased.",
+    parameters=rendering.build_parameters(["id"], id=_ID),
+)
+_LIST_CATEGORIES = ToolSpec(
+    name="list_memory_categories",
+    description="List the categories of long-term memory with how many memories each has.",
+    parameters=rendering.build_parameters(),
+)
+
+
+_TAKES: Mapping[str, tuple[str, ...]] = {
+    "add": ("content", "category", "kind", "layer", "tags", "confidence", "importance"),
+    "search": ("query", "category", "kind", "layer", "tags", "limit"),
+    "update": ("id", "content", "category", "kind", "layer", "tags", "confidence", "importance"),
+    "promote": ("id", "layer"),
+    "forget": ("id", "reason"),
+}
+
+
+def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
+    """Return the tool `memory`.
+
+    Args:
+        source: Source of the records that are added.
+    """
+    operations: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
+        "add": lambda given: _add(memory, given, source),
+        "search": lambda given: _search(memory, given, now()),
+        "update": lambda given: _update(memory, given, now()),
+        "promote": lambda given: _promote(memory, given, now()),
+        "forget": lambda given: delete_record(memory, given),
+    }
+
+    def run(given: Mapping[str, Any]) -> ToolResult:
+        passed = dict(given)
+        operation = passed.pop("operation")
+        takes = _TAKES[operation]
+        if unused := [name for name in passed if name not in takes]:
+            raise InvalidInput(f"{operation} takes no {', '.join(unused)}; it takes {', '.join(takes)}")
+        needed = {"add": "content", "search": None}.get(operation, "id")
+        if needed is not None and needed not in passed:
+            raise InvalidInput(f"{operation} needs {needed}")
+        result = operations[operation](passed)
+        return replace(result, data=_build_result_data(operation, result.data))
+
+    return Toolset([Tool(spec=_MEMORY, run=run, destructive=True)])
+
+
+def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResult:
+    saved = memory.save(**given, source=source, origin="agent")
+    return ToolResult(
+        format_saved_result(saved, given["content"]),
+        {"record": rendering.build_record_data(saved.record)},
+    )
+
+
+def _search(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
+    hits = memory.search(**{"limit": _HITS, **given})
+    return format_hits_result(hits, now, nothing=". Try other words, or fewer restrictions.")
+
+
+def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
+    changes = {name: value for name, value in given.items() if name != "id"}
+    if not changes:
+        raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
+    after = update_record(memory, given, lambda _: changes)
+    message = f"Updated {after.id}:\n{rendering.render_record(after, now)}"
+    return ToolResult(
+        message, {"record": rendering.build_record_data(after)}, trusted=after.origin not in UNTRUSTED
+    )
+
+
+def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
+    record = get_live_record(memory, given)
+    if record.origin in UNTRUSTED:
+        raise InvalidInput(
+            f"{record.id} is what {record.origin} said and nobody confirmed, so it stays as it is; "
+            "if its owner confirms it, add it in your own words"
+        )
+    home = HOME_LAYERS[record.kind]
+    layer: Layer = given.get("layer") or (home if home != "episodic" else "semantic")
+    if layer == "episodic":
+        raise InvalidInput("promote moves a memory to semantic or procedural; leave layer out or pass one")
+    if record.layer == layer:
+        return ToolResult(f"{record.id} is {layer} already.", {"record": rendering.build_record_data(record)})
+    if record.layer != "episodic":
+        raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
+    after = update_record(memory, given, lambda _: {"layer": layer})
+    message = f"Promoted {after.id} from episodic to {layer}:\n{rendering.render_record(after, now)}"
+    return ToolResult(message, {"record": rendering.build_record_data(after)})
+
+
+def update_record(
+    memory: MemoryLike, given: Mapping[str, Any], change: Callable[[Record], Mapping[str, Any]]
+) -> Record:
+    """Change a record by a model's word. New text has the lower trust of the record and the agent.
+
+    Where somebody else changes the record meanwhile, the change is made again from its newest form.
+
+    Args:
+        given: The arguments of the tool, with the `id`.
+        change: Returns the new values for a record; it raises `InvalidInput` where the change no longer fits.
+    """
+
+    def attempt(_: int) -> Record:
+        record = get_live_record(memory, given)
+        changes = dict(change(record))
+        if changes.get("content") not in (None, record.content):
+            changes["origin"] = provenance.least_trusted(record.origin, "agent")
+        return memory.update(record.id, expected=record, **changes)
+
+    return retry_conflicts(attempt, read_state=lambda: get_live_record(memory, given))
+
+
+def _build_result_data(operation: str, data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if data is None:
+        return None
+    return {
+        "operation": operation,
+        "record": data.get("record") or data.get("archived"),
+        "hits": data.get("hits"),
+    }
+
+
+_MEMORY = ToolSpec(
+    name="memory",
+    description="Work with long-term memory. add: content (category, kind, layer, tags, confidence, "
+    "importance). search: query and filters. update: id and what changes. promote: id of something that "
+    "happened (episodic) and should be kept as knowledge (semantic, procedural). forget: id; archives it, "
+    "so that searches no longer find it. Nothing is erased.",
+    parameters=rendering.build_parameters(
+        ["operation"],
+        operation=rendering.build_enum_schema(list(_TAKES), "What to do."),
+        content=rendering.build_text_schema("What to remember (add), or what it should say (update)."),
+        query={**rendering.QUERY, "description": "What to look for; without it, what changed last (search)."},
+        id=rendering.build_text_schema(
+            "Which memory (update, promote, forget): the id that a search shows.", longest=200
+        ),
+        category=rendering.CATEGORY,
+        kind=rendering.KIND,
+        layer=rendering.LAYER,
+        tags=rendering.TAGS,
+        confidence={**rendering.SCORE, "description": "How sure it is; 0.8 if left out."},
+        importance={**rendering.SCORE, "description": "How much it matters; 0.5 if left out."},
+        limit=rendering.build_limit_schema(_HITS),
+        reason=rendering.build_text_schema("Why it is archived (forget).", longest=500),
+    ),
+)
+
+
+_MAX_OBSERVATIONS = 50
+_LISTS = ("findings", "insights", "lessons")
+
+
+def build_observation_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
+    """Return the tools `remember` and `recall`.
+
+    Args:
+        source: Source of the records that are saved.
+    """
+
+    def remember(given: Mapping[str, Any]) -> ToolResult:
+        notes = [
+            NewRecord(content=each, kind=kind, source=source, origin="agent")
+            for name, kind in zip(_LISTS, FIL, strict=True)
+            for each in given.get(name, ())
+        ]
+        if not notes:
+            raise InvalidInput("there is nothing to remember; pass findings, insights or lessons, as lists")
+        saved = memory.save_many(notes)
+        lines = [f"- [{each.record.id}] ({each.record.kind}): {each.outcome}" for each in saved]
+        number = rendering.format_count(len(saved), "observation")
+        return ToolResult(
+            "\n".join([f"Remembered {number}:", *lines]),
+            {"saved": [build_saved_data(each) for each in saved]},
+        )
+
+    def recall(given: Mapping[str, Any]) -> ToolResult:
+        hits = memory.search(given["query"], limit=given.get("limit", _HITS), kind=FIL)
+        return format_hits_result(hits, now(), noun=["observation"], nothing=". Try other words.")
+
+    return Toolset(
+        [
+            Tool(spec=_REMEMBER, run=remember),
+            Tool(spec=_RECALL, run=recall, reads_only=True, idempotent=True),
+        ]
+    )
+
+
+def _build_list_schema(description: str) -> rendering.Schema:
+    return {
+        "type": "array",
+        "items": rendering.build_text_schema("One sentence that can be understood by itself."),
+        "maxItems": _MAX_OBSERVATIONS,
+        "description": description,
+    }
+
+
+_REMEMBER = ToolSpec(
+    name="remember",
+    description="Remember what was learned in a step, for later ones.",
+    parameters=rendering.build_parameters(
+        findings=_build_list_schema('Facts discovered, such as "API rate limit is 100/min".'),
+        insights=_build_list_schema('Conclusions, such as "REST suits this better than GraphQL".'),
+        lessons=_build_list_schema('Guidance for the future, such as "Avoid library X: it has no types".'),
+    ),
+)
+_RECALL = ToolSpec(
+    name="recall",
+    description="Find findings, insights and lessons from earlier steps about a question, best first.",
+    parameters=rendering.build_parameters(
+        ["query"],
+        query={**rendering.QUERY, "minLength": 1, "description": "What to look for."},
+        limit=rendering.build_limit_schema(_HITS),
+    ),
+)
+
+
+_THIS = "this"
+
+
+def build_conversation_tools(
+    memory: MemoryLike, *, now: Callable[[], datetime], session: str | None = None
+) -> Toolset:
+    """Return the tool `search_conversation_history`.
+
+    Args:
+        session: Id of the conversation that `this` means; None for none.
+    """
+
+    def search(given: Mapping[str, Any]) -> ToolResult:
+        hits = _search_turns(memory, given, session)
+        nothing = " that was said about it. Try other words, or mode literal."
+        return format_hits_result(hits, now(), noun=["place"], nothing=nothing)
+
+    spec = _SEARCH_HISTORY if session is not None else _SEARCH_HISTORY_WITHOUT_THIS
+    return Toolset([Tool(spec=spec, run=search, reads_only=True, idempotent=True)])
+
+
+def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
+    wanted = {"limit": _HITS, **given}
+    for argument, name in (("since", "created_after"), ("until", "created_before")):
+        if argument in wanted:
+            wanted[name] = parse_time(wanted.pop(argument), name=argument)
+    if this is not None and wanted.get("session") == _THIS:
+        wanted["session"] = this
+    only_turns = "session" in wanted or "role" in wanted
+    return memory.search(sources="turns" if only_turns else ("turns", "pages"), **wanted)
+
+
+def _build_history_spec(session: str) -> ToolSpec:
+    return ToolSpec(
+        name="search_conversation_history",
+        description="Search what was said in past conversations, also long before what you see, and the "
+        "summaries in HISTORY.md. Each place has its date and who said it.",
+        parameters=rendering.build_parameters(
+            ["query"],
+            query={**rendering.QUERY, "minLength": 1, "description": "What to look for."},
+            session=rendering.build_text_schema(session, longest=200),
+            role=rendering.build_enum_schema(list(ROLES), "Only what this side said."),
+            since=rendering.build_text_schema(
+                "Only from this day or time on: 2025-01-31, 2025-01-31T10:30Z.", longest=40
+            ),
+            until=rendering.build_text_schema("Only before this day or time.", longest=40),
+            mode=rendering.build_enum_schema(
+                ["words", "literal"],  # a pattern of a model's could run for hours, and nothing stops it
+                "words ranks by them; literal finds the text as it stands.",
+            ),
+            limit=rendering.build_limit_schema(_HITS),
+        ),
+    )
+
+
+_SEARCH_HISTORY = _build_history_spec(
+    "Only in this conversation, by its id, or `this` for the one you are in."
+)
+_SEARCH_HISTORY_WITHOUT_THIS = _build_history_spec("Only in the conversation of this id.")
