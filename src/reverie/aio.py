@@ -27,7 +27,7 @@ from reverie.llm.messages import ToolSpec
 from reverie.llm.protocol import Answering, Model
 from reverie.memory import Memory
 from reverie.reader import MemoryReader
-from reverie.repositories.documents.documents import Documents
+from reverie.repositories.documents import Documents
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import WorkingMemory

@@ -24,7 +24,7 @@ from reverie.domain.text.timestamps import Clock, Duration
 from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages, find_notes_from_turns
-from reverie.repositories.receipts import find_session_receipts
+from reverie.repositories.prompt_log import find_session_receipts
 from reverie.repositories.records import (
     NewRecord,
     RecordChanges,
@@ -447,7 +447,6 @@ class ScopedMemory(MemoryReader):
         return Documents(
             writer,
             pages=Pages(writer, settings=self.settings),
-            saving=self._parts.records.acting(actor),
             items=self._build_key_value(KEPT_AS, writer, "agent"),
             unconfirmed=self._build_key_value(KEPT_AS, writer, "tool"),
             scope=self.scope,

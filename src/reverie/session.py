@@ -56,7 +56,7 @@ from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
 from reverie.repositories.pages import Pages, build_daily_note_changes, commit_with_notes
-from reverie.repositories.receipts import PendingReceipts
+from reverie.repositories.prompt_log import PendingReceipts
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings

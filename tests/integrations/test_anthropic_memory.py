@@ -22,7 +22,7 @@ from reverie import EVERY_SCOPE, Memory
 from reverie.domain.page import validate_page_name
 from reverie.integrations import anthropic_memory
 from reverie.integrations.anthropic_memory import AsyncReverieMemoryTool, ReverieMemoryTool
-from reverie.repositories.documents.pages import convert_page_to_path, convert_path_to_page
+from reverie.repositories.documents import convert_page_to_path, convert_path_to_page
 from reverie.scoped import ScopedMemory
 from reverie.session import Session
 
@@ -440,35 +440,6 @@ def test_a_log_grows_beyond_what_a_page_may_have(memory: Memory, monkeypatch: py
     done(tool, "view", path=path, view_range=[29, -1])
 
 
-def test_records_are_files_too(memory: Memory) -> None:
-    tool = ReverieMemoryTool(memory)
-    saved = memory.save("Prefers short answers", category="user-preferences/style").record
-    loose = memory.save("The deploy key lives in vault 7").record
-    listing = done(tool, "view", path="/memories")
-    assert "2 records\t/memories/records/\n" in listing
-    assert "1 record\t/memories/records/user-preferences/" in listing
-    path = f"/memories/records/user-preferences/style/{saved.id}.md"
-    assert path in done(tool, "view", path="/memories/records/user-preferences")
-    assert done(tool, "view", path=path).endswith("     1\tPrefers short answers")
-    done(tool, "str_replace", path=path, old_str="short", new_str="very short")
-    assert memory.search("answers")[0].content == "Prefers very short answers"
-    done(tool, "rename", old_path=path, new_path=f"/memories/records/style/{saved.id}.md")
-    moved = memory.get(saved.id)
-    assert moved is not None
-    assert moved.category == "style"
-    done(tool, "delete", path=f"/memories/records/uncategorised/{loose.id}.md")
-    gone = memory.get(loose.id)
-    assert gone is not None
-    assert gone.archived
-    assert "does not exist" in refused(tool, "view", path=f"/memories/records/uncategorised/{loose.id}.md")
-    assert "one file" in refused(tool, "delete", path="/memories/records/style")
-    assert "named by their ids" in refused(tool, "create", path="/memories/records/x.md", file_text="x")
-    assert "cannot be moved into or out of" in refused(
-        tool, "rename", old_path=f"/memories/records/style/{saved.id}.md", new_path="/memories/a.md"
-    )
-    assert "Nothing was done" in refused(tool, "delete", path="/memories/records")
-
-
 def test_names_that_differ_only_in_case_are_one_file_on_many_disks(memory: Memory) -> None:
     tool = ReverieMemoryTool(memory)
     done(tool, "create", path="/memories/Notes.md", file_text="x")
@@ -589,14 +560,13 @@ def after_a_page(memory: Memory | ScopedMemory) -> Session:
 
 
 def test_the_word_of_a_tool_does_not_get_into_what_stands_in_prompts(memory: Memory) -> None:
-    record = memory.save("Invoices go to Ada", category="billing").record
+    memory.save("Invoices go to Ada", category="billing")
     memory.pages.write("MEMORY.md", "Be brief.\n")
     tool = ReverieMemoryTool(memory, session=after_a_page(memory))
-    page, path = "/memories/MEMORY.md", f"/memories/records/billing/{record.id}.md"
+    page = "/memories/MEMORY.md"
     for command in (
         {"command": "insert", "path": page, "insert_line": 1, "insert_text": LURE},
         {"command": "str_replace", "path": page, "old_str": "Be brief.", "new_str": LURE},
-        {"command": "str_replace", "path": path, "old_str": "Invoices go to Ada", "new_str": LURE},
         {"command": "create", "path": "/memories/HISTORY.md", "file_text": LURE},
         {"command": "create", "path": "/memories/2025-06-02.md", "file_text": LURE},
     ):
@@ -628,19 +598,6 @@ def test_in_a_scope_the_word_of_a_tool_stays_one(memory: Memory) -> None:
     pack = scope.session("cli:2").context("where do invoices go?")
     assert "Ada" in pack.text
     assert "evil" not in pack.text
-
-
-def test_records_that_nobody_confirmed_are_no_files(memory: Memory) -> None:
-    saved = memory.save(LURE, category="billing", origin="web").record
-    tool = ReverieMemoryTool(memory)
-    assert "records" not in done(tool, "view", path="/memories")
-    assert "does not exist" in refused(tool, "view", path=f"/memories/records/billing/{saved.id}.md")
-    kept = memory.save("Invoices go to Ada", category="billing").record
-    path = f"/memories/records/billing/{kept.id}.md"
-    done(tool, "str_replace", path=path, old_str="Ada", new_str="Grace")
-    changed = memory.get(kept.id)
-    assert changed is not None
-    assert changed.origin == "agent"
 
 
 def test_a_secret_is_not_kept_and_not_shown_again(tool: ReverieMemoryTool) -> None:

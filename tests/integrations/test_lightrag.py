@@ -18,8 +18,7 @@ from reverie import Memory, Settings
 from reverie.agent import Agent
 from reverie.domain.errors import InvalidInput
 from reverie.integrations import lightrag
-from reverie.integrations.lightrag import LightRAG, LightRAGUnavailable, format_context
-from reverie.integrations.lightrag_indexer import LightRAGIndexer
+from reverie.integrations.lightrag import LightRAG, LightRAGIndexer, LightRAGUnavailable, format_context
 from reverie.interfaces.cli.main import cli
 from reverie.llm import resolve_model
 from reverie.llm.messages import ModelRequest
@@ -378,7 +377,7 @@ PROGRAM = """
 import sys, time
 from reverie import Memory
 from reverie.integrations.lightrag import LightRAG
-from reverie.integrations.lightrag_indexer import LightRAGIndexer
+from reverie.integrations.lightrag import LightRAGIndexer
 
 folder, url, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 memory = Memory.open(folder)

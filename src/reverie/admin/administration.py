@@ -18,7 +18,7 @@ from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
-from reverie.repositories.receipt_reader import ExplainedPack, ReceiptReader
+from reverie.repositories.prompt_log import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.domain.errors import Conflict, InvalidInput, MissingExtra, NotFound
 from reverie.domain.text.escaping import NOT_CONFIRMED
-from reverie.repositories.documents import Documents, Parts, parse_path
-from reverie.repositories.documents.paths import normalize_line_ends
+from reverie.repositories.documents import Documents, Parts, normalize_line_ends, parse_path
 from reverie.scoped import ScopedMemory
-from reverie.tools.rendering import format_count
 
 try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
@@ -185,14 +183,10 @@ class _Commands:
 
     def _list_folder(self, path: str, parts: Parts) -> str:
         found = self._call_files(lambda: self._files.listed(parts, depth=_DEPTH))
-        whole = sum(each.size or 0 for each in found if len(each.path) == 1)
-        counts = [each.count or 0 for each in found if len(each.path) == 1 and each.count is not None]
-        lines = [
-            f"{_format_size(whole) if not counts or whole else format_count(sum(counts), 'record')}\t{path}"
-        ]
+        lines = [f"{_format_size(sum(each.size for each in found if len(each.path) == 1))}\t{path}"]
         for each in found:
-            size = format_count(each.count or 0, "record") if each.size is None else _format_size(each.size)
-            lines.append(f"{size}\t{path}/{'/'.join(each.path)}{'/' if each.folder else ''}")
+            name = f"{'/'.join(each.path)}{'/' if each.folder else ''}"
+            lines.append(f"{_format_size(each.size)}\t{path}/{name}")
         header = (
             f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
         )

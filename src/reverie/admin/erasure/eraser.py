@@ -62,7 +62,7 @@ from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.folder import MemoryFolder
 from reverie.files.mirror.scrub import scrub_files
 from reverie.repositories.pages import build_import_cursor
-from reverie.repositories.receipts import find_erased_receipts
+from reverie.repositories.prompt_log import find_erased_receipts
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors

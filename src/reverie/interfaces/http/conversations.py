@@ -20,7 +20,7 @@ from reverie.interfaces.http.operations import (
     encode_cursor,
 )
 from reverie.interfaces.http.problems import Problem
-from reverie.repositories.receipt_reader import ReceiptReader
+from reverie.repositories.prompt_log import ReceiptReader
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 
 OPERATIONS = OperationList(group="Conversations")

@@ -21,7 +21,6 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from reverie import __version__
 from reverie.domain.errors import InvalidInput, ReverieError, StoreError
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope, validate_scope
-from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.mcp import resources
 from reverie.interfaces.mcp.handshake import INSTRUCTIONS, NAME
 from reverie.interfaces.mcp.threads import CallThreads
@@ -138,16 +137,14 @@ class MemoryServer:
         result = await self._run_tool(params.name, params.arguments or {})
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
-            structured_content=self._build_structured_content(tools.tool(params.name), result),
+            structured_content=self._build_structured_content(result),
             is_error=result.failed,
         )
 
-    def _build_structured_content(self, tool: Tool, result: ToolResult) -> dict[str, Any] | None:
+    def _build_structured_content(self, result: ToolResult) -> dict[str, Any] | None:
         """Return the text once more, since some clients show a model nothing else."""
         if self.offer.text_only:
             return None
-        if tool.result is not None:
-            return None if result.data is None else to_json_value(result.data)
         return {"text": result.text, "trusted": result.trusted}
 
     async def _run_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:

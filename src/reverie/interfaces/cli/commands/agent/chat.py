@@ -20,8 +20,7 @@ from reverie.interfaces.cli.options import CommandContext, ExitCode, command, op
 if TYPE_CHECKING:
     from reverie.agent import Agent, TurnResult
     from reverie.consolidation.inbox import Verdict
-    from reverie.integrations.lightrag import LightRAG
-    from reverie.integrations.lightrag_indexer import LightRAGIndexer
+    from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
     from reverie.memory import Memory
     from reverie.scoped import ScopedMemory
 
@@ -111,8 +110,7 @@ def _open_graph(memory: Memory) -> Iterator[tuple[LightRAG, LightRAGIndexer] | N
     if memory.settings.rag_url is None or not memory.settings.rag_enabled:
         yield None
         return
-    from reverie.integrations.lightrag import API_KEY, LightRAG
-    from reverie.integrations.lightrag_indexer import LightRAGIndexer
+    from reverie.integrations.lightrag import API_KEY, LightRAG, LightRAGIndexer
 
     rag = LightRAG.from_settings(memory.settings, api_key=os.environ.get(API_KEY, ""))
     assert rag is not None

@@ -11,8 +11,8 @@ import pytest
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.context.receipts import SLOTS, decode_receipt, encode_receipt
 from reverie.domain.scope import visible_scopes
-from reverie.repositories import receipts as stored_receipts
-from reverie.repositories.receipt_reader import ReceiptReader
+from reverie.repositories import prompt_log
+from reverie.repositories.prompt_log import ReceiptReader
 from reverie.scoped import ScopedMemory
 from tests.factories import MovableClock
 
@@ -113,7 +113,7 @@ def test_the_content_of_a_memory_is_not_in_its_receipts(memory: Memory) -> None:
 def test_the_room_of_receipts_is_bounded(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_receipts, "MOST_RECEIPTS", 5)
+    monkeypatch.setattr(prompt_log, "MOST_RECEIPTS", 5)
     session = memory.session(CHAT)
     for _ in range(SLOTS // 2 + 3):
         session.context("Where is the key?")
