@@ -224,22 +224,22 @@ def test_what_json_has_no_word_for_is_written_as_usual_or_refused(store: Reverie
     assert store.get(USERS, "other") is None
 
 
-@pytest.mark.parametrize("namespace", [("a.b",), ("",), ("a", 1), ("a\0",)])
-def test_namespaces_are_refused_as_langgraph_refuses_them(store: ReverieStore, namespace: tuple[str]) -> None:
-    with pytest.raises(InvalidNamespaceError):
-        store.put(namespace, "k", {})
-    for op in (
-        PutOp(namespace, "k", {}),
-        GetOp(namespace, "k"),
-        SearchOp(namespace),
-        ListNamespacesOp((MatchCondition("prefix", namespace),)),
-    ):
+def test_namespaces_are_refused_as_langgraph_refuses_them(store: ReverieStore) -> None:
+    for namespace in [("a.b",), ("",), ("a", 1), ("a\0",)]:
         with pytest.raises(InvalidNamespaceError):
-            store.batch([op])
-    with pytest.raises(InvalidNamespaceError):
-        store.put(("langgraph", "x"), "k", {})
-    with pytest.raises(InvalidNamespaceError):
-        store.put((), "k", {})
+            store.put(namespace, "k", {})
+        for op in (
+            PutOp(namespace, "k", {}),
+            GetOp(namespace, "k"),
+            SearchOp(namespace),
+            ListNamespacesOp((MatchCondition("prefix", namespace),)),
+        ):
+            with pytest.raises(InvalidNamespaceError):
+                store.batch([op])
+        with pytest.raises(InvalidNamespaceError):
+            store.put(("langgraph", "x"), "k", {})
+        with pytest.raises(InvalidNamespaceError):
+            store.put((), "k", {})
 
 
 # -- batches ---------------------------------------------------------------------------------------------
@@ -416,13 +416,13 @@ FILTERS: list[tuple[dict[str, object], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "keys"), FILTERS)
-def test_filters(store: ReverieStore, wanted: dict[str, object], keys: list[str]) -> None:
-    store.put(("f",), "a", {"color": "red", "n": 1})
-    store.put(("f",), "b", {"color": "green", "n": 2})
-    store.put(("f",), "c", {"color": "red", "n": 3})
-    store.put(("f",), "d", {"color": "blue", "n": 4, "in": {"deep": 1, "too": 2}, "tags": ["x", "y"]})
-    assert sorted(item.key for item in store.search(("f",), filter=wanted)) == keys
+def test_filters(store: ReverieStore) -> None:
+    for wanted, keys in FILTERS:
+        store.put(("f",), "a", {"color": "red", "n": 1})
+        store.put(("f",), "b", {"color": "green", "n": 2})
+        store.put(("f",), "c", {"color": "red", "n": 3})
+        store.put(("f",), "d", {"color": "blue", "n": 4, "in": {"deep": 1, "too": 2}, "tags": ["x", "y"]})
+        assert sorted(item.key for item in store.search(("f",), filter=wanted)) == keys
 
 
 def test_an_unknown_operator_is_refused(store: ReverieStore) -> None:
@@ -690,24 +690,19 @@ def test_a_cancelled_caller_takes_nothing_from_the_others(memory: Memory) -> Non
     asyncio.run(run(ReverieStore(memory)))
 
 
-@pytest.mark.parametrize(
-    ("wanted", "keys"),
-    [
+def test_a_filter_key_with_periods_is_a_path(store: ReverieStore) -> None:
+    for wanted, keys in [
         ({"meta.author.name": "Ada"}, ["deep"]),
         ({"meta.pages": {"$gte": 10}}, ["deep"]),
         ({"meta.author.age": None}, ["deep", "plain", "flat"]),
         ({"meta.author": {"name": "Ada"}}, ["deep"]),
         ({"with.period": 1}, ["flat"]),
         ({"meta.author.name.first": "Ada"}, []),
-    ],
-)
-def test_a_filter_key_with_periods_is_a_path(
-    store: ReverieStore, wanted: dict[str, object], keys: list[str]
-) -> None:
-    store.put(USERS, "deep", {"meta": {"author": {"name": "Ada"}, "pages": 12}})
-    store.put(USERS, "plain", {"meta": "Ada"})
-    store.put(USERS, "flat", {"with.period": 1})
-    assert sorted(item.key for item in store.search(USERS, filter=wanted)) == sorted(keys)
+    ]:
+        store.put(USERS, "deep", {"meta": {"author": {"name": "Ada"}, "pages": 12}})
+        store.put(USERS, "plain", {"meta": "Ada"})
+        store.put(USERS, "flat", {"with.period": 1})
+        assert sorted(item.key for item in store.search(USERS, filter=wanted)) == sorted(keys)
 
 
 def test_namespaces_are_listed_without_reading_an_item(tmp_path: Path) -> None:

@@ -152,8 +152,8 @@ def test_lines_with_very_many_blanks_are_added_to_a_note(memory: Memory) -> None
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("code", ["0a", "1b", "202e", "d800", "00"])
-def test_no_name_that_cannot_be_seen_is_listed(memory: Memory, code: str) -> None:
-    memory.pages.write(f"a_x{code}_b..md", "1")
-    memory.pages.write("c.md", "1")
-    assert [each.path for each in memory.documents().listed()] == [("c.md",)]
+def test_no_name_that_cannot_be_seen_is_listed(memory: Memory) -> None:
+    for code in ["0a", "1b", "202e", "d800", "00"]:
+        memory.pages.write(f"a_x{code}_b..md", "1")
+        memory.pages.write("c.md", "1")
+        assert [each.path for each in memory.documents().listed()] == [("c.md",)]

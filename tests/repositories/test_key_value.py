@@ -212,16 +212,13 @@ def test_many_restrictions_do_not_hide_the_one_that_is_left() -> None:
         assert [each.key for each in found] == ["3"]
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
+def test_a_shelf_is_named_properly(memory: Memory) -> None:
+    for terms, named in [
         ({"name": "no/../way"}, "name is"),
         ({"name": "app", "origin": "nobody"}, "origin"),
-    ],
-)
-def test_a_shelf_is_named_properly(memory: Memory, given: dict[str, Any], named: str) -> None:
-    with pytest.raises(InvalidInput, match=named):
-        memory.key_value(**given)
+    ]:
+        with pytest.raises(InvalidInput, match=named):
+            memory.key_value(**terms)
 
 
 def test_places_are_checked(shelf: KeyValueStore) -> None:
@@ -233,35 +230,29 @@ def test_places_are_checked(shelf: KeyValueStore) -> None:
         shelf.search(limit=-1)
 
 
-@pytest.mark.parametrize("secret", ['kT9x"2vQ7', "kT9x'2vQ7", "kT9x 2vQ7 zLp!9", "kT9x\n2vQ7"])
-def test_nothing_of_a_value_stays_whose_key_names_a_secret(
-    memory: Memory, shelf: KeyValueStore, secret: str
+def test_nothing_of_a_value_stays_whose_key_names_a_secret(memory: Memory, shelf: KeyValueStore) -> None:
+    for secret in ['kT9x"2vQ7', "kT9x'2vQ7", "kT9x 2vQ7 zLp!9", "kT9x\n2vQ7"]:
+        shelf.put(ALICE, "k", {"db": {"password": secret}})
+        record = record_of(memory, shelf)
+        assert record.content == "db.password: [redacted: password]"
+        assert "2vQ7" not in str(dict(record.metadata))
+
+
+def test_what_a_person_writes_into_the_metadata_of_one_value_spoils_no_other(
+    memory: Memory, shelf: KeyValueStore
 ) -> None:
-    shelf.put(ALICE, "k", {"db": {"password": secret}})
-    record = record_of(memory, shelf)
-    assert record.content == "db.password: [redacted: password]"
-    assert "2vQ7" not in str(dict(record.metadata))
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
+    for metadata in [
         {"kept-how": '{"ttl": 1e300}'},
         {"kept-how": '{"ttl": NaN}'},
         {"kept-how": "[" * 40_000},
         {"kept-value": "[" * 40_000},
-    ],
-    ids=["too long", "no number", "deep", "deep value"],
-)
-def test_what_a_person_writes_into_the_metadata_of_one_value_spoils_no_other(
-    memory: Memory, shelf: KeyValueStore, metadata: dict[str, str]
-) -> None:
-    shelf.put(ALICE, "k", {"n": 1}, ttl=timedelta(days=1))
-    shelf.put(ALICE, "l", {"n": 2})
-    record = record_of(memory, shelf)
-    memory.update(record.id, metadata={**record.metadata, **metadata})
-    assert [item.value for item in shelf.items() if item.key == "l"] == [{"n": 2}]
-    assert all(item.ttl is None for item in shelf.items())
+    ]:
+        shelf.put(ALICE, "k", {"n": 1}, ttl=timedelta(days=1))
+        shelf.put(ALICE, "l", {"n": 2})
+        record = record_of(memory, shelf)
+        memory.update(record.id, metadata={**record.metadata, **metadata})
+        assert [item.value for item in shelf.items() if item.key == "l"] == [{"n": 2}]
+        assert all(item.ttl is None for item in shelf.items())
 
 
 def test_a_secret_in_a_very_deep_value_is_refused(shelf: KeyValueStore) -> None:

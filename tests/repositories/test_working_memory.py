@@ -144,9 +144,8 @@ def test_a_full_memory_in_which_nothing_expires_says_so(store, watch):
         working.set("b", "x")
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_what_is_not_of_its_form_is_refused_and_not_stored(working) -> None:
+    for wrong in [
         {"key": ""},
         {"key": "k" * 201},
         {"key": "a\0b"},
@@ -157,13 +156,11 @@ def test_a_full_memory_in_which_nothing_expires_says_so(store, watch):
         {"ttl": "soon"},
         {"category": "../etc"},
         {"tags": "mail"},
-    ],
-)
-def test_what_is_not_of_its_form_is_refused_and_not_stored(working, wrong):
-    given = {"key": "draft", "data": "x", **wrong}
-    with pytest.raises(InvalidInput):
-        working.set(given.pop("key"), given.pop("data"), **given)
-    assert working.list() == []
+    ]:
+        given = {"key": "draft", "data": "x", **wrong}
+        with pytest.raises(InvalidInput):
+            working.set(given.pop("key"), given.pop("data"), **given)
+        assert working.list() == []
 
 
 def test_data_is_kept_to_the_last_byte(working):
@@ -172,9 +169,8 @@ def test_data_is_kept_to_the_last_byte(working):
     assert working.get("raw") == data
 
 
-@pytest.mark.parametrize(
-    ("prefix", "listed"),
-    [
+def test_a_prefix_matches_whole_segments(working) -> None:
+    for prefix, listed in [
         ("", ["api", "api.endpoint", "api/v1", "api:x", "apikey", "session/s1", "session/s10"]),
         ("api", ["api", "api.endpoint", "api/v1", "api:x"]),
         ("api.", ["api.endpoint"]),
@@ -182,12 +178,10 @@ def test_data_is_kept_to_the_last_byte(working):
         ("session", ["session/s1", "session/s10"]),
         ("session/", ["session/s1", "session/s10"]),
         ("nothing", []),
-    ],
-)
-def test_a_prefix_matches_whole_segments(working, prefix, listed):
-    for key in ("apikey", "api.endpoint", "api", "api/v1", "api:x", "session/s10", "session/s1"):
-        working.set(key, "x")
-    assert keys(working.list(prefix)) == listed
+    ]:
+        for key in ("apikey", "api.endpoint", "api", "api/v1", "api:x", "session/s10", "session/s1"):
+            working.set(key, "x")
+        assert keys(working.list(prefix)) == listed
 
 
 @given(st.text(alphabet="ab/.:", max_size=6), st.text(alphabet="ab/.:", max_size=6))
@@ -260,10 +254,10 @@ def test_an_entry_that_was_changed_is_found_by_its_new_text_only(working):
     assert working.search("garden")
 
 
-@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "3", 1_001])
-def test_a_limit_is_a_whole_number_from_one(working, limit):
-    with pytest.raises(InvalidInput, match="limit"):
-        working.search("x", limit=limit)
+def test_a_limit_is_a_whole_number_from_one(working) -> None:
+    for limit in [0, -1, 1.5, True, "3", 1_001]:
+        with pytest.raises(InvalidInput, match="limit"):
+            working.search("x", limit=limit)
 
 
 def test_deleting_says_whether_there_was_something(working, watch):

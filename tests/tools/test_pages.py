@@ -81,10 +81,10 @@ def test_logs_only_grow(memory: Memory, call: Call) -> None:
         assert f"{page} only grows" in told.text
 
 
-@pytest.mark.parametrize("page", ["../up.md", "/etc/passwd", "a\0b", "x" * 201])
-def test_a_name_that_is_none_is_answered(call: Call, page: str) -> None:
-    assert call("edit_memory", page=page, new="x").failed
-    assert call("read_page", page=page).failed
+def test_a_name_that_is_none_is_answered(call: Call) -> None:
+    for page in ["../up.md", "/etc/passwd", "a\0b", "x" * 201]:
+        assert call("edit_memory", page=page, new="x").failed
+        assert call("read_page", page=page).failed
 
 
 def test_pages_are_read_between_marks(memory: Memory, call: Call) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from reverie import Memory
 from tests.tools.conftest import Call
 
@@ -52,38 +50,33 @@ def test_update_changes_what_is_given_and_nothing_else(memory: Memory, call: Cal
     assert "update needs something to change" in call("memory", operation="update", id=record.id).text
 
 
-@pytest.mark.parametrize(("before", "after"), [("owner", "agent"), ("agent", "agent"), ("web", "web")])
 def test_what_a_model_rewrites_is_no_more_trusted_than_the_model_or_what_it_was(
-    memory: Memory, call: Call, before: str, after: str
+    memory: Memory, call: Call
 ) -> None:
-    record = memory.save("We deploy on Mondays", origin=before).record  # type: ignore[arg-type]
-    call("memory", operation="update", id=record.id, content="We deploy on Fridays")
-    found = memory.get(record.id)
-    assert found is not None
-    assert (found.content, found.origin) == ("We deploy on Fridays", after)
+    for before, after in [("owner", "agent"), ("agent", "agent"), ("web", "web")]:
+        record = memory.save(f"We deploy {before} on Mondays", origin=before).record  # type: ignore[arg-type]
+        call("memory", operation="update", id=record.id, content=f"We deploy {before} on Fridays")
+        found = memory.get(record.id)
+        assert found is not None
+        assert (found.content, found.origin) == (f"We deploy {before} on Fridays", after)
 
 
-@pytest.mark.parametrize(
-    ("kind", "layer", "goes_to"),
-    [
+def test_promote_moves_what_happened_to_what_is_known(memory: Memory, call: Call) -> None:
+    for kind, layer, goes_to in [
         ("decision", None, "semantic"),
         ("failure", None, "procedural"),
         ("event", None, "semantic"),
         ("decision", "procedural", "procedural"),
-    ],
-)
-def test_promote_moves_what_happened_to_what_is_known(
-    memory: Memory, call: Call, kind: str, layer: str | None, goes_to: str
-) -> None:
-    record = memory.save("The deploy on Monday", kind=kind, layer="episodic").record  # type: ignore[arg-type]
-    told = call("memory", operation="promote", id=record.id, layer=layer)
-    assert told.text.startswith(f"Promoted {record.id} from episodic to {goes_to}:\n- [{record.id}]")
-    found = memory.get(record.id)
-    assert found is not None
-    assert found.layer == goes_to
-    assert call("memory", operation="promote", id=record.id, layer=layer).text == (
-        f"{record.id} is {goes_to} already."
-    )
+    ]:
+        record = memory.save(f"The {kind} {layer} on Monday", kind=kind, layer="episodic").record  # type: ignore[arg-type]
+        told = call("memory", operation="promote", id=record.id, layer=layer)
+        assert told.text.startswith(f"Promoted {record.id} from episodic to {goes_to}:\n- [{record.id}]")
+        found = memory.get(record.id)
+        assert found is not None
+        assert found.layer == goes_to
+        assert call("memory", operation="promote", id=record.id, layer=layer).text == (
+            f"{record.id} is {goes_to} already."
+        )
 
 
 def test_what_nobody_confirmed_is_not_promoted(memory: Memory, call: Call) -> None:
@@ -126,9 +119,8 @@ def test_forget_leaves_what_is_pinned(memory: Memory, call: Call) -> None:
     assert "is pinned" in call("memory", operation="forget", id=record.id).text
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_a_wrong_call_says_what_is_wrong(call: Call) -> None:
+    for given, said in [
         ({}, "memory needs operation."),
         ({"operation": "purge"}, "operation is 'purge': pass one of add, search, update, promote, "),
         ({"operation": "add"}, "Nothing was done: add needs content."),
@@ -137,9 +129,7 @@ def test_forget_leaves_what_is_pinned(memory: Memory, call: Call) -> None:
         ({"operation": "search", "kind": "song"}, "kind is 'song': pass one of fact, preference, "),
         ({"operation": "add", "content": "x", "confidence": 2}, "confidence is 2: pass a number from 0"),
         ({"operation": "update", "id": "f" * 12, "content": "x"}, "Nothing was done: there is no memory"),
-    ],
-)  # fmt: skip
-def test_a_wrong_call_says_what_is_wrong(call: Call, given: dict[str, object], said: str) -> None:
-    told = call("memory", **given)
-    assert told.failed
-    assert told.text.startswith(said)
+    ]:
+        told = call("memory", **given)
+        assert told.failed
+        assert told.text.startswith(said)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from reverie import Change, Memory
 from reverie.domain.headlines import build_headline
 from reverie.tools import Toolset
@@ -139,11 +137,14 @@ def test_a_deletion_quotes_what_it_removed_and_can_be_taken_back(memory: Memory,
     assert memory.restore(record.id).content == "Ada prefers tea"
 
 
-@pytest.mark.parametrize("tool", ["delete_memory", "get_memory"])
-def test_an_unknown_id_says_which_tool_finds_the_right_one(call: Call, tool: str) -> None:
-    told = call(tool, id="ffffffffffff")
-    assert told.text == "Nothing was done: there is no memory ffffffffffff; search_memory finds the right id."
-    assert told.failed
+def test_an_unknown_id_says_which_tool_finds_the_right_one(call: Call) -> None:
+    for tool in ["delete_memory", "get_memory"]:
+        told = call(tool, id="ffffffffffff")
+        assert (
+            told.text
+            == "Nothing was done: there is no memory ffffffffffff; search_memory finds the right id."
+        )
+        assert told.failed
 
 
 def test_deleting_twice_is_answered(memory: Memory, call: Call) -> None:
