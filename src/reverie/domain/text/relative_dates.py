@@ -20,6 +20,10 @@ from typing import NamedTuple
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.calendar_words import (
     DAYS,
+    HAN_DAYS,
+    HAN_STEPS,
+    HAN_UNITS,
+    HAN_YEARS,
     MONTHS,
     NUMBERS,
     STEPS,
@@ -240,36 +244,19 @@ _FORMS = (
 )
 
 HAN_DIGITS = "一二两兩三四五六七八九十"
-_HAN_DAYS = {
-    "大前天": -3, "前天": -2, "昨天": -1, "昨晚": -1, "今天": 0, "今晚": 0, "今早": 0, "明天": 1, "明晚": 1,
-    "后天": 2, "後天": 2, "大后天": 3, "大後天": 3,
-    "一昨日": -2, "おととい": -2, "昨日": -1, "昨夜": -1, "きのう": -1, "今日": 0, "本日": 0, "今夜": 0,
-    "明日": 1, "あした": 1, "明後日": 2, "あさって": 2,
-}  # fmt: skip
-_HAN_STEPS = {
-    "上上": -2, "上": -1, "这": 0, "這": 0, "本": 0, "下": 1, "下下": 2,
-    "先々": -2, "先": -1, "今": 0, "来": 1, "來": 1, "再来": 2,
-}  # fmt: skip
-_HAN_YEARS = {
-    "前年": -2, "一昨年": -2, "去年": -1, "昨年": -1, "今年": 0, "明年": 1, "来年": 1, "后年": 2, "再来年": 2,
-}  # fmt: skip
 HAN_WEEKDAYS = {
     char: number for chars in ("一二三四五六日", "月火水木金土天") for number, char in enumerate(chars)
 }
-_HAN_UNITS = {
-    "天": "day", "日": "day", "周": "week", "週": "week", "週間": "week", "星期": "week", "年": "year",
-    **dict.fromkeys(("个月", "個月", "か月", "ヶ月", "カ月", "ヵ月"), "month"),
-}  # fmt: skip
-_han_unit = build_alternatives(_HAN_UNITS)
-_han_step = build_alternatives(_HAN_STEPS)
+_han_unit = build_alternatives(HAN_UNITS)
+_han_step = build_alternatives(HAN_STEPS)
 _HAN = defer_regex(
     rf"""(?:
-        (?P<han_day>{build_alternatives(_HAN_DAYS)})
+        (?P<han_day>{build_alternatives(HAN_DAYS)})
       | (?P<han_count>\d{{1,4}}|[{HAN_DIGITS}]{{1,3}})(?P<han_unit>{_han_unit})(?:以|之)?(?P<han_way>[前后後])
       | (?P<han_week>{_han_step})[个個]?(?:星期|礼拜|禮拜|[周週])
             (?:の?(?P<kana_weekday>[月火水木金土日])曜日?|(?P<han_weekday>[一二三四五六日天])(?![个個回次])|(?P<han_end>末))?
       | (?P<han_month>{_han_step})[个個]?月
-      | (?P<han_year>{build_alternatives(_HAN_YEARS)})
+      | (?P<han_year>{build_alternatives(HAN_YEARS)})
     )""",
     re.VERBOSE,
 )
@@ -426,11 +413,11 @@ def _resolve_period_end(part: dict[str, str], today: date) -> _Meaning:
 def _resolve_han_count(part: dict[str, str], today: date) -> _Meaning | None:
     sign = -1 if part["han_way"] == "前" else 1
     count = parse_han_number(part["han_count"])
-    return _count(count, _HAN_UNITS[part["han_unit"]], today, sign) if count else None
+    return _count(count, HAN_UNITS[part["han_unit"]], today, sign) if count else None
 
 
 def _resolve_han_week(part: dict[str, str], today: date) -> _Meaning:
-    step = _HAN_STEPS[part["han_week"]]
+    step = HAN_STEPS[part["han_week"]]
     if weekday := part.get("kana_weekday") or part.get("han_weekday"):
         return _get_weekday(today, step, HAN_WEEKDAYS[weekday])
     return _shift_period("weekend" if "han_end" in part else "week", step, today)
@@ -477,9 +464,9 @@ _MEANINGS: dict[str, Callable[[dict[str, str], date], _Meaning | None]] = {
     "step_after": _resolve_step,
     "month_step": _resolve_named_month,
     "end_of": _resolve_period_end,
-    "han_day": lambda part, today: _count(_HAN_DAYS[part["han_day"]], "day", today, 1),
+    "han_day": lambda part, today: _count(HAN_DAYS[part["han_day"]], "day", today, 1),
     "han_count": _resolve_han_count,
     "han_week": _resolve_han_week,
-    "han_month": lambda part, today: _shift_period("month", _HAN_STEPS[part["han_month"]], today),
-    "han_year": lambda part, today: _shift_period("year", _HAN_YEARS[part["han_year"]], today),
+    "han_month": lambda part, today: _shift_period("month", HAN_STEPS[part["han_month"]], today),
+    "han_year": lambda part, today: _shift_period("year", HAN_YEARS[part["han_year"]], today),
 }
