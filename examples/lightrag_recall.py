@@ -19,8 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from reverie import Memory
 from reverie.agent import Agent
-from reverie.integrations.lightrag import LightRAG
-from reverie.integrations.lightrag import LightRAGIndexer
+from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
 from reverie.llm import resolve_model
 from reverie.llm.messages import ModelRequest
 
