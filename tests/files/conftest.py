@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.kept_folder_fixture import KeptFolder, large, middle, small
+from tests.files.kept_folder_fixture import KeptFolder, large, small
 from tests.files.mirror_fixture import write_samples
 
 
-@pytest.fixture(params=[small, middle, large])
+@pytest.fixture(params=[small, large])
 def kept_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KeptFolder]:

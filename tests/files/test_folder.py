@@ -166,8 +166,9 @@ def test_what_another_process_committed_and_did_not_write_is_written_at_the_next
     assert_files_match(kept_folder)
 
 
-@pytest.mark.parametrize("top", ["memory", "sessions"])
-@pytest.mark.parametrize("how", ["refresh", "sync", "notice", "start"])
+@pytest.mark.parametrize(
+    ("top", "how"), [("memory", "refresh"), ("sessions", "sync"), ("memory", "notice"), ("memory", "start")]
+)
 def test_a_folder_that_was_lost_is_written_again_and_nothing_is_archived(
     kept_folder: KeptFolder, top: str, how: str
 ) -> None:

@@ -8,11 +8,9 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from types import MappingProxyType
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.page import Page, Paragraph, format_daily_note_name
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record
@@ -51,9 +49,8 @@ def paragraph(number: int, name: str = "HISTORY.md", content: str = "") -> Parag
     return make_paragraph(number, page=name, at=NOW, content=text)
 
 
-@pytest.mark.parametrize(
-    ("value", "path"),
-    [
+def test_everything_has_its_place() -> None:
+    for value, path in [
         (make_record(), "memory/000000000001.json"),
         (make_record(category="a"), "memory/a/000000000001.json"),
         (make_record(category="a/b-c/D_1"), "memory/a/b-c/D_1/000000000001.json"),
@@ -69,11 +66,9 @@ def paragraph(number: int, name: str = "HISTORY.md", content: str = "") -> Parag
         (make_session("telegram:12345"), "sessions/telegram:12345.jsonl"),
         (make_turn(3, "telegram:12345"), "sessions/telegram:12345.jsonl"),
         (make_session("../../x"), "sessions/%2E.%2F..%2Fx.jsonl"),
-    ],
-)
-def test_everything_has_its_place(value: Value, path: str) -> None:
-    assert build_path(value) == path
-    assert parse_path(path) is not None
+    ]:
+        assert build_path(value) == path
+        assert parse_path(path) is not None
 
 
 def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
@@ -82,9 +77,8 @@ def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
     assert build_episodic_path(datetime(33, 1, 2, tzinfo=UTC)) == "memory/episodic/0033-01-02.jsonl"
 
 
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
+def test_a_path_says_what_should_stand_there() -> None:
+    for path, place in [
         ("memory/000000000001.json", FileLocation(form="record", name="000000000001")),
         ("memory/a/b/000000000001.json", FileLocation(form="record", name="000000000001", category="a/b")),
         ("memory/a b/note.json", FileLocation(form="record", name="note", category="a b")),
@@ -108,26 +102,38 @@ def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
             FileLocation(form="record", name="000000000001", category="episodic"),
         ),
         ("sessions/telegram:1.jsonl", FileLocation(form="session", name="telegram:1")),
-    ],
-)
-def test_a_path_says_what_should_stand_there(path: str, place: FileLocation) -> None:
-    assert parse_path(path) == place
-    assert parse_form(path) == place.form
+    ]:
+        assert parse_path(path) == place
+        assert parse_form(path) == place.form
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "reverie.db", "files.db", "index/1/meta.json", "memory", "memory/", "memory/.json", "memory/.x.md",
-        "memory/.reverie/0a-x.json", "memory/.git/config.json", "memory/a/.b/c.json", "memory/.archive/x.md",
-        "memory/.archive/.archive/x.json", "memory/notes.txt", "memory/a.jsonl", "memory/episodic/a/b.jsonl",
-        "sessions/a/b.jsonl", "sessions/a.json", "sessions/.jsonl", "memory//x.json",
-        "memory/x.json.recovered-1",        "../memory/x.json", "memory/../x.json",
-    ],
-)  # fmt: skip
-def test_what_is_not_ours_has_no_place(path: str) -> None:
-    assert parse_path(path) is None
-    assert parse_form(path) is None
+def test_what_is_not_ours_has_no_place() -> None:
+    for path in [
+        "reverie.db",
+        "files.db",
+        "index/1/meta.json",
+        "memory",
+        "memory/",
+        "memory/.json",
+        "memory/.x.md",
+        "memory/.reverie/0a-x.json",
+        "memory/.git/config.json",
+        "memory/a/.b/c.json",
+        "memory/.archive/x.md",
+        "memory/.archive/.archive/x.json",
+        "memory/notes.txt",
+        "memory/a.jsonl",
+        "memory/episodic/a/b.jsonl",
+        "sessions/a/b.jsonl",
+        "sessions/a.json",
+        "sessions/.jsonl",
+        "memory//x.json",
+        "memory/x.json.recovered-1",
+        "../memory/x.json",
+        "memory/../x.json",
+    ]:
+        assert parse_path(path) is None
+        assert parse_form(path) is None
 
 
 def test_a_file_kept_beside_another_is_known_as_such() -> None:

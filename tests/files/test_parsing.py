@@ -151,10 +151,10 @@ def test_a_session_comes_back_exactly(state: SessionState, turns: list[Turn], ca
     for each in said:
         validate_turn(each)
     found = parsing.read_session(CHAT, render_session(state, said))
-    again = parsing.build_session_state(found.state, path=CHAT, base=None, now=NOW)
+    again = parsing.build_session_state(found.state, path=CHAT, now=NOW)
     assert again == state
     lines = [
-        parsing.build_turn(fields, id=fields["id"], state=state, position=n, base=None, now=NOW)
+        parsing.build_turn(fields, id=fields["id"], state=state, position=n, now=NOW)
         for n, fields in enumerate(found.turns)
     ]
     assert lines == said
@@ -217,15 +217,12 @@ def test_labels_are_stripped_and_stand_once() -> None:
 
 
 def test_a_new_turn_needs_no_more_than_what_it_says() -> None:
-    said = parsing.build_turn(
-        {"content": "x"}, id="0" * 12, state=make_session(), position=3, base=None, now=NOW
-    )
+    said = parsing.build_turn({"content": "x"}, id="0" * 12, state=make_session(), position=3, now=NOW)
     assert (said.role, said.position, said.at, said.session) == ("user", 3, NOW, "chat:1")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "moment"),
-    [
+def test_the_moment_of_a_paragraph() -> None:
+    for name, text, moment in [
         ("HISTORY.md", "[2026-02-07 10:30] Atlas.", datetime(2026, 2, 7, 10, 30, tzinfo=UTC)),
         ("HISTORY.md", "[10:30] Atlas.", NOW),
         ("HISTORY.md", "[2026-02-31 10:30] Atlas.", NOW),
@@ -233,18 +230,15 @@ def test_a_new_turn_needs_no_more_than_what_it_says() -> None:
         ("2026-02-07.md", "[2026-02-08 10:30] x", datetime(2026, 2, 8, 10, 30, tzinfo=UTC)),
         ("2026-02-07.md", "a note", datetime(2026, 2, 7, 12, 0, tzinfo=UTC)),
         ("2026-03-01.md", "a note", NOW),
-    ],
-)
-def test_the_moment_of_a_paragraph(name: str, text: str, moment: datetime) -> None:
-    assert parsing.parse_moment(name, text, otherwise=NOW) == moment
+    ]:
+        assert parsing.parse_moment(name, text, otherwise=NOW) == moment
 
 
 # -- what is refused -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_a_broken_record() -> None:
+    for text, said in [
         ("", "it is empty"),
         ("  \n", "it is empty"),
         (b"\0" * 100, "nothing but zero bytes"),
@@ -285,19 +279,16 @@ def test_the_moment_of_a_paragraph(name: str, text: str, moment: datetime) -> No
         (b'{"content": "\xff"}', "line 1: it is not UTF-8 text (byte 13)"),
         ('{"content": "x"}'.encode("utf-16"), "it is UTF-16: save it as UTF-8"),
         ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n", "line 1: there are merge-conflict markers"),
-    ],
-)
-def test_a_broken_record(text: str | bytes, said: str) -> None:
-    assert said in why(RECORD, text)
+    ]:
+        assert said in why(RECORD, text)
 
 
 def test_a_message_of_the_json_reader_ends_with_a_word() -> None:
     assert why(RECORD, '{"content": "line\nend"}').endswith("it is not JSON: invalid control character")
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
+def test_values_that_cannot_be() -> None:
+    for fields, said in [
         ({}, "'content' is missing"),
         ({"content": "x", "kind": "thought"}, "kind is 'thought': use one of"),
         ({"content": "x", "layer": "deep"}, "layer is 'deep'"),
@@ -306,11 +297,9 @@ def test_a_message_of_the_json_reader_ends_with_a_word() -> None:
         ({"content": "\ud800"}, "lone surrogate"),
         ({"content": "x" * 100_001}, "100,001 characters"),
         ({"content": "x", "valid_from": "2026-01-02", "valid_to": "2026-01-01"}, "valid_to lies before"),
-    ],
-)
-def test_values_that_cannot_be(fields: Any, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
-        read(fields)
+    ]:
+        with pytest.raises(InvalidInput, match=said):
+            read(fields)
 
 
 def test_no_message_quotes_a_memory() -> None:
@@ -359,23 +348,21 @@ def test_absurd_sizes_are_refused_before_anything_is_read() -> None:
 
 
 def test_a_session_file_has_the_id_of_its_name() -> None:
-    assert parsing.build_session_state({}, path=CHAT, base=None, now=NOW).id == "chat:1"
+    assert parsing.build_session_state({}, path=CHAT, now=NOW).id == "chat:1"
     with pytest.raises(InvalidInput, match="not that of the file"):
-        parsing.build_session_state({"id": "chat:2"}, path=CHAT, base=None, now=NOW)
+        parsing.build_session_state({"id": "chat:2"}, path=CHAT, now=NOW)
 
 
 def test_a_turn_stays_in_its_session_and_scope() -> None:
     with pytest.raises(InvalidInput, match="turn 3: its session is not that of the file"):
-        parsing.build_turn(
-            {"session": "x"}, id="0" * 12, state=make_session(), position=3, base=make_turn(3), now=NOW
-        )
+        parsing.build_turn({"session": "x"}, id="0" * 12, state=make_session(), position=3, now=NOW)
     with pytest.raises(InvalidInput, match="turn 3: its scope is not that of the session"):
         parsing.build_turn(
-            {"scope": "x"}, id="0" * 12, state=make_session(), position=3, base=make_turn(3), now=NOW
+            {"content": "c", "scope": "x"}, id="0" * 12, state=make_session(), position=3, now=NOW
         )
     with pytest.raises(InvalidInput, match=r"turn 3: .*role"):
         parsing.build_turn(
-            {"role": "x"}, id="0" * 12, state=make_session(), position=3, base=make_turn(3), now=NOW
+            {"content": "c", "role": "x"}, id="0" * 12, state=make_session(), position=3, now=NOW
         )
 
 

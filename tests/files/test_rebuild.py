@@ -311,8 +311,10 @@ def test_the_lines_before_one_that_was_half_written_are_taken(folder: Path) -> N
         assert [each.position for each in edited_folder.store.turns(session="chat:1")] == [0, 1]
 
 
-@pytest.mark.parametrize("bad", [b"{", b"\xff\xfe", b'{"content": 3}', b'{"text": "x"}'])
-@pytest.mark.parametrize(("path", "line"), [(CHAT, 1), (CHAT, 2), (CHAT, 0), (DAY, 1)])
+@pytest.mark.parametrize(
+    ("path", "line", "bad"),
+    [(CHAT, 1, b"{"), (CHAT, 2, b"\xff\xfe"), (CHAT, 0, b'{"content": 3}'), (DAY, 1, b'{"text": "x"}')],
+)
 def test_every_good_line_of_a_file_is_taken_and_the_bad_one_is_named(
     folder: Path, path: str, line: int, bad: bytes
 ) -> None:

@@ -477,32 +477,22 @@ def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:
     return now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)
 
 
-def build_session_state(
-    fields: Fields, *, path: str, base: SessionState | None, now: datetime
-) -> SessionState:
-    """Return the session that the first line of a file describes.
-
-    Missing fields are as in `base`, or as in a new session.
+def build_session_state(fields: Fields, *, path: str, now: datetime) -> SessionState:
+    """Return the session that the first line of a file describes; missing fields are as in a new session.
 
     Raises:
         InvalidInput: a field is not of its form, or the id is not that of the file.
     """
     place = layout.parse_path(path)
     named = None if place is None else parse_session_id(place.name)
-    session_id = validate_session_id(fields.get("id", base.id if base is not None else named))
+    session_id = validate_session_id(fields.get("id", named))
     if layout.build_session_path(session_id) != path and named != session_id:
         raise InvalidInput(f"line 1: the id {session_id!r} is not that of the file: put the file's own back")
-    given = {**fields, "id": session_id}
-    if base is not None:
-        return validate_session(replace(base, **given))
-    given.setdefault("created_at", now)
-    return validate_session(SessionState(**given))
+    return validate_session(SessionState(**{"created_at": now, **fields, "id": session_id}))
 
 
-def build_turn(
-    fields: Fields, *, id: str, state: SessionState, position: int, base: Turn | None, now: datetime
-) -> Turn:
-    """Return the turn that a line describes; missing fields are as in `base`, or as in a new turn.
+def build_turn(fields: Fields, *, id: str, state: SessionState, position: int, now: datetime) -> Turn:
+    """Return the turn that a line describes; missing fields are as in a new turn.
 
     Raises:
         InvalidInput: a field is not of its form or missing, or it belongs to another session.
@@ -510,14 +500,12 @@ def build_turn(
     line = f"turn {position}"
     if fields.get("session", state.id) != state.id:
         raise InvalidInput(f"{line}: its session is not that of the file: take the field out")
-    began = {"role": "user", "at": now, "scope": state.scope} if base is None else base.to_dict()
+    if "content" not in fields:
+        raise InvalidInput(f"{line}: the field 'content' is missing")
+    began = {"role": "user", "at": now, "scope": state.scope}
     values = {**began, **fields, "id": id, "session": state.id, "position": position}
-    for name in ("role", "content"):
-        if name not in values:
-            raise InvalidInput(f"{line}: the field {name!r} is missing")
-    values["at"] = (
-        timestamps.format_time(values["at"]) if isinstance(values["at"], datetime) else values["at"]
-    )
+    if isinstance(values["at"], datetime):
+        values["at"] = timestamps.format_time(values["at"])
     values["metadata"] = dict(values.get("metadata") or {})
     if values.get("scope", "") != state.scope:
         raise InvalidInput(f"{line}: its scope is not that of the session: take the field out")

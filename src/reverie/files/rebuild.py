@@ -357,7 +357,7 @@ class _Rebuild:
 
     def _take_session(self, path: str, data: bytes) -> None:
         lines = self._parse_lines(path, lambda bad: parsing.read_session(path, data, bad=bad))
-        state = parsing.build_session_state(lines.state, path=path, base=None, now=self._now)
+        state = parsing.build_session_state(lines.state, path=path, now=self._now)
         if (other := self._sessions.get(state.id)) is not None:
             raise InvalidInput(f"the session {state.id!r} is that of {other!r} too, which was taken")
         turns: list[Turn] = []
@@ -383,7 +383,7 @@ class _Rebuild:
         name = ids.validate_id(fields.get("id") or self._new_id())
         if name in self._turns:
             raise InvalidInput(f"the id {name!r} is that of a turn of another session")
-        turn = parsing.build_turn(fields, id=name, state=state, position=position, base=None, now=self._now)
+        turn = parsing.build_turn(fields, id=name, state=state, position=position, now=self._now)
         if self._is_forgotten(turn):
             raise InvalidInput("it was forgotten on request: put [forgotten] there")
         return turn

@@ -16,13 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reverie.domain.change import Change, JournalEntry
 from reverie.files.disk.state import (
     NO_PROGRESS,
-    NOTHING_WRITTEN,
     FileRecord,
     FileState,
     MirrorProgress,
@@ -96,42 +93,6 @@ def test_what_is_put_is_known_to_whoever_opens_it_next(state: FileState, tmp_pat
     assert again.notes("problem") == {"x": {"why": "bad"}}
     assert again.notes("conflict") == {}
     again.close()
-
-
-def test_what_is_dropped_settled_or_cleared_is_gone(state: FileState) -> None:
-    with state.lock() as ledger:
-        ledger.put([A, B, C, A._replace(size=11)])
-        ledger.drop([B.path, "memory/never.json"])
-        ledger.mark_due(["x", "y"])
-        ledger.settle(["x"])
-        ledger.note("problem", "one", {"why": "1"})
-        ledger.note("problem", "two", {"why": "2"})
-        ledger.drop_note("problem", "one")
-        assert ledger.known() == {A.path: A._replace(size=11), C.path: C}
-        assert (ledger.due(), ledger.notes("problem")) == (["y"], {"two": {"why": "2"}})
-        ledger.advance(MirrorProgress(3, "z"))
-        ledger.clear()
-        assert (ledger.known(), ledger.due(), ledger.progress) == ({}, [], NO_PROGRESS)
-    assert (state.known(), state.due(), state.progress(), state.notes("problem")) == (
-        {},
-        [],
-        NO_PROGRESS,
-        {"two": {"why": "2"}},
-    )
-
-
-def test_a_file_whose_text_need_not_be_kept_has_none(state: FileState) -> None:
-    with state.lock() as ledger:
-        ledger.put_text(A, b"a")
-        ledger.put([B])
-        changed = A._replace(size=11)
-        ledger.put_text(changed, None)
-        assert (ledger.find(A.path), ledger.find(B.path)) == (changed, B)
-        assert (state.find(A.path), state.count()) == (changed, 2)
-        assert ledger.read_text(A.path) is None
-        ledger.drop([B.path])
-        assert ledger.find(B.path) is None
-    assert state.known() == {A.path: changed}
 
 
 def test_an_error_inside_the_lock_undoes_what_was_set(state: FileState) -> None:
@@ -432,14 +393,6 @@ def test_a_fork_leaves_both_processes_with_a_state_that_works(tmp_path: Path) ->
     assert ran.stdout.split()[1] == "20"
 
 
-@given(st.binary(max_size=200), st.binary(max_size=200))
-def test_a_checksum_goes_on_from_that_of_the_beginning(begin: bytes, rest: bytes) -> None:
-    whole = compute_checksum(begin + rest)
-    assert compute_checksum(rest, compute_checksum(begin)) == whole
-    assert -(1 << 63) <= whole < 1 << 63
-    assert compute_checksum(b"") == NOTHING_WRITTEN
-
-
 def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
     row = JournalEntry(
         sequence=3,
@@ -463,21 +416,6 @@ def test_a_stamp_tells_changes_apart_and_outlives_forgetting() -> None:
         )
         == 3
     )
-
-
-def test_the_text_of_a_file_is_kept_and_added_to(state: FileState) -> None:
-    path, first, whole = "memory/HISTORY.md", b"One.\n", b"One.\n\nTwo.\n"
-    with state.lock() as ledger:
-        assert ledger.read_text(path) is None
-        ledger.put_text(FileRecord(path, len(first), 1, compute_checksum(first)), first)
-        assert ledger.read_text(path) == first
-        ledger.append_text(FileRecord(path, len(whole), 2, compute_checksum(whole)), b"\nTwo.\n")
-        ledger.keep_text(f"{path}.recovered-1", ledger.read_text(path))
-        assert ledger.read_text(path) == whole
-        ledger.put_text(FileRecord(path, 2, 3, compute_checksum(b"x\n")), b"x\n")
-        assert (ledger.read_text(path), ledger.read_text(f"{path}.recovered-1")) == (b"x\n", whole)
-        ledger.drop([path])
-        assert ledger.read_text(path) is None
 
 
 def test_a_text_that_is_not_that_of_the_file_is_not_believed(state: FileState) -> None:

@@ -523,38 +523,36 @@ def test_deleting_a_log_or_a_day_that_lost_most_of_it_removes_the_rest_as_the_pr
     edited_folder.assert_settled()
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "why"),
-    [
-        ("memory/my notes/x.json", '{"content": "x"}', "category is 'my notes'"),
-        ("memory/notes/x.json", '{"contents": "x"}', "unknown field 'contents'"),
-        ("memory/notes/x.json", '{"content": "x", "tags": "a"}', "'tags' is text"),
-        ("memory/notes/x.json", '{"content": ""}', "content is empty"),
-        ("memory/notes/x.json", '{"tags": []}', "'content' is missing"),
-        ("memory/notes/x.json", "", "it is empty"),
-        ("memory/notes/x.json", b"\xff\xfe{\x00", "UTF-16"),
-        ("memory/notes/x.json", "<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n", "merge-conflict"),
-        ("memory/notes/x.json", '{"content": "x", "id": "nonsense"}', "id is 'nonsense'"),
-        ("memory/My Notes.md", "text", "name it like"),
-        ("memory/episodic/2026-03-01.jsonl", '{"content": "x"', "line 1, column 16"),
-        ("sessions/chat.jsonl", '{"role": "user"}', "unknown field 'role'"),
-        ("sessions/%zz.jsonl", '{"id": "other"}\n', "not that of the file"),
-    ],
-)
-def test_what_is_wrong_is_said_in_words(
-    edited_folder: EditedFolder, name: str, text: str | bytes, why: str
-) -> None:
+WRONG: list[tuple[str, str | bytes, str]] = [
+    ("memory/my notes/x.json", '{"content": "x"}', "category is 'my notes'"),
+    ("memory/notes/x.json", '{"contents": "x"}', "unknown field 'contents'"),
+    ("memory/notes/x.json", '{"content": "x", "tags": "a"}', "'tags' is text"),
+    ("memory/notes/x.json", '{"content": ""}', "content is empty"),
+    ("memory/notes/x.json", '{"tags": []}', "'content' is missing"),
+    ("memory/notes/x.json", "", "it is empty"),
+    ("memory/notes/x.json", b"\xff\xfe{\x00", "UTF-16"),
+    ("memory/notes/x.json", "<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n", "merge-conflict"),
+    ("memory/notes/x.json", '{"content": "x", "id": "nonsense"}', "id is 'nonsense'"),
+    ("memory/My Notes.md", "text", "name it like"),
+    ("memory/episodic/2026-03-01.jsonl", '{"content": "x"', "line 1, column 16"),
+    ("sessions/chat.jsonl", '{"role": "user"}', "unknown field 'role'"),
+    ("sessions/%zz.jsonl", '{"id": "other"}\n', "not that of the file"),
+]
+
+
+def test_what_is_wrong_is_said_in_words(edited_folder: EditedFolder) -> None:
     edited_folder.add(make_note(1))
-    edited_folder.write(name, text)
-    (problem,) = edited_folder.sync().problems
-    assert problem.path == name
-    assert why in problem.why
-    data = text if isinstance(text, bytes) else text.encode()
-    assert edited_folder.path(name).read_bytes() == data
-    assert edited_folder.list_hand_edits() == []
-    edited_folder.path(name).unlink()
-    edited_folder.sync()
-    assert edited_folder.importer.problems() == []
+    for name, text, why in WRONG:
+        edited_folder.write(name, text)
+        (problem,) = edited_folder.sync().problems
+        assert problem.path == name
+        assert why in problem.why
+        data = text if isinstance(text, bytes) else text.encode()
+        assert edited_folder.path(name).read_bytes() == data
+        assert edited_folder.list_hand_edits() == []
+        edited_folder.path(name).unlink()
+        edited_folder.sync()
+        assert edited_folder.importer.problems() == []
     edited_folder.assert_settled()
 
 

@@ -104,52 +104,55 @@ EDITS: list[tuple[str, Callable[[MirroredFolder], object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "change"), EDITS)
-def test_what_a_person_edited_is_left_until_it_was_taken_in(
-    mirrored_folder: MirroredFolder, path: str, change: Callable[[MirroredFolder], object]
-) -> None:
-    write_samples(mirrored_folder)
-    file = mirrored_folder.root / path
-    edited = file.read_bytes().replace(b"1", b"one", 1) + b"By hand\n"
-    file.write_bytes(edited)
-    change(mirrored_folder)
-    assert file.read_bytes() == edited
-    assert mirrored_folder.state.due() == [path]
-    mirrored_folder.lose_state()
-    mirrored_folder.mirror.write()
-    assert file.read_bytes() == edited
-    seen = file.stat()
-    with mirrored_folder.state.lock() as ledger:  # as `handedits` does when its content is in the store
-        ledger.put([FileRecord(path, seen.st_size, seen.st_mtime_ns, compute_checksum(edited))])
-        ledger.mark_due([path])
-    mirrored_folder.mirror.write()
-    assert_files_match(mirrored_folder)
+def open_for_each_edit(
+    folder: Path,
+) -> Iterator[tuple[MirroredFolder, str, Callable[[MirroredFolder], object]]]:
+    for number, (path, change) in enumerate(EDITS):
+        opened = MirroredFolder(folder / str(number))
+        yield opened, path, change
+        opened.close()
 
 
-@pytest.mark.parametrize(("path", "change"), EDITS)
-def test_what_a_person_deleted_is_not_written_again(
-    mirrored_folder: MirroredFolder, path: str, change: Callable[[MirroredFolder], object]
-) -> None:
-    write_samples(mirrored_folder)
-    (mirrored_folder.root / path).unlink()
-    change(mirrored_folder)
-    assert not (mirrored_folder.root / path).exists()
-    with mirrored_folder.state.lock() as ledger:
-        ledger.drop([path])
-        ledger.mark_due([path])
-    mirrored_folder.mirror.write()
-    assert_files_match(mirrored_folder)
+def test_what_a_person_edited_is_left_until_it_was_taken_in(tmp_path: Path) -> None:
+    for mirrored_folder, path, change in open_for_each_edit(tmp_path):
+        write_samples(mirrored_folder)
+        file = mirrored_folder.root / path
+        edited = file.read_bytes().replace(b"1", b"one", 1) + b"By hand\n"
+        file.write_bytes(edited)
+        change(mirrored_folder)
+        assert file.read_bytes() == edited
+        assert mirrored_folder.state.due() == [path]
+        mirrored_folder.lose_state()
+        mirrored_folder.mirror.write()
+        assert file.read_bytes() == edited
+        seen = file.stat()
+        with mirrored_folder.state.lock() as ledger:  # as `handedits` does when its content is in the store
+            ledger.put([FileRecord(path, seen.st_size, seen.st_mtime_ns, compute_checksum(edited))])
+            ledger.mark_due([path])
+        mirrored_folder.mirror.write()
+        assert_files_match(mirrored_folder)
 
 
-@pytest.mark.parametrize(("path", "change"), EDITS)
-def test_a_file_that_was_only_touched_is_written(
-    mirrored_folder: MirroredFolder, path: str, change: Callable[[MirroredFolder], object]
-) -> None:
-    write_samples(mirrored_folder)
-    os.utime(mirrored_folder.root / path, ns=(1, 1))
-    change(mirrored_folder)
-    mirrored_folder.mirror.write()
-    assert_files_match(mirrored_folder)
+def test_what_a_person_deleted_is_not_written_again(tmp_path: Path) -> None:
+    for mirrored_folder, path, change in open_for_each_edit(tmp_path):
+        write_samples(mirrored_folder)
+        (mirrored_folder.root / path).unlink()
+        change(mirrored_folder)
+        assert not (mirrored_folder.root / path).exists()
+        with mirrored_folder.state.lock() as ledger:
+            ledger.drop([path])
+            ledger.mark_due([path])
+        mirrored_folder.mirror.write()
+        assert_files_match(mirrored_folder)
+
+
+def test_a_file_that_was_only_touched_is_written(tmp_path: Path) -> None:
+    for mirrored_folder, path, change in open_for_each_edit(tmp_path):
+        write_samples(mirrored_folder)
+        os.utime(mirrored_folder.root / path, ns=(1, 1))
+        change(mirrored_folder)
+        mirrored_folder.mirror.write()
+        assert_files_match(mirrored_folder)
 
 
 def test_a_file_that_a_person_added_is_left(mirrored_folder: MirroredFolder) -> None:

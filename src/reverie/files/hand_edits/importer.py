@@ -103,12 +103,12 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
         )
         return run.settle(file)
     lines = parsing.read_session(file.path, file.data)
-    state = parsing.build_session_state(lines.state, path=file.path, base=None, now=run.now)
+    state = parsing.build_session_state(lines.state, path=file.path, now=run.now)
     if run.is_stale(file, state.id):
         return run.settle(file)
     turns = [
         parsing.build_turn(
-            fields, id=fields.get("id") or run.new_id(), state=state, position=number, base=None, now=run.now
+            fields, id=fields.get("id") or run.new_id(), state=state, position=number, now=run.now
         )
         for number, fields in enumerate(lines.turns)
     ]
