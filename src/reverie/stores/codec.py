@@ -19,6 +19,7 @@ from reverie.domain.change import OPERATIONS, Change, JournalEntry, Subject, Val
 from reverie.domain.conversation import ROLES, SESSION_STATUSES, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Analyse, AnalyzedText
 from reverie.domain.record import KINDS, LAYERS, NOTHING, ORIGINS, Record
@@ -33,6 +34,9 @@ ANALYSIS_COLUMNS = ("length", "voice", "cues", "dates", "terms")
 
 to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 """Encoder of all JSON in this module."""
+
+
+_ID = defer_regex(r"\b[0-9a-f]{12}\b")
 
 
 class UnreadableRow(Exception):
@@ -469,6 +473,11 @@ def shorten_document(table: TableCodec[Any], document: str) -> str:
     except UnreadableRow:
         return document
     return short if lengthen_document(table, short) == document else document
+
+
+def find_ids(text: str) -> set[str]:
+    """Return the ids in a document: words of 12 hexadecimal digits."""
+    return set(_ID.findall(text))
 
 
 def decode_value(subject: Subject, document: str | None) -> Value | None:

@@ -26,7 +26,7 @@ from reverie.domain.passage import Analyse, AnalyzedText, CollectionStats, Passa
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import BaseStore, build_conflict
-from reverie.stores.codec import analyze_searched
+from reverie.stores.codec import analyze_searched, find_ids
 from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.protocol import Order, refuse_nested_change
 
@@ -336,6 +336,18 @@ class InMemoryStore(BaseStore):
         """Return the number of the newest journal row; 0 if there is none."""
         with self._open():
             return len(self._data.journal)
+
+    def citing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids of values of which a version in the journal names one of these ids."""
+        with self._open():
+            cited = set(ids)
+            found = {
+                row.key: value.id
+                for row in self._data.journal
+                for value in row.values
+                if not cited.isdisjoint(find_ids(repr(value)) - {value.id})
+            }
+            return [found[key] for key in sorted(found)]
 
     def sequence_at(self, moment: datetime) -> int:
         """Return the number of the last journal row made at a moment or before it; 0 if there is none."""

@@ -157,6 +157,13 @@ class Store(Protocol):
             newest_first: Use descending order, so that `limit` keeps the newest.
         """
 
+    def citing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids of values of which a version in the journal names one of these ids, by ascending key.
+
+        Args:
+            ids: Ids of 12 hexadecimal digits; others are cited by nothing.
+        """
+
     # -- records -------------------------------------------------------------------------------------
 
     def records(self, wanted: Sequence[str | int]) -> list[Record]:

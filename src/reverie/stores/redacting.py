@@ -53,6 +53,7 @@ class RedactingStore:
         self.sequence = store.sequence
         self.sequence_at = store.sequence_at
         self.journal = store.journal
+        self.citing = store.citing
         self.records = store.records
         self.record_like = store.record_like
         self.find = store.find

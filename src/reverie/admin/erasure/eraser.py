@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -29,7 +30,6 @@ from reverie.admin.erasure.matching import (
     Name,
     decide,
     extract_texts,
-    find_common_phrases,
     format_preview,
     get_entry_session,
     get_name,
@@ -50,11 +50,14 @@ from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.inbox import find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_remembered_cursor, build_shown_cursor
-from reverie.domain.change import Change, Value
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
+from reverie.domain.filter import Filter
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
+from reverie.domain.passage import SEARCHABLE, CandidateQuery
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
@@ -63,10 +66,11 @@ from reverie.files.folder import MemoryFolder
 from reverie.files.mirror.scrub import scrub_files
 from reverie.repositories.pages import build_import_cursor
 from reverie.repositories.prompt_log import find_erased_receipts
+from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
-from reverie.stores.protocol import StoreOnServer
+from reverie.stores.protocol import StoreOnServer, get_reader
 from reverie.stores.redacting import unwrap
 from reverie.stores.scanning import iter_rows_forwards, iter_values
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
@@ -88,6 +92,8 @@ _ROUNDS = 10
 _WAIT_FOR_READERS_S = 15.0
 _PAUSE_S = 0.2
 _NAMED = 5
+_ID = defer_regex(r"\b[0-9a-f]{12}\b")
+_MAX_SIMILAR = 30  # of each kind, beside the words of a text and the texts that are looked for
 _ANSWER = 50  # turns after a question, calls of tools and their results included
 _ORDER = {"record": 0, "page": 1, "paragraph": 2, "turn": 3, "session": 4}
 
@@ -140,6 +146,7 @@ class Eraser:
                 phrases=PhraseMatcher.of(phrases, piece=normalize_text(request.match)),
                 always=frozenset(phrases) if short else frozenset(),
                 turns=request.turns,
+                texts=(request.match,),
             )
         if request.ids:
             return self._build_id_query(request.ids, request.turns)
@@ -148,6 +155,7 @@ class Eraser:
     def _build_id_query(self, ids: Sequence[str], turns: bool) -> EraseQuery:
         names: set[Name] = set()
         phrases: set[Phrase] = set()
+        texts: dict[str, None] = {}
         for name in ids:
             versions: list[Value] = [
                 *self._store.records([name]),
@@ -165,12 +173,15 @@ class Eraser:
             for value in versions:
                 # A short turn such as "thank you" is not evidence of a repetition; a record of two words is a fact.
                 short = not isinstance(value, Turn)
+                texts |= dict.fromkeys(_list_quotable_texts(value)[:1])
                 phrases |= {
                     each
                     for text in _list_quotable_texts(value)
                     for each in collect_text_shingles(text, short=short)
                 }
-        return EraseQuery(phrases=PhraseMatcher.of(phrases), turns=turns, names=frozenset(names))
+        return EraseQuery(
+            phrases=PhraseMatcher.of(phrases), turns=turns, names=frozenset(names), texts=tuple(texts)[::-1]
+        )
 
     def _build_whole_query(self, request: EraseRequest) -> EraseQuery:
         """Return the query of a session or of a scope."""
@@ -212,13 +223,17 @@ class Eraser:
         return said_at, names
 
     def _decide_all(self, query: EraseQuery) -> tuple[MatchCollector, list[EraseDecision]]:
-        collector = MatchCollector(query)
-        for row in iter_rows_forwards(self._store):
-            collector.add_row(row)
-        for value in self._iter_everything():
-            collector.add_value(value)
-        common = find_common_phrases(collector.matches.values())
-        decided = {name: decide(match, query, common) for name, match in collector.matches.items()}
+        if query.is_of_ids:
+            collector, query = self._collect_named(query)
+        else:
+            collector = MatchCollector(query)
+            for row in iter_rows_forwards(self._store):
+                collector.add_row(row)
+            for value in self._iter_everything():
+                collector.add_value(value)
+            meant = {name[1] for name, match in collector.matches.items() if match.is_meant}
+            query = replace(query, related=frozenset(self._find_related(meant)))
+        decided = {name: decide(match, query) for name, match in collector.matches.items()}
         for name, decision in decided.items():
             if name[0] == "turn" and _is_erased(decision):
                 collector.mark_notes_of(name[1])
@@ -226,23 +241,75 @@ class Eraser:
             elif name[0] == "record" and decision.item.fate in ("removed", "past"):
                 collector.mark_headlines_of(name[1])
         decided |= {
-            name: decide(match, query, common)
+            name: decide(match, query)
             for name, match in collector.matches.items()
             if name[0] == "paragraph" or match.asked
         }
         return collector, list(decided.values())
 
+    def _collect_named(self, query: EraseQuery) -> tuple[MatchCollector, EraseQuery]:
+        """Collect the versions of the requested things, of what is related to them, and of what resembles them.
+
+        Nothing else is read, so that the time does not depend on how much the memory has. A text that has all of a
+        requested one is a copy, and related.
+        """
+        requested = {name for _, name in query.names}
+        similar = self._find_similar(query.texts)
+        copies = {name for name, text in similar.items() if query.is_copy(text)}
+        query = replace(query, related=frozenset(self._find_related(requested | copies)))
+        ids = list(dict.fromkeys([*sorted(requested | query.related), *similar]))
+        turns = self._store.turns(ids)
+        sessions = dict.fromkeys(turn.session for turn in turns if turn.id in requested | query.related)
+        pages = self._store.pages()
+        collector = MatchCollector(query)
+        for name in (*ids, *sessions, *(page.name for page in pages)):
+            for row in iter_rows_forwards(self._store, id=name):
+                collector.add_row(row)
+        states = filter(None, map(self._store.session, sessions))
+        present = (self._store.records(ids), turns, self._store.paragraphs(ids), states, pages)
+        for value in (*chain.from_iterable(present), *self._store.entries(None, now=EVER)):
+            collector.add_value(value)
+        return collector, query
+
+    def _find_related(self, ids: Collection[str]) -> set[str]:
+        """Return the ids of what was made from some things, of their sources, and of what was made from these."""
+        made, sources = set(ids), set[str]()
+        fresh = [name for name in ids if _ID.fullmatch(name)]
+        for name in fresh:
+            values = [value for row in self._store.journal(id=name) for value in row.values]
+            sources |= set(_ID.findall(" ".join(map(repr, values))))
+            turns = [value for value in values if isinstance(value, Turn)]
+            sources |= {answer.id for turn in turns[-1:] if (answer := self._find_answer(turn)) is not None}
+        while fresh:
+            fresh = [name for name in self._store.citing(fresh) if name not in made]
+            made.update(fresh)
+        return made | sources | set(self._store.citing(sorted(sources - made)))
+
+    def _find_similar(self, texts: Sequence[str]) -> dict[str, str]:
+        """Return, by id, the content of what the index finds by the words of some texts."""
+        found: dict[str, str] = {}
+        now = self._writer.clock()
+        for text in texts[:_MAX_SIMILAR]:
+            probe = Turn(id="", session="", position=0, role="user", content=text, at=now)
+            words = list(dict.fromkeys(analyze(probe).terms.split()))[:_MAX_SIMILAR]
+            wanted = CandidateQuery(words=[(word, 1.0) for word in words])
+            for subject in SEARCHABLE if words else ():
+                keys = self._index.search_any(subject, wanted, Filter(), _MAX_SIMILAR)[:_MAX_SIMILAR]
+                found |= {each.id: each.content for each in get_reader(self._store, subject)(keys)}
+        return found
+
     def _mark_note_of_answer(self, collector: MatchCollector, turn: Value | Entry | None) -> None:
         """Mark the daily note that was written from the answer to a user's turn."""
-        if not isinstance(turn, Turn) or turn.role != "user":
-            return
-        after = self._store.turns(session=turn.session, start=turn.position + 1, stop=turn.position + _ANSWER)
-        answer = next((other for other in after if other.role != "tool"), None)
-        while answer is not None and answer.tool_calls:
-            after = after[after.index(answer) + 1 :]
-            answer = next((other for other in after if other.role != "tool"), None)
-        if answer is not None and answer.role == "assistant":
+        if isinstance(turn, Turn) and (answer := self._find_answer(turn)) is not None:
             collector.mark_notes_of(answer.id, repeating=turn.content)
+
+    def _find_answer(self, turn: Turn) -> Turn | None:
+        """Return the answer to a user's turn, after calls of tools; None if there is none."""
+        if turn.role != "user":
+            return None
+        after = self._store.turns(session=turn.session, start=turn.position + 1, stop=turn.position + _ANSWER)
+        answer = next((other for other in after if other.role != "tool" and not other.tool_calls), None)
+        return answer if answer is not None and answer.role == "assistant" else None
 
     def _iter_everything(self) -> Iterator[Value | Entry]:
         yield from iter_values(self._store)
@@ -299,6 +366,7 @@ class Eraser:
         query = self._build_query(request)
         done: dict[tuple[str, str], ErasureItem] = {}
         left: tuple[ErasureItem, ...] = ()
+        keys: set[int] | None = None if self.pending() else set()
 
         def erase_round(tries: int) -> bool:
             """Erase what there is; return whether others have repeated it meanwhile."""
@@ -310,9 +378,11 @@ class Eraser:
             going, left = self._build_matches(query, (collector, decisions))
             if not going:
                 return False
-            sequences = self._erase(decisions, self._find_cursors(query), query)
+            rows = self._erase(decisions, self._find_cursors(query), query)
+            if keys is not None:
+                keys.update(row.key for row in rows)
             done |= {(item.subject, item.id): replace(item, text="") for item in going}
-            return self._has_been_repeated(query, start, sequences)
+            return self._has_been_repeated(query, start, {row.sequence for row in rows})
 
         for _ in range(_ROUNDS):
             if not self._writer.retrying(erase_round, attempts=_ATTEMPTS):
@@ -326,7 +396,7 @@ class Eraser:
             going=tuple(done.values()),
             left=(*left, *self._remove_remains(query, erased, left)),
             done=True,
-            pending=self.finish(),
+            pending=self.finish(keys),
             notes=notes,
         )
 
@@ -353,15 +423,19 @@ class Eraser:
         kept = (f"for a while it is also in {'; '.join(remains)}",) if remains else ()
         return (*describe_copies(self._folder), *kept)
 
-    def finish(self) -> tuple[str, ...]:
+    def finish(self, keys: Collection[int] | None = None) -> tuple[str, ...]:
         """Remove erased content from files, index, upgrade copies and the free space of databases.
+
+        Args:
+            keys: The keys of what was erased; None if an earlier erasure was interrupted.
 
         Returns:
             Descriptions of what could not be done, which `pending` returns from then on.
         """
         left = []
         if self._folder is not None:
-            self._sync()
+            if keys is None:
+                self._sync()
             left += self._describe_unwritten_files()
             if not self._scrub_files(self._folder):
                 left.append("the list of files: another process was using it all the while")
@@ -374,7 +448,7 @@ class Eraser:
                     left.append(f"the copy {copy.name!r} could not be removed: {error.strerror or error}")
         scrubs = {
             "the search index: another process was writing it all the while": self._index.scrub,
-            "the vectors: the disk refused it": self._scrub_vectors,
+            "the vectors: the disk refused it": lambda: self._scrub_vectors(keys),
             "free space in the database: another process used it all the while, or the role may not": (
                 self._scrub_store
             ),
@@ -383,9 +457,9 @@ class Eraser:
         self._writer.commit([], cursors={PENDING: "\n".join(left) or None})
         return tuple(left)
 
-    def _scrub_vectors(self) -> bool:
+    def _scrub_vectors(self, keys: Collection[int] | None) -> bool:
         if self._vectors is not None:
-            return self._vectors.scrub()
+            return self._vectors.scrub(keys)
         return self._folder is None or remove_vectors(self._folder / VECTORS)
 
     @staticmethod
@@ -459,8 +533,8 @@ class Eraser:
 
     def _erase(
         self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None], query: EraseQuery
-    ) -> set[int]:
-        """Erase in the store as decided; return the numbers of the changes."""
+    ) -> list[JournalEntry]:
+        """Erase in the store as decided; return the journal entries."""
         at = self._writer.clock()
         key = make_key(self._store, at=at)
         erasing = [decision for decision in decisions if decision.item.fate != "kept"]
@@ -482,7 +556,7 @@ class Eraser:
             key = make_key(self._store, at=at)
             self._store.erase([], actor=self._writer.actor, at=at, tombstones=_collect_marks(erasing, key))
         self._writer.publish(rows)
-        return {row.sequence for row in rows}
+        return rows
 
     def _find_cursors(self, query: EraseQuery) -> dict[str, str | None]:
         """Return what becomes of the cursors that name an erased or removed thing, or quote the text."""

@@ -4,10 +4,11 @@ Pure functions: `reverie.admin.erasure.eraser` reads and erases. The rules:
 
 * What is requested by id or session, or contains the requested text, is erased. Reverie's own words (the ids of
   other things, operations and references of changes, the state in a record's metadata) do not count as text.
-* A record or note that shares five consecutive words (a shingle) with it repeats it, and is erased. Of a page
-  or summary only the lines are removed, of a record that repeats it in labels or metadata only those.
+* What has all of it in other spelling is a copy. A record or note that is a copy, was made from it, or is what it was
+  made from, and shares five consecutive words (a shingle) with it, is erased. Of a page or summary, which a model
+  writes from everything, only the lines are removed, of a record that has it in labels or metadata only those.
+* Anything else that shares five words with it merely resembles it: it stays, and the report lists it.
 * A thing that contained it only in an earlier version keeps its content and loses its earlier versions.
-* A shingle in very many other things is a common phrase, not a repetition: they stay.
 * What existed before an erased conversation repeated it was not learned from it, and stays.
 * A removed thing whose name contains the requested text loses its journal. The name of a thing that is there
   cannot be changed, so it stays and is reported.
@@ -17,7 +18,6 @@ Pure functions: `reverie.admin.erasure.eraser` reads and erases. The rules:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -47,9 +47,6 @@ from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, normalize_w
 
 FORGOTTEN = "[forgotten]"
 """Content of a turn whose text was forgotten."""
-
-COMMON = 20
-"""A shingle in more things than this, beside the requested ones, is a common phrase and no repetition."""
 
 _BEFORE = timedelta(minutes=10)
 """Tolerance: what a turn taught may be stored shortly before the turn itself, which is stored with the reply."""
@@ -127,6 +124,7 @@ class Match:
         now: The present version; None if it was removed.
         asked: Why it is erased regardless of its text; empty for no reason.
         has_piece: Whether the present version contains the requested text.
+        is_copy: Whether a version contains all of a requested text, in other spelling.
         had_piece: Whether an earlier version, or a note about a change, contained it.
         had_name: Whether its name, or that of its session, page or scope, contains it.
         now_has: Shingles in the present version.
@@ -141,6 +139,7 @@ class Match:
     now: Value | Entry | None = None
     asked: str = ""
     has_piece: bool = False
+    is_copy: bool = False
     had_piece: bool = False
     had_name: bool = False
     now_has: set[Phrase] = field(default_factory=set)
@@ -149,6 +148,11 @@ class Match:
     notes: set[str] = field(default_factory=set)
     names_session: bool = False
     belongs_to: str = ""
+
+    @property
+    def is_meant(self) -> bool:
+        """Whether it is requested, by itself or by its text."""
+        return bool(self.asked or self.has_piece or self.had_piece or self.is_copy)
 
     @property
     def is_suspect(self) -> bool:
@@ -175,6 +179,8 @@ class EraseQuery:
         always: Shingles that count in however many things they are: a short requested text.
         turns: Whether to erase turns that repeat it, too.
         names: The sort and id of each thing requested by its id.
+        texts: The contents of what is requested by its id, the latest version first.
+        related: Ids of the things that were made from a requested one, or from which one was made, and of copies.
     """
 
     phrases: PhraseMatcher
@@ -184,6 +190,22 @@ class EraseQuery:
     always: frozenset[Phrase] = frozenset()
     turns: bool = False
     names: frozenset[Name] = frozenset()
+    texts: tuple[str, ...] = ()
+    related: frozenset[str] = frozenset()
+
+    def is_copy(self, text: str) -> bool:
+        """Return whether a text contains all words of a requested one in their order."""
+        present = f" {' '.join(normalize_words(text))} "
+        return any(f" {' '.join(words)} " in present for words in self._words)
+
+    @cached_property
+    def _words(self) -> list[list[str]]:
+        return [words for words in map(normalize_words, self.texts) if words]
+
+    @property
+    def is_of_ids(self) -> bool:
+        """Whether things are requested by their ids."""
+        return bool(self.names) and self.scope is None and not self.sessions
 
     @cached_property
     def labels(self) -> frozenset[str]:
@@ -424,6 +446,9 @@ class MatchCollector:
         match.names_session |= labelled
         match.had_name |= named
         match.belongs_to = get_owning_scope(value)
+        if phrases and not match.is_copy:
+            texts = (*extract_texts(value, by_label=True), *extract_side_texts(value))
+            match.is_copy = any(map(self._query.is_copy, texts))
         if at is None:
             match.has_piece, match.now_has = piece, phrases
             return match
@@ -532,29 +557,14 @@ def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
 # -- decisions --------------------------------------------------------------------------------------
 
 
-def find_common_phrases(matches: Iterable[Match]) -> set[tuple[str, Phrase]]:
-    """Return shingles in so many unrequested things of one sort that they are common phrases."""
-    counts = Counter(
-        (each.name[0], phrase)
-        for each in matches
-        if not each.asked
-        for phrase in {*each.now_has, *each.once_had}
-    )
-    return {name for name, number in counts.items() if number > COMMON}
-
-
-def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> EraseDecision:
-    """Decide about a thing.
-
-    Args:
-        common: The result of `find_common_phrases`.
-    """
+def decide(match: Match, query: EraseQuery) -> EraseDecision:
+    """Decide about a thing."""
     if query.scope is not None and match.belongs_to and not is_within(match.belongs_to, query.scope):
         after = None if isinstance(match.now, Entry) else match.now
         return _build_decision(match, "kept", f"it belongs to {match.belongs_to!r}", after)
     piece = query.phrases.piece if match.has_piece or match.had_piece else ""
     repeated = {
-        phrase for phrase in {*match.now_has, *match.once_had} if _is_repetition(match, phrase, query, common)
+        phrase for phrase in {*match.now_has, *match.once_had} if _is_repetition(match, phrase, query)
     }
     withheld = match.name[0] == "turn" and not query.turns and not match.asked
     effective = PhraseMatcher.of(() if withheld else repeated, piece=piece)
@@ -563,7 +573,7 @@ def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> 
         return (
             _decide_past(match, PhraseMatcher.of(repeated, piece=piece))
             if is_erased
-            else _decide_kept(match, withheld, common)
+            else _decide_kept(match, withheld, query)
         )
     if match.asked:
         return _decide_asked(match, query)
@@ -572,7 +582,7 @@ def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> 
         return (
             _build_decision(match, "removed", _explain_match(match), None)
             if hit
-            else _decide_kept(match, withheld, common)
+            else _decide_kept(match, withheld, query)
         )
     labels = query.labels if match.names_session else frozenset[str]()
     after = remove_matches(match.now, effective, labels=labels) if effective or labels else match.now
@@ -584,16 +594,28 @@ def decide(match: Match, query: EraseQuery, common: set[tuple[str, Phrase]]) -> 
     once = match.had_piece or match.names_session or not repeated.isdisjoint(match.once_had)
     if once and not left:
         return _decide_past(match, PhraseMatcher.of(repeated, piece=piece))
-    return _decide_kept(match, withheld, common)
+    return _decide_kept(match, withheld, query)
 
 
-def _is_repetition(match: Match, phrase: Phrase, query: EraseQuery, common: set[tuple[str, Phrase]]) -> bool:
+def _is_repetition(match: Match, phrase: Phrase, query: EraseQuery) -> bool:
     """Whether a shingle makes a thing a repetition of the text to erase."""
     if phrase in query.always:
         return True
     in_request, in_thing = query.said_at.get(phrase), match.once_had.get(phrase)
     was_there_before = in_request is not None and in_thing is not None and in_thing < in_request - _BEFORE
-    return (match.name[0], phrase) not in common and not was_there_before
+    return _is_derived(match, query) and not was_there_before
+
+
+def _is_derived(match: Match, query: EraseQuery) -> bool:
+    """Whether a thing may have been made from a requested one."""
+    subject, name = match.name
+    return (
+        name in query.related
+        or bool(match.asked)
+        or match.is_copy
+        or match.names_session
+        or subject in ("page", "session")
+    )
 
 
 def _decide_asked(match: Match, query: EraseQuery) -> EraseDecision:
@@ -639,13 +661,13 @@ def _decide_past(match: Match, effective: PhraseMatcher) -> EraseDecision:
     )
 
 
-def _decide_kept(match: Match, withheld: bool, common: set[tuple[str, Phrase]]) -> EraseDecision:
+def _decide_kept(match: Match, withheld: bool, query: EraseQuery) -> EraseDecision:
     after = None if isinstance(match.now, Entry) else match.now
     because = "it said so before"
     if withheld:
         because = "turns stay unless they are asked for"
-    elif any((match.name[0], phrase) in common for phrase in match.now_has):
-        because = f"its words stand in more than {COMMON} things"
+    elif not _is_derived(match, query):
+        because = "it resembles it: forget it too if it should go"
     return _build_decision(match, "kept", because, after)
 
 

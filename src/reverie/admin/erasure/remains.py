@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FILES_DATABASE
-from reverie.files.layout import HOOKS, parse_path, parse_recovered_path
+from reverie.files.layout import HOOKS, MEMORY, SESSIONS, parse_path, parse_recovered_path
 from reverie.files.mirror.scrub import LONGEST_FILE, has_phrase
 from reverie.files.scan import CONFLICT
 from reverie.search.index.tantivy_index import FORMAT, remove_index
@@ -62,13 +63,17 @@ def find_names(store: Store, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
 def find_files(folder: Path, phrases: PhraseMatcher) -> Iterator[ErasureItem]:
     """Yield the files and folders that Reverie neither writes nor reads, and that have the text or may have it."""
     moved_aside = {file for pattern in MOVED_ASIDE for file in folder.glob(pattern)}
-    for file in sorted(folder.rglob("*")):
-        path = file.relative_to(folder).as_posix()
-        if file in moved_aside:
-            because = "a rebuild or a recovery moved it aside, and it may hold the text: remove it"
-            yield build_kept_item("file", path, because)
-        elif _is_foreign(file, folder) and (because := _explain_match(file, path, phrases)):
-            yield build_kept_item("file", path, because)
+    skipped = {"index", ".git", *((MEMORY, SESSIONS) if (folder / FILES_DATABASE).exists() else ())}
+    for place, folders, files in os.walk(folder):
+        if Path(place) == folder:  # `scrub_files` looks through the readable files
+            folders[:] = [name for name in folders if name not in skipped]
+        for file in sorted(Path(place, name) for name in (*folders, *files)):
+            path = file.relative_to(folder).as_posix()
+            if file in moved_aside:
+                because = "a rebuild or a recovery moved it aside, and it may hold the text: remove it"
+                yield build_kept_item("file", path, because)
+            elif _is_foreign(file, folder) and (because := _explain_match(file, path, phrases)):
+                yield build_kept_item("file", path, because)
 
 
 def _is_foreign(file: Path, folder: Path) -> bool:

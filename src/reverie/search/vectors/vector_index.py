@@ -15,7 +15,7 @@ import random
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -583,8 +583,11 @@ class VectorIndex:
         self._follow_until_current(until=time.monotonic() + timeout_s)
         return self.status()
 
-    def scrub(self) -> bool:
+    def scrub(self, keys: Collection[int] | None = None) -> bool:
         """Overwrite vectors of texts that the store no longer has, and remove those of other embedders.
+
+        Args:
+            keys: The keys of what was erased; None to compare every vector with the store.
 
         Returns:
             False if the disk refused it.
@@ -600,7 +603,10 @@ class VectorIndex:
             file = self._get_file()
             if file is not None:
                 with self._lock, file.locked():
-                    self._remove_strangers(file)
+                    if keys is None:
+                        self._remove_strangers(file)
+                    else:
+                        file.remove(list(keys))
                     file.sync()
         except VectorFileDamaged as error:
             self._discard(error)

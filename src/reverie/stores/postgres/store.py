@@ -233,6 +233,15 @@ class PostgresStore(DatabaseStore, PostgresVectors):
             view.memo.update(self._read_cache.recall(sequence), sequence=sequence)
         return int(view.memo["sequence"])
 
+    def citing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids of values of which a version in the journal names one of these ids. Reads the journal."""
+        sql = (
+            "SELECT id FROM reverie.journal WHERE space = %s AND id <> '' "
+            "AND EXISTS (SELECT FROM unnest(%s::text[]) AS c "
+            "WHERE strpos(coalesce(after::text, before::text), c) > 0 AND c <> id) GROUP BY id ORDER BY min(key)"
+        )
+        return [name for (name,) in self._connections.rows(sql, (self._space, list(ids)))] if ids else []
+
     def sequence_at(self, moment: datetime) -> int:
         """Return the number of the last journal row made at a moment or before it; 0 if there is none."""
         sql = "SELECT coalesce(max(sequence), 0) FROM reverie.journal WHERE space = %s AND at <= %s"

@@ -28,7 +28,7 @@ from reverie.stores.health import StoreProblem
 from reverie.stores.sqlite.check import find_problems
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.migrations import prepare
-from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
+from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change, read_citations
 
 if TYPE_CHECKING:
     from reverie.stores.sqlite.store import SQLiteStore
@@ -138,6 +138,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
                 f"INSERT INTO entries ({', '.join(ENTRIES.names)}) VALUES ({', '.join('?' * len(ENTRIES.names))})",
                 [ENTRIES.encode(entry) for entry in rest.entries],
             )
+            read_citations(file)
             changes.set_cursors(rest.cursors)
             changes.add_counts(rest.counters)
             changes.add_tombstones(rest.tombstones)

@@ -30,11 +30,13 @@ class Migration(NamedTuple):
         name: What it does, in words.
         sql: Its statements, each ended by a semicolon at the end of a line; all steps run in one transaction.
         analysed: Whether the analyzer has changed, so that every stored text is analysed again.
+        cited: Whether citations are read from the journal.
     """
 
     name: str
     sql: str = ""
     analysed: bool = False
+    cited: bool = False
 
 
 def _read(name: str) -> str:
@@ -51,6 +53,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="an index of creation times", sql=_read("0007_creation_times.sql")),
     Migration(name="words of emoji, and languages told from accents", analysed=True),
     Migration(name="operations and notes of changes", sql=_read("0009_operations.sql")),
+    Migration(name="citations", sql=_read("0010_citations.sql"), cited=True),
 )
 """Every step, in order; the position from 1 is its version."""
 
@@ -228,6 +231,10 @@ def _migrate(path: Path, steps: Sequence[Migration], patience: float, analyse: A
             from reverie.stores.sqlite.check import analyze_again  # here: files are seldom migrated
 
             analyze_again(file, analyse)
+        if any(step.cited for step in steps[version:]):
+            from reverie.stores.sqlite.transaction import read_citations
+
+            read_citations(file)
         if file.execute("PRAGMA foreign_key_check").fetchone():
             raise StoreCorrupt(f"{str(path)!r} does not fit format {len(steps)}: nothing was changed")
         file.execute("COMMIT")

@@ -235,6 +235,19 @@ class SQLiteStore(DatabaseStore):
                 view.measures[area].append(row)
         return view.sequence
 
+    def citing(self, ids: Sequence[str]) -> list[str]:
+        """Return the ids of values of which a version in the journal names one of these ids."""
+        found: dict[int, str] = {}
+        for start in range(0, len(ids), _MOST_NAMES):
+            some = _pad_values(list(ids[start : start + _MOST_NAMES]))
+            keys = f"(SELECT key FROM citations WHERE cited IN ({build_placeholders(len(some))}))"
+            sql = " UNION ALL ".join(
+                f"SELECT key, id FROM {name} WHERE key IN {keys}"
+                for name in (*(table.name for table in TABLES.values()), "gone")
+            )
+            found |= dict(self._connections.rows(sql, some * (len(TABLES) + 1)))
+        return [found[key] for key in sorted(found)]
+
     def sequence_at(self, moment: datetime) -> int:
         """Return the number of the last journal row made at a moment or before it; 0 if there is none."""
         sql = "SELECT coalesce(max(sequence), 0) FROM journal WHERE at <= ?"

@@ -28,6 +28,7 @@ from reverie.stores.codec import (
     Row,
     TableCodec,
     UnreadableRow,
+    find_ids,
     to_short_document,
 )
 
@@ -99,6 +100,20 @@ _MEASURE = (
 )
 
 
+_CITE = "INSERT OR IGNORE INTO citations VALUES (?, ?)"
+
+
+def read_citations(file: sqlite3.Connection) -> None:
+    """Fill the table of citations from the journal."""
+    for key, document in file.execute("SELECT key, after FROM journal WHERE after IS NOT NULL").fetchall():
+        file.executemany(_CITE, _list_citations(key, document))
+
+
+def _list_citations(key: int, document: str) -> list[tuple[str, int]]:
+    own = document.partition(",")[0]  # the id comes first
+    return [(cited, key) for cited in find_ids(document) if cited not in own]
+
+
 class _Made(NamedTuple):
     """Change that was made, with its journal row."""
 
@@ -146,6 +161,8 @@ class WriteTransaction:
             self.insert(edit, key)
         else:
             key, before = self._replace(edit)
+        if edit.document is not None and (citations := _list_citations(key, edit.document)):
+            self._file.executemany(_CITE, citations)
         self._next = sequence + 1
         name = (edit.table.subject, edit.edit.id)
         self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
@@ -156,8 +173,11 @@ class WriteTransaction:
         row = self._made.pop()
         subject, name = row.name
         earlier = [key for (key,) in self._file.execute(_EARLIER_KEYS, (name, subject))]
+        self._file.executemany("DELETE FROM citations WHERE key = ?", [(key,) for key in {row.key, *earlier}])
         for statement in _EMPTY:
             self._file.executemany(statement, [(key,) for key in {row.key, *earlier}])
+        if edit.document is not None:
+            self._file.executemany(_CITE, _list_citations(row.key, edit.document))
         if (place := self._erased.get(row.name)) is not None:
             self._made[place] = self._made[place]._replace(after=None, edit=None)
         self._erased[row.name] = len(self._made)
