@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
@@ -266,8 +265,14 @@ class Eraser:
             for row in iter_rows_forwards(self._store, id=name):
                 collector.add_row(row)
         states = filter(None, map(self._store.session, sessions))
-        present = (self._store.records(ids), turns, self._store.paragraphs(ids), states, pages)
-        for value in (*chain.from_iterable(present), *self._store.entries(None, now=EVER)):
+        values: list[Value] = [
+            *self._store.records(ids),
+            *turns,
+            *self._store.paragraphs(ids),
+            *states,
+            *pages,
+        ]
+        for value in (*values, *self._store.entries(None, now=EVER)):
             collector.add_value(value)
         return collector, query
 
