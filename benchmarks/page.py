@@ -33,7 +33,6 @@ _ADDRESSES = (
     "/records?q={words}&sources=records&sources=turns",
     "/records?kind=decision",
     "/records?archived=yes",
-    "/records.csv?kind=decision",
     "/timeline?subject=turn",
     "/inspect?message={words}",
     "/undo?batch={batch}",
@@ -73,7 +72,7 @@ def fill(memory: Memory, records: int) -> None:
 
 def list_addresses(memory: Memory) -> list[str]:
     """Return an address of every view that shows something."""
-    record, other = memory.list(limit=2)
+    record = memory.list(limit=1)[0]
     session = quote(memory.sessions(limit=1)[0].state.id, safe="")
     receipt = memory.admin.receipts(limit=1)[0]
     plan = memory.dreams.keep_plan(memory.dreams.plan("promote"))
@@ -84,12 +83,11 @@ def list_addresses(memory: Memory) -> list[str]:
         "/prompts/{id:path}/{position:int}": f"/prompts/{session}/{receipt.position}",
         "/review/{id}": f"/review/{plan.id}",
         "/pages/{name:path}": "/pages/MEMORY.md",
-        "/conflicts/pair": f"/conflicts/pair?first={record.id}&second={other.id}",
         "/undo": None,
         "/inspect": None,
     }
     views = [view.path for group in GROUPS for view in group.VIEWS if view.method == "GET"]
-    bare = [address for path in views if (address := examples.get(path, path)) and "{form}" not in address]
+    bare = [address for path in views if (address := examples.get(path, path))]
     words = quote(" ".join(record.content.split()[:6]))
     return [*bare, *(each.format(words=words, batch=memory._store.sequence()) for each in _ADDRESSES)]
 

@@ -43,13 +43,13 @@ CLASSES: dict[type, dict[str, str]] = {
 }
 """Classes to write, each after those it needs, with the attributes that `__init__` sets."""
 
-PLAIN = {"tool", "openai", "openai_responses", "anthropic", "mcp", "documents"}
+PLAIN = {"now", "tool", "openai", "openai_responses", "anthropic", "mcp", "documents"}
 """Methods that wait for nothing, and so are not awaited."""
 
 BLOCKING_PROPERTIES = {"state"}
 """Properties that read the store; they become methods to await."""
 
-LEFT_OUT = {"open", "scoped", "folder"}
+LEFT_OUT = {"open", "scoped", "folder", "cursors", "acting"}
 """Members that are written by hand below, or have no asynchronous form."""
 
 HEADER = '''"""Asynchronous memory: every method of the synchronous classes, run on a worker thread.

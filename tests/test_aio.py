@@ -72,7 +72,7 @@ ATTRIBUTES = {
 ATTRIBUTES |= {"sync"}
 """Plain attributes on the synchronous side."""
 
-INTERNAL = {"namespace"}
+INTERNAL = {"namespace", "acting", "cursors"}
 """What the synchronous parts need of each other."""
 
 

@@ -2,16 +2,6 @@
 
 import type { Options, Result } from "./index.js";
 
-/** Activity of the last days, the earliest first. */
-export interface ActivityOutput {
-  items: DayOutput[];
-}
-
-/** Turns as they were added. */
-export interface AddedTurns {
-  items: Turn[];
-}
-
 /** Result of applying a plan. */
 export interface AppliedPlan {
   plan: string;
@@ -54,11 +44,6 @@ export interface EntryInput {
   ttl?: string | number | null;
   category?: string | null;
   tags?: string[];
-}
-
-/** Values of working memory. */
-export interface EntryList {
-  items: EntryOutput[];
 }
 
 /** A value of working memory. */
@@ -135,13 +120,47 @@ export interface Hits {
   left_out?: LeftOutHit[];
 }
 
+export interface Items_DayOutput_ {
+  items: DayOutput[];
+}
+
+export interface Items_EntryOutput_ {
+  items: EntryOutput[];
+}
+
+export interface Items_PageItem_ {
+  items: PageItem[];
+}
+
+export interface Items_PlanOutput_ {
+  items: PlanOutput[];
+}
+
+export interface Items_ReceiptOutput_ {
+  items: ReceiptOutput[];
+}
+
+export interface Items_Record_ {
+  items: MemoryRecord[];
+}
+
+export interface Items_TokenOutput_ {
+  items: TokenOutput[];
+}
+
+export interface Items_Turn_ {
+  items: Turn[];
+}
+
 /** A change; before and after are None where it was erased. */
 export interface JournalItem {
   sequence: number;
   batch: number;
   at: string;
   actor: string;
-  reason: string;
+  operation: string;
+  note: string;
+  reference: string;
   subject: string;
   id: string | null;
   change: string;
@@ -201,15 +220,25 @@ export interface PageItem {
   updated_at: string;
 }
 
-/** All pages and logs. */
-export interface PageList {
-  items: PageItem[];
-}
-
 /** A page or a log with its text. */
 export interface PageText {
   name: string;
   content: string;
+}
+
+export interface Page_Record_ {
+  items: MemoryRecord[];
+  next: string | null;
+}
+
+export interface Page_SessionItem_ {
+  items: SessionItem[];
+  next: string | null;
+}
+
+export interface Page_Turn_ {
+  items: Turn[];
+  next: string | null;
 }
 
 /** Outcome of a pass. */
@@ -235,11 +264,6 @@ export interface PlanInput {
   step?: string;
   scope?: string;
   origin?: "owner" | "agent" | "tool" | "web" | "import";
-}
-
-/** Plans that wait or were decided, the newest first. */
-export interface PlanList {
-  items: PlanOutput[];
 }
 
 /** A plan; applied is the number by which it can be undone. */
@@ -289,11 +313,6 @@ export interface ProposalDecision {
   reason?: string;
 }
 
-/** Records that passes propose. */
-export interface ProposalList {
-  items: MemoryRecord[];
-}
-
 /** Answer of /readyz. */
 export interface Ready {
   status: "ok";
@@ -313,11 +332,6 @@ export interface ReceiptLineOutput {
   state: string;
   content: string | null;
   scope: string;
-}
-
-/** Receipts of prompts, the newest first. */
-export interface ReceiptList {
-  items: ReceiptOutput[];
 }
 
 /** Contents of a prompt, in numbers. */
@@ -393,12 +407,6 @@ export interface RecordInput {
   draft?: boolean;
 }
 
-/** Page of a list of records. */
-export interface RecordPage {
-  items: MemoryRecord[];
-  next: string | null;
-}
-
 /** New values of fields; those that are not given stay (RFC 7396). */
 export interface RecordPatch {
   content?: string | null;
@@ -468,12 +476,6 @@ export interface SessionItem {
   last_at: string;
 }
 
-/** Page of a list of sessions, the latest active first. */
-export interface SessionPage {
-  items: SessionItem[];
-  next: string | null;
-}
-
 /** State of a session, apart from its turns. */
 export interface SessionState {
   id: string;
@@ -522,11 +524,6 @@ export interface TokenInput {
   rights?: ("read" | "write" | "review" | "forget" | "admin")[];
   origin?: "owner" | "agent" | "tool" | "web" | "import";
   expires?: string | null;
-}
-
-/** All tokens, the newest first. */
-export interface TokenList {
-  items: TokenOutput[];
 }
 
 /** A token, without its secret. */
@@ -587,12 +584,6 @@ export interface TurnInput {
   metadata?: { [name: string]: string };
 }
 
-/** Page of the turns of a session, by position. */
-export interface TurnPage {
-  items: Turn[];
-  next: string | null;
-}
-
 /** Changes to undo, named in one of three ways; see History.undo. */
 export interface UndoInput {
   changes?: number[] | null;
@@ -619,7 +610,7 @@ export interface Api {
   /** Return the number of the newest change, if the store can be read and written. */
   getReadiness(options?: Options): Promise<Result<Ready>>;
   /** Return the activity of each of the last days. */
-  getActivity(options?: { days?: number } & Options): Promise<Result<ActivityOutput>>;
+  getActivity(options?: { days?: number } & Options): Promise<Result<Items_DayOutput_>>;
   /** Return the number of live records of each category. */
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
   /** Decide which of two records holds; the other one ends, is archived as wrong, or holds too. */
@@ -633,9 +624,9 @@ export interface Api {
   /** List changes in their order, or the newest first. */
   listChanges(options?: { scope?: string; after?: number; before?: number | null; since?: string | null; until?: string | null; limit?: number; id?: string | null; actor?: string | null; subject?: "record" | "turn" | "session" | "page" | "paragraph" | null; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
   /** List receipts of the prompts that were made, the newest first. */
-  listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<ReceiptList>>;
+  listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_ReceiptOutput_>>;
   /** List all pages and logs. */
-  listPages(options?: Options): Promise<Result<PageList>>;
+  listPages(options?: Options): Promise<Result<Items_PageItem_>>;
   /** Return the text of a page or a log. */
   getPage(name: string, options: { ifNoneMatch: string } & Options): Promise<Result<PageText | null>>;
   getPage(name: string, options?: Options): Promise<Result<PageText>>;
@@ -646,7 +637,7 @@ export interface Api {
   /** Add a line to the end of a page, or a paragraph to the end of a log. */
   appendToPage(name: string, body: LineInput, options?: { idempotencyKey?: string } & Options): Promise<Result<PageText>>;
   /** List the plans that wait or were decided, the newest first. */
-  listPlans(options?: Options): Promise<Result<PlanList>>;
+  listPlans(options?: Options): Promise<Result<Items_PlanOutput_>>;
   /** Plan the changes of a pass; nothing is changed before the plan is decided. */
   makePlan(body: PlanInput, options?: Options): Promise<Result<PlanOutput>>;
   /** Return a plan; the texts of a decided one are not kept. */
@@ -656,17 +647,17 @@ export interface Api {
   /** Accept, reject or put off groups of steps of a plan; accepted ones are made at once. */
   decidePlan(id: string, body: PlanDecision, options?: Options): Promise<Result<PlanOutput>>;
   /** List the records that passes propose and nobody has decided, the earliest first. */
-  listProposals(options?: Options): Promise<Result<ProposalList>>;
+  listProposals(options?: Options): Promise<Result<Items_Record_>>;
   /** Accept, reject or put off a proposal. */
   decideOnProposal(id: string, body: ProposalDecision, options?: Options): Promise<Result<MemoryRecord>>;
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
   /** List records, by default those created last first. */
-  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<RecordPage>>;
+  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<Page_Record_>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Archive, label or vouch for several records in one transaction, which one undo takes back. */
-  changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<RecordPage>>;
+  changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<Page_Record_>>;
   /** Return a record, archived or not. */
   getRecord(id: string, options: { scope?: string; as_of?: number | string | null; ifNoneMatch: string } & Options): Promise<Result<MemoryRecord | null>>;
   getRecord(id: string, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<MemoryRecord>>;
@@ -691,7 +682,7 @@ export interface Api {
   /** Return the number of live records of each scope within that of the token. */
   listScopes(options?: Options): Promise<Result<ScopeCounts>>;
   /** List the values of working memory. */
-  listEntries(options?: { scope?: string } & Options): Promise<Result<EntryList>>;
+  listEntries(options?: { scope?: string } & Options): Promise<Result<Items_EntryOutput_>>;
   /** Return a value of working memory. */
   getEntry(key: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<EntryOutput | null>>;
   getEntry(key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
@@ -702,7 +693,7 @@ export interface Api {
   /** Return what answers a query, best first; nothing if nothing is relevant. */
   search(body: SearchInput, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<Hits>>;
   /** List sessions, the latest active first. */
-  listSessions(options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<SessionPage>>;
+  listSessions(options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<Page_SessionItem_>>;
   /** Return the state of a session. */
   getSession(id: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<SessionState | null>>;
   getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
@@ -719,15 +710,15 @@ export interface Api {
   /** Store the user's rating of an answer. */
   rateAnswer(id: string, body: FeedbackInput, options?: { scope?: string } & Options): Promise<Result<Turn>>;
   /** List receipts of the prompts of a session, the newest first. */
-  listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<ReceiptList>>;
+  listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_ReceiptOutput_>>;
   /** Return the candidates for the prompt of one turn: each line with its source, score and verdict. */
   getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedReceipt>>;
   /** Add turns at the end of a session, in one transaction. */
-  addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<AddedTurns>>;
+  addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<Items_Turn_>>;
   /** List the turns of a session by position. */
-  listTurns(id: string, options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<TurnPage>>;
+  listTurns(id: string, options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<Page_Turn_>>;
   /** List the values of working memory. */
-  listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<EntryList>>;
+  listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<Items_EntryOutput_>>;
   /** Return a value of working memory. */
   getEntryOfSession(id: string, key: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<EntryOutput | null>>;
   getEntryOfSession(id: string, key: string, options?: { scope?: string } & Options): Promise<Result<EntryOutput>>;
@@ -742,7 +733,7 @@ export interface Api {
   /** Return the number of live records that have each tag. */
   listTags(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
   /** List all tokens, the newest first. */
-  listTokens(options?: Options): Promise<Result<TokenList>>;
+  listTokens(options?: Options): Promise<Result<Items_TokenOutput_>>;
   /** Create a token; it is shown once. */
   createToken(body: TokenInput, options?: Options): Promise<Result<NewToken>>;
   /** Revoke a token. */

@@ -261,6 +261,9 @@ class AsyncJournal(_Wrapper[Journal]):
     sync: Journal
 
     log = _on_thread(Journal.log)
+    sequence = _on_thread(Journal.sequence)
+    get = _on_thread(Journal.get)
+    transaction = _on_thread(Journal.transaction)
     diff = _on_thread(Journal.diff)
     changes = _on_thread(Journal.changes)
     blame = _on_thread(Journal.blame)
@@ -288,6 +291,7 @@ class AsyncWorker(_Wrapper[Worker]):
     keep_plan = _on_thread(Worker.keep_plan)
     kept_plans = _on_thread(Worker.kept_plans)
     proposals = _on_thread(Worker.proposals)
+    kept_plan = _on_thread(Worker.kept_plan)
     decide = _on_thread(Worker.decide)
     ask = _on_thread(Worker.ask)
     answer = _on_thread(Worker.answer)
@@ -306,6 +310,8 @@ class AsyncAdministration(_Wrapper[Administration]):
     sync: Administration
 
     stats = _on_thread(Administration.stats)
+    failures = _on_thread(Administration.failures)
+    index_status = _on_thread(Administration.index_status)
     disk = _on_thread(Administration.disk)
     embed = _on_thread(Administration.embed)
     activity = _on_thread(Administration.activity)
@@ -382,8 +388,14 @@ class AsyncMemoryReader(_Wrapper[MemoryReader]):
     categories = _on_thread(MemoryReader.categories)
     tags = _on_thread(MemoryReader.tags)
     search = _on_thread(MemoryReader.search)
+    left_out = _on_thread(MemoryReader.left_out)
     sessions = _on_thread(MemoryReader.sessions)
     turns = _on_thread(MemoryReader.turns)
+    find_session = _on_thread(MemoryReader.find_session)
+    receipts = _on_thread(MemoryReader.receipts)
+    receipt = _on_thread(MemoryReader.receipt)
+    now = _plain(MemoryReader.now)
+    scopes = _on_thread(MemoryReader.scopes)
     stats = _on_thread(MemoryReader.stats)
 
 
@@ -456,6 +468,10 @@ class AsyncScopedMemory(AsyncMemoryReader):
     update = _on_thread(ScopedMemory.update)
     archive = _on_thread(ScopedMemory.archive)
     restore = _on_thread(ScopedMemory.restore)
+    archive_many = _on_thread(ScopedMemory.archive_many)
+    label = _on_thread(ScopedMemory.label)
+    vouch = _on_thread(ScopedMemory.vouch)
+    settle = _on_thread(ScopedMemory.settle)
     session = _on_thread_as(AsyncSession, ScopedMemory.session)
     consolidate_session = _on_thread(ScopedMemory.consolidate_session)
     delete_session = _on_thread(ScopedMemory.delete_session)
@@ -519,6 +535,7 @@ class AsyncMemory(AsyncScopedMemory):
 
     flush = _on_thread(Memory.flush)
     close = _on_thread(Memory.close)
+    warm_up = _on_thread(Memory.warm_up)
 
     @property
     def history(self) -> AsyncHistory:

@@ -16,6 +16,7 @@ from reverie.consolidation.rule_learning import ACTOR as RULES
 from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
+from reverie.domain.filter import Filter
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, parse_duration
@@ -25,6 +26,7 @@ from reverie.repositories.activity import ActivityLog
 from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
 from reverie.search.analyzer import analyze
+from reverie.search.hits import SOURCES, SearchRequest
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.index.tantivy_index import FORMAT
@@ -310,6 +312,14 @@ class Memory(ScopedMemory):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def warm_up(self) -> None:
+        """Read and compile what the first searches need, so that they do not have to; a server does it at its start."""
+        from reverie.search.searcher import find_left_out
+
+        wanted = SearchRequest(text="What was decided about tomorrow?", allowed=Filter(scopes=self._scopes))
+        hits = self._searcher.search(wanted, SOURCES)
+        find_left_out(self._searcher, wanted, SOURCES, hits, most=1)
 
     # -- the memory as a whole ---------------------------------------------------------------------------
 

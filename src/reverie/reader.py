@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.errors import InvalidInput, quote_value
@@ -32,7 +32,12 @@ from reverie.stores.protocol import Store
 from reverie.stores.telemetry import trace
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from reverie.admin.stats import ScopeStats
+    from reverie.context.receipts import PackReceipt
+    from reverie.repositories.prompt_log import ExplainedPack, ReceiptReader
+    from reverie.search.searcher import LeftOut
 
 Order = Literal["newest", "oldest", "created"]
 """Order of a list of records: last changed first, last changed last, or last created first."""
@@ -215,6 +220,22 @@ class MemoryReader:
             self._activity.note_search(len(hits), time.perf_counter() - started)
         return hits
 
+    def left_out(
+        self, query: str, hits: Sequence[Hit], /, *, most: int = 10, **options: Any
+    ) -> builtins.list[LeftOut]:
+        """Return what a search left out and why, best first, then archived records; nothing of other scopes.
+
+        Args:
+            query: The question of the search.
+            hits: What `search` returned.
+            most: Most hits to return, and most archived records.
+            **options: The other arguments of `search`.
+        """
+        from reverie.search.searcher import find_left_out
+
+        request, sources = self._parse_search(query, **options)
+        return find_left_out(self._searcher, request, sources, hits, most=most)
+
     def _parse_search(
         self,
         query: str | None,
@@ -266,7 +287,38 @@ class MemoryReader:
         turns = self._store.turns(session=self._resolve_session(session), start=start, stop=stop)
         return [turn for turn in turns if self._is_visible(turn.scope)]
 
+    def find_session(self, id: str) -> SessionState | None:
+        """Return the state of a session; None if it has not begun, or cannot be read here."""
+        state = self._store.session(self._resolve_session(id))
+        return state if state is not None and self._is_visible(state.scope) else None
+
+    def receipts(self, session: str | None = None, *, limit: int | None = 50) -> builtins.list[PackReceipt]:
+        """Return receipts of the prompts that were made, the newest first.
+
+        Args:
+            session: Only those of this session.
+            limit: Most receipts to return; None for all.
+        """
+        name = None if session is None else self._resolve_session(session)
+        return self._open_receipts().list(name, limit=limit)
+
+    def receipt(self, session: str, position: int) -> ExplainedPack:
+        """Return what the prompt of one turn was made of, with the texts as they were then.
+
+        Raises:
+            NotFound: no receipt of it can be read here.
+        """
+        return self._open_receipts().get(self._resolve_session(session), position)
+
     # -- numbers -----------------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """Return the time by the clock of the memory."""
+        return self._clock()
+
+    def scopes(self) -> dict[str, int]:
+        """Return the number of live records of each scope that can be seen here."""
+        return self._store.tally("scope", self._build_live_filter())
 
     def stats(self) -> ScopeStats:
         """Return the numbers of records, turns and sessions that can be seen here."""
@@ -285,6 +337,11 @@ class MemoryReader:
         )
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _open_receipts(self) -> ReceiptReader:
+        from reverie.repositories.prompt_log import ReceiptReader  # here: seldom asked
+
+        return ReceiptReader(self._store, self._scopes)
 
     def _is_visible(self, scope: str) -> bool:
         return self._scopes is None or scope in self._scopes

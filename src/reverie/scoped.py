@@ -30,6 +30,7 @@ from reverie.repositories.records import (
     RecordChanges,
     RecordRepository,
     SaveResult,
+    Settlement,
     describe_missing_record,
 )
 from reverie.repositories.working_memory import WorkingMemory
@@ -132,6 +133,10 @@ class ScopedMemory(MemoryReader):
         """
         name = self._join_scope(scope)
         return super().scoped(scope) if name == EVERY_SCOPE else ScopedMemory(self._parts, name)
+
+    def acting(self, actor: str) -> ScopedMemory:
+        """Return this scope with another author of changes, as the journal names it."""
+        return ScopedMemory(self._parts.acting(actor), self.scope)
 
     # -- saving ------------------------------------------------------------------------------------------
 
@@ -338,6 +343,68 @@ class ScopedMemory(MemoryReader):
         """
         return self._trace_update(lambda: self._parts.records.restore(self._require_own(id)))
 
+    def archive_many(self, ids: Iterable[str], *, reason: str = "") -> builtins.list[Record]:
+        """Take several records out of search in one transaction, which one undo takes back.
+
+        Raises:
+            NotFound: one of them is not here; nothing was changed.
+            InvalidInput: one belongs to everybody and this is a scope.
+        """
+        return self._parts.records.archive_many([self._require_own(name) for name in ids], reason=reason)
+
+    def label(self, ids: Iterable[str], tags: Iterable[str], *, reason: str = "") -> builtins.list[Record]:
+        """Add tags to several records in one transaction; errors are those of `archive_many`.
+
+        Args:
+            ids: The ids of the records.
+            tags: Tags to add, at least one.
+            reason: A reason for the journal.
+        """
+        return self._parts.records.label([self._require_own(name) for name in ids], tags, reason=reason)
+
+    def vouch(self, ids: Iterable[str], *, reason: str = "") -> builtins.list[Record]:
+        """Give several records the owner's word, so that they may stand in a prompt unasked.
+
+        Whoever calls this speaks for the owner. Errors are those of `archive_many`.
+        """
+        return self._parts.records.vouch([self._require_own(name) for name in ids], reason=reason)
+
+    def settle(
+        self,
+        holds: str,
+        other: str,
+        verdict: Settlement,
+        *,
+        content: str | None = None,
+        origin: Origin = "owner",
+        expected: tuple[Record, Record] | None = None,
+        reason: str = "",
+    ) -> tuple[Record, Record]:
+        """Decide which of two records holds, in one transaction.
+
+        Args:
+            holds: The id of the record that holds.
+            other: The id of the other one.
+            verdict: `ended` if the other one held until now, `wrong` if it never did, so that it is archived, `both` if
+                it holds too.
+            content: New text of the record that holds; None to leave it.
+            origin: Who says so; a new text is trusted as much as the less trusted of this and the record.
+            expected: Both as they were read; if one has changed since, nothing is done.
+            reason: A reason for the journal.
+
+        Returns:
+            The record that holds and the other one, as they are now.
+
+        Raises:
+            NotFound: one of them is not here.
+            InvalidInput: they are the same record, or an argument is not of its form.
+            Conflict: one of them is no longer as `expected`.
+        """
+        own = self._require_own(holds), self._require_own(other)
+        return self._parts.records.settle(
+            *own, verdict, content=content, origin=origin, expected=expected, reason=reason
+        )
+
     # -- conversations -----------------------------------------------------------------------------------
 
     def session(self, id: str) -> Session:
@@ -411,7 +478,7 @@ class ScopedMemory(MemoryReader):
         from reverie.tools import DEFAULT_GROUPS, memory_tools  # here: a search needs no tools
 
         tools = memory_tools(
-            self._acting(self._agent),
+            self.acting(self._agent),
             session=None if session is None else self.session(session),
             groups=DEFAULT_GROUPS if groups is None else groups,
             clock=self._clock,
@@ -461,10 +528,6 @@ class ScopedMemory(MemoryReader):
         """Author of what a model changes: `agent`, unless the memory names another author than `owner`."""
         actor = self._parts.writer.actor
         return "agent" if actor == "owner" else actor
-
-    def _acting(self, actor: str) -> ScopedMemory:
-        """Return this scope with another author of changes."""
-        return ScopedMemory(self._parts.acting(actor), self.scope)
 
     def _build_key_value(self, name: str, writer: StoreWriter, origin: Origin) -> KeyValueStore:
         from reverie.repositories.key_value import KeyValueStore  # here: few programs keep values

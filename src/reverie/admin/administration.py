@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reverie.admin.stats import Stats, compute_stats
+from reverie.admin.stats import Stats, compute_stats, count_failures
 from reverie.context.receipts import PackReceipt
 from reverie.domain.errors import NotFound, StoreCorrupt, translate_os_errors
 from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
+from reverie.repositories.cursors import Cursors
 from reverie.repositories.prompt_log import ExplainedPack, ReceiptReader
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.candidates import CandidateIndex
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
     from reverie.files.folder import MemoryFolder
+    from reverie.search.index.candidates import IndexStatus
     from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
     from reverie.session import Session
 
@@ -90,6 +92,19 @@ class Administration:
         """Return how much the memory holds, in all scopes."""
         numbers = compute_stats(self._store, self._index, now=self._clock(), path=self._path)
         return numbers if self._vectors is None else replace(numbers, vectors=self._vectors.status())
+
+    @cached_property
+    def cursors(self) -> Cursors:
+        """Small named texts that an interface keeps in the store."""
+        return Cursors(self._writer)
+
+    def failures(self) -> dict[str, int]:
+        """Return how often each background step failed, without those that never did."""
+        return count_failures(self._store)
+
+    def index_status(self) -> IndexStatus:
+        """Return the status of the search index."""
+        return self._index.status()
 
     def disk(self) -> tuple[DiskPart, ...]:
         """Return the parts of what the folder takes on the disk, the largest first; none without a folder."""

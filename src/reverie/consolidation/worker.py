@@ -235,8 +235,22 @@ class Worker:
         """
         return self._inbox.proposals()
 
+    def kept_plan(self, id: str) -> WaitingPlan:
+        """Return the stored plan of that id.
+
+        Raises:
+            NotFound: there is no such plan, or no longer.
+        """
+        return self._inbox.get(id)
+
     def decide(
-        self, id: str, verdict: Verdict, *, groups: Collection[int] | None = None, reason: str = ""
+        self,
+        id: str,
+        verdict: Verdict,
+        *,
+        groups: Collection[int] | None = None,
+        reason: str = "",
+        actor: str = "owner",
     ) -> WaitingPlan:
         """Write the owner's decision about a plan or a proposal. No tool of a model does this.
 
@@ -246,12 +260,15 @@ class Worker:
                 again while their sources stay as they are, and a proposal for good. `later` leaves them open.
             groups: Numbers of the groups of a plan's steps; None for all that are open.
             reason: Why they are rejected, at most 500 characters.
+            actor: Author of the decision about a proposal in the journal, who speaks for the owner.
 
         Raises:
             NotFound: there is no such plan or proposal, or no longer.
             Conflict: a group is decided already, or what it would change has changed since: reject it.
         """
-        return self._inbox.decide(id, verdict, groups=groups, reason=reason)
+        return self._inbox.decide(
+            id, verdict, groups=groups, reason=reason, **({} if actor is None else {"actor": actor})
+        )
 
     def ask(self, *, scope: str = "") -> Record | None:
         """Return the newest proposal of a scope that the owner was not asked about yet; None without one.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
 from reverie.domain.change import Change, Operation
@@ -27,6 +27,7 @@ from reverie.domain.record import (
     HOME_LAYERS,
     KINDS,
     NOTHING,
+    ORIGINS,
     ROUGH,
     SUPERSEDED_BY,
     SUPERSEDES,
@@ -55,6 +56,12 @@ from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
     from reverie.domain.similarity.deduplication import Decision
+
+Settlement = Literal["ended", "wrong", "both"]
+"""Decision about the other of two records: it held until now, never did, or holds too."""
+
+COMPATIBLE = "compatible_with"
+"""Metadata of a record that holds beside others: their ids."""
 
 _PATIENT = 8
 """Number of lost races after which a save no longer requires that nothing was saved meanwhile. Then only a record
@@ -525,6 +532,77 @@ class RecordRepository(WritingRepository):
 
         return self._run_with_retries(attempt) if retry else attempt()
 
+    def archive_many(self, ids: Sequence[str], *, reason: str) -> list[Record]:
+        """Take records out of search; see `ScopedMemory.archive_many`."""
+        now = self._clock()
+
+        def change(record: Record) -> Record:
+            return record if record.archived else replace(record, archived_at=now, archive_reason=reason)
+
+        return self.change(ids, change, operation="archive", note=reason)
+
+    def label(self, ids: Sequence[str], tags: Iterable[str], *, reason: str) -> list[Record]:
+        """Add tags to records; see `ScopedMemory.label`."""
+        if not (added := tuple(tags)):
+            raise InvalidInput("tags is empty: name the tags to add")
+
+        def change(record: Record) -> Record:
+            return replace(record, tags=normalize_labels((*record.tags, *added), name="tag"))
+
+        return self.change(ids, change, operation="tag", note=reason, touch=True)
+
+    def vouch(self, ids: Sequence[str], *, reason: str) -> list[Record]:
+        """Give records the owner's word; see `ScopedMemory.vouch`."""
+        return self.change(
+            ids,
+            lambda record: replace(record, origin="owner"),
+            operation="vouch",
+            note=reason,
+            touch=True,
+        )
+
+    def settle(
+        self,
+        holds: str,
+        other: str,
+        verdict: Settlement,
+        *,
+        content: str | None,
+        origin: Origin,
+        expected: tuple[Record, Record] | None,
+        reason: str,
+    ) -> tuple[Record, Record]:
+        """Decide which of two records holds; see `ScopedMemory.settle`."""
+        validate_choice(verdict, get_args(Settlement), name="verdict")
+        if holds == other:
+            raise InvalidInput("holds and other are the same record: name two")
+        if verdict == "both" and content is not None:
+            raise InvalidInput(
+                "content is for a conflict that one record settles: leave it out, or the verdict 'both'"
+            )
+        ids, now = (holds, other), self._clock()
+
+        def change(record: Record) -> Record:
+            place = ids.index(record.id)
+            _require_unchanged(record, None if expected is None else expected[place])
+            if place == 0:
+                link = {"ended": SUPERSEDES, "both": COMPATIBLE}.get(verdict)
+                after = record if link is None else _add_link(record, link, other)
+                if content is None:
+                    return after
+                speaker = max(origin, record.origin, key=ORIGINS.index)
+                return detach_changed(record, replace(after, content=_strip_content(content), origin=speaker))
+            if verdict == "ended":
+                ended = _add_link(record, SUPERSEDED_BY, holds, alone=True)
+                return replace(ended, valid_to=now if record.valid_to is None else min(record.valid_to, now))
+            if verdict == "both" or record.archived:
+                return record
+            return replace(record, archived_at=now, archive_reason=f"wrong: {holds} holds")
+
+        changed = self.change(ids, change, operation="settle", note=reason, touch=True)
+        by_id = {record.id: record for record in changed}
+        return by_id[holds], by_id[other]
+
     def _apply_change(self, record: Record, change: Callable[[Record], Record], *, touch: bool) -> Record:
         """Return the changed record, checked; raise `InvalidInput` if another one says the same."""
         after = redact_value(validate_record(change(record)), self._redactor, known=True)
@@ -539,6 +617,12 @@ class RecordRepository(WritingRepository):
                 "archive one of them instead"
             )
         return after
+
+
+def _add_link(record: Record, name: str, id: str, *, alone: bool = False) -> Record:
+    known = [] if alone else record.metadata.get(name, "").split()
+    text = " ".join(dict.fromkeys((*known, id)))
+    return replace(record, metadata=freeze_metadata({**record.metadata, name: text}))
 
 
 class _Pending:

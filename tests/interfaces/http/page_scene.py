@@ -98,7 +98,6 @@ def list_addresses(ids: dict[str, str]) -> list[str]:
         f"/review/{ids['plan']}",
         "/activity?days=7",
         "/conflicts",
-        f"/conflicts/pair?first={record}&second={ids['archived']}",
         "/trust",
         "/scopes",
         "/records?as_of=2",

@@ -446,15 +446,17 @@ def test_the_answer_to_a_repeated_request_is_the_same(client: TestClient, path: 
     assert again.headers["reverie-sequence"] == first.headers["reverie-sequence"]
 
 
-def test_receipts_hold_no_content_and_go_after_a_day(client: TestClient, memory: Memory, monkeypatch) -> None:
+def test_what_is_kept_of_a_request_is_no_content_and_goes_after_a_day(
+    client: TestClient, memory: Memory, server: HttpServer, monkeypatch
+) -> None:
     client.post("/v1/records", json={"content": "Likes tea"}, headers={"Idempotency-Key": "old"})
     receipts = {name: text for name, text in memory._store.cursors().items() if name.startswith("http.key.")}
     assert len(receipts) == 1
     assert "tea" not in str(receipts)
-    now = memory._clock()
+    now = memory.now()
     later = now.replace(year=now.year + 1)
     monkeypatch.setattr("reverie.interfaces.http.idempotency._PRUNED_EVERY", 1)
-    monkeypatch.setattr("reverie.stores.writer.StoreWriter.clock", lambda self: later, raising=False)
+    monkeypatch.setattr(server._repeated, "_now", lambda: later)
     fresh = client.post("/v1/records", json={"content": "Likes tea"}, headers={"Idempotency-Key": "old"})
     assert "idempotent-replayed" not in fresh.headers
 

@@ -305,38 +305,6 @@ def test_an_open_view_shows_what_is_saved_meanwhile(page: Any, memory: Memory, v
     page.locator("main").get_by_text("The kettle is in the cellar").wait_for(timeout=10_000)
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without JavaScript"])
-def test_a_conflict_is_settled(browser: Any, address: str, memory: Memory, scripts: bool) -> None:
-    memory.save("The nursery opens at 9:00 on weekdays")
-    memory.save("The nursery opens at 8:30 on weekdays")
-    context = browser.new_context(base_url=address, java_script_enabled=scripts)
-    page = context.new_page()
-    page.goto("/")
-    page.get_by_role("link", name="Conflicts", exact=True).click()
-    page.get_by_role("link", name="Settle").click()
-    page.get_by_label("was never true").check()
-    page.get_by_role("region", name="The newer memory").get_by_role("button", name="This one holds").click()
-    page.wait_for_url("**/conflicts?done=*")
-    assert [record.content for record in memory.list()] == ["The nursery opens at 8:30 on weekdays"]
-    page.get_by_role("status").get_by_role("link", name="Undo").click()
-    page.get_by_role("button", name="Take back").click()
-    page.wait_for_url("**/timeline*")
-    assert len(memory.list()) == 2
-    context.close()
-
-
-def test_a_list_is_kept_as_a_file(page: Any, memory: Memory) -> None:
-    memory.save("=1+1 is no formula", kind="preference")
-    memory.save("Alice lives in Lisbon")
-    page.goto("/records?kind=preference")
-    with page.expect_download() as started:
-        page.get_by_role("link", name="CSV").click()
-    assert started.value.suggested_filename == "memories.csv"
-    text = Path(started.value.path()).read_text(encoding="utf-8")
-    assert "'=1+1 is no formula" in text
-    assert "Lisbon" not in text
-
-
 def test_the_timeline_is_restricted_to_days(page: Any, memory: Memory) -> None:
     memory.save("Alice lives in Lisbon")
     page.goto("/timeline")

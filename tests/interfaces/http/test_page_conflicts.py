@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from reverie import Memory
 from reverie.interfaces.http.server import HttpServer
 from tests.interfaces.http.conftest import open_client
-from tests.interfaces.http.test_page import OWN, Page, read_form, see, sign_in
+from tests.interfaces.http.test_page import OWN, read_form, see
 
 SETTLE = "/v1/conflicts/settle"
 DAYS = ("Deploys happen on Tuesdays after the stand-up", "Deploys happen on Thursdays after the stand-up")
@@ -91,70 +91,6 @@ def test_a_conflict_of_another_scope_is_neither_seen_nor_settled(
     headers = {"Authorization": f"Bearer {text}"}
     body = {"holds": newer, "other": older, "verdict": "wrong"}
     assert client.post(SETTLE, json=body, headers=headers).status_code == 404
-
-
-# -- the page --------------------------------------------------------------------------------------------
-
-
-def send(client: TestClient, view: str, **fields: str) -> tuple[int, Page]:
-    """Send the form of a conflict as its view draws it, and return the answer."""
-    form = read_form(client.get(view).text, "/conflicts/pair")
-    answer = client.post("/conflicts/pair", data={**form, **fields}, headers=OWN)
-    return answer.status_code, Page(answer.text)
-
-
-def get_view(ids: tuple[str, str]) -> str:
-    """Return the address of the comparison of two records."""
-    return f"/conflicts/pair?first={ids[1]}&second={ids[0]}"
-
-
-def test_two_memories_are_settled_on_the_page_and_it_is_taken_back(
-    client: TestClient, memory: Memory
-) -> None:
-    view = get_view(save_both(memory))
-    for fields, left in (
-        ({"holds": "0", "verdict": "ended"}, 2),
-        ({"holds": "1", "verdict": "wrong"}, 1),
-        ({"holds": "both"}, 2),
-        ({"holds": "text", "verdict": "wrong", "content": "Deploys happen on Tuesdays and Thursdays"}, 1),
-    ):
-        status, shown = send(client, view, **fields)
-        assert status == 200
-        assert len(memory.list()) == left
-        (undo,) = {each["href"] for each in shown.find("a") if each.get("href", "").startswith("/undo")}
-        client.post(undo, data={"x": ""}, headers=OWN)
-        assert {each.content for each in memory.list()} == {*DAYS}
-
-
-def test_a_conflict_that_changed_meanwhile_is_shown_again(client: TestClient, memory: Memory) -> None:
-    older, newer = save_both(memory)
-    view = get_view((older, newer))
-    form = read_form(client.get(view).text, "/conflicts/pair")
-    memory.update(older, content="Deploys happen on Mondays after the stand-up")
-    answer = client.post("/conflicts/pair", data={**form, "holds": "0", "verdict": "wrong"}, headers=OWN)
-    assert answer.status_code == 412
-    assert "Mondays" in answer.text
-    assert len(memory.list()) == 2
-
-
-def test_any_two_memories_are_compared_from_the_list(client: TestClient, memory: Memory) -> None:
-    ids = [memory.save(text).record.id for text in ("Ines likes rye bread", "Ines bakes on Sundays")]
-    answer = client.post("/selection", data={"ids": ids, "action": "compare"}, headers=OWN)
-    assert answer.url.path == "/conflicts/pair"
-    assert "Ines bakes on Sundays" in Page(answer.text).text
-    alone = client.post("/selection", data={"ids": ids[:1], "action": "compare"}, headers=OWN)
-    assert alone.status_code == 422
-    assert "two" in alone.text
-
-
-def test_who_only_reads_settles_nothing(client: TestClient, server: HttpServer, memory: Memory) -> None:
-    older, newer = (memory.scoped("user:alice").save(text).record.id for text in DAYS)
-    _, text = server.tokens.create("reader", scope="user:alice", rights=("read",), origin="owner")
-    sign_in(client, text)
-    page = see(client, get_view((older, newer)))
-    assert page.find("button", name="holds") == []
-    data = {"first": newer, "second": older, "holds": "0", "verdict": "wrong"}
-    assert client.post("/conflicts/pair", data=data, headers=OWN).status_code == 403
 
 
 # -- hand edits ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from tests.factories import make_record, propose_record
 
 pytest.importorskip("jinja2")
 
-from reverie.interfaces.http.page.charts import HEIGHT, WIDTH, build_chart, build_shares
+from reverie.interfaces.http.page.rendering import HEIGHT, WIDTH, build_chart, build_shares
 from tests.interfaces.http.test_page import OWN, Page, see, sign_in
 
 FACT = "The spare key of the boat house hangs behind the blue shutter"
@@ -368,40 +368,6 @@ def test_a_tried_prompt_tells_what_is_archived_or_too_far(client: TestClient, me
     question = "which honey does the beekeeper of the neighbouring village sell at the market on Saturdays"
     page = see(client, f"/inspect?message={question.replace(' ', '+')}").text
     assert "It matches too little of the message" in page
-
-
-def test_a_prompt_is_compared_with_the_one_before(client: TestClient, memory: Memory) -> None:
-    tea = memory.save("Alice drinks black tea in the afternoon").record
-    memory.save("The staging database is called polar")
-    session = memory.session("telegram:1")
-    for question in ("When does Alice drink tea?", "What is the staging database called?", "Who sings?"):
-        session.add("user", question)
-        session.context()
-        session.add("assistant", "Noted")
-        memory.update(tea.id, pinned=True)
-    first = see(client, "/prompts/telegram:1/0").text
-    assert "Since the previous prompt" not in first
-    page = see(client, "/prompts/telegram:1/2")
-    change = " ".join(page.text.split("Since the previous prompt")[1].split())
-    assert "new The staging database is called polar" in change
-    assert "in every prompt Alice drinks black tea" in change
-    last = " ".join(see(client, "/prompts/telegram:1/4").text.split("Since the previous prompt")[1].split())
-    assert "gone The staging database is called polar" in last
-    assert [each for each in page.find("a", href="/prompts/telegram:1/0")]
-    rows = re.findall(r"(Recalled|In every prompt) (\d+) (\d+)", change)
-    assert {name for name, *_ in rows} == {"Recalled", "In every prompt"}
-    assert [int(before) for name, before, _ in rows if name == "In every prompt"] == [0]
-
-
-def test_a_prompt_that_changed_nothing_says_so(client: TestClient, memory: Memory) -> None:
-    memory.save("Alice drinks black tea in the afternoon", pinned=True)
-    session = memory.session("telegram:1")
-    for _ in range(2):
-        session.add("user", "What do we do now?")
-        session.context()
-        session.add("assistant", "Noted")
-    text = see(client, "/prompts/telegram:1/2").text
-    assert "The same lines as in the previous prompt." in text
 
 
 def test_a_plan_that_has_nothing_to_decide_is_not_counted_as_waiting(

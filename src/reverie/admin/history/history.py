@@ -18,7 +18,12 @@ class History(Journal):
 
     def __init__(self, writer: StoreWriter) -> None:
         super().__init__(writer.store)
+        self._writer = writer
         self._undo = Undo(writer)
+
+    def acting(self, actor: str) -> History:
+        """Return the same history with another author of undos."""
+        return History(self._writer.acting(actor))
 
     def undo(
         self,

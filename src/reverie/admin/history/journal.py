@@ -11,6 +11,8 @@ from reverie.admin.history.blame import Blame, BlameLine
 from reverie.admin.history.diff import Difference, compute_difference
 from reverie.admin.history.positions import (
     When,
+    get_row,
+    list_transaction_rows,
     sequence_at,
     sequence_before,
 )
@@ -67,6 +69,7 @@ class Journal:
         limit: int = 100,
         newest_first: bool = False,
         actor: str | None = None,
+        before: int | None = None,
         since: When | None = None,
         until: When | None = None,
     ) -> list[JournalEntry]:
@@ -78,6 +81,7 @@ class Journal:
             limit: The largest number of changes, 1 or more.
             newest_first: Whether to reverse the order, so that the limit keeps the newest.
             actor: Only changes of this actor.
+            before: Only changes with a smaller number.
             since: Only changes made at this moment or later, or from this change's transaction on.
             until: Only changes made by this moment, or up to and with this change's transaction.
 
@@ -94,12 +98,35 @@ class Journal:
             _validate_id(id)
         first = max(after, 0 if since is None else sequence_before(self._store, since))
         last = self._find_last_number(until, name="until")
+        if before is not None:
+            validate_count(before, name="before", least=0)
+            last = before - 1 if last is None else min(last, before - 1)
         if actor is None:
             return self._store.journal(after=first, until=last, id=id, limit=limit, newest_first=newest_first)
         rows = (iter_rows_backwards if newest_first else iter_rows_forwards)(
             self._store, after=first, until=last, id=id
         )
         return list(islice((row for row in rows if row.actor == actor), limit))
+
+    def sequence(self) -> int:
+        """Return the number of the newest change; 0 before the first."""
+        return self._store.sequence() if self._until is None else self._until
+
+    def get(self, number: int) -> JournalEntry:
+        """Return the change of that number.
+
+        Raises:
+            NotFound: there is no such change.
+        """
+        return get_row(self._store, number)
+
+    def transaction(self, number: int) -> list[JournalEntry]:
+        """Return the changes that were made together with the one of that number, in their order.
+
+        Raises:
+            NotFound: there is no such change.
+        """
+        return list_transaction_rows(self._store, number)
 
     def diff(self, id: str, a: When | None = None, b: When | None = None) -> Difference:
         """Return the difference between two versions of a thing; by default that of its last change.

@@ -10,7 +10,6 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from reverie import __version__
 from reverie.admin.erasure.request import ErasureReport
-from reverie.admin.stats import count_failures
 from reverie.consolidation.inbox import WaitingPlan
 from reverie.domain.errors import NotFound
 from reverie.domain.record import Record
@@ -52,25 +51,25 @@ def _serialize_plan(waiting: WaitingPlan) -> dict[str, Any]:
 def make_plan(call: Call, given: schemas.PlanInput) -> Answer:
     """Plan the changes of a pass; nothing is changed before the plan is decided."""
     plan = call.memory.dreams.plan(**given.model_dump())
-    return Answer(_serialize_plan(call.server.plans.add(plan)), 201)
+    return Answer(_serialize_plan(call.memory.dreams.keep_plan(plan)), 201)
 
 
-@OPERATIONS.add("GET", "/v1/plans", "review", answer=schemas.PlanList, is_whole=True)
+@OPERATIONS.add("GET", "/v1/plans", "review", answer=schemas.Items[schemas.PlanOutput], is_whole=True)
 def list_plans(call: Call) -> Any:
     """List the plans that wait or were decided, the newest first."""
-    return {"items": [_serialize_plan(each) for each in call.server.plans.plans()]}
+    return {"items": [_serialize_plan(each) for each in call.memory.dreams.kept_plans()]}
 
 
 @OPERATIONS.add("GET", "/v1/plans/{id}", "review", answer=schemas.PlanOutput, is_whole=True)
 def get_plan(call: Call) -> Any:
     """Return a plan; the texts of a decided one are not kept."""
-    return _serialize_plan(call.server.plans.get(call.path["id"]))
+    return _serialize_plan(call.memory.dreams.kept_plan(call.path["id"]))
 
 
 @OPERATIONS.add("POST", "/v1/plans/{id}/decisions", "review", answer=schemas.PlanOutput, is_whole=True)
 def decide_plan(call: Call, given: schemas.PlanDecision) -> Any:
     """Accept, reject or put off groups of steps of a plan; accepted ones are made at once."""
-    return _serialize_plan(call.server.plans.decide(call.path["id"], **given.model_dump()))
+    return _serialize_plan(call.memory.dreams.decide(call.path["id"], **given.model_dump()))
 
 
 @OPERATIONS.add(
@@ -83,8 +82,8 @@ def decide_plan(call: Call, given: schemas.PlanDecision) -> Any:
 )
 def apply_plan(call: Call) -> Answer:
     """Make all changes of a plan that are not decided yet, all of them or none."""
-    before = call.server.plans.get(call.path["id"])
-    after = call.server.plans.decide(before.id, "accept")
+    before = call.memory.dreams.kept_plan(call.path["id"])
+    after = call.memory.dreams.decide(before.id, "accept")
     groups = [after.groups[number] for number in before.open]
     changes = sum(len(before.groups[number].steps) for number in before.open)
     body = {"plan": after.id, "batch": groups[0].batch if groups else None, "changes": changes}
@@ -94,14 +93,14 @@ def apply_plan(call: Call) -> Answer:
 # -- proposals -------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("GET", "/v1/proposals", "review", query=Empty, answer=schemas.ProposalList)
+@OPERATIONS.add("GET", "/v1/proposals", "review", query=Empty, answer=schemas.Items[Record])
 def list_proposals(call: Call) -> Any:
     """List the records that passes propose and nobody has decided, the earliest first."""
     return {"items": _list_own_proposals(call)}
 
 
 def _list_own_proposals(call: Call) -> list[Record]:
-    return [each for each in call.server.plans.proposals() if call.is_own(each.scope)]
+    return [each for each in call.memory.dreams.proposals() if call.is_own(each.scope)]
 
 
 @OPERATIONS.add("POST", "/v1/proposals/{id}/decision", "review", query=Empty, answer=Record)
@@ -110,8 +109,7 @@ def decide_on_proposal(call: Call, given: schemas.ProposalDecision) -> Any:
     name = call.path["id"]
     if all(each.id != name for each in _list_own_proposals(call)):
         raise NotFound(f"there is no open proposal {name!r} here: list the proposals to see which are open")
-    writer = call.whole._parts.writer
-    decided = call.server.plans.decide(name, given.verdict, reason=given.reason, actor=writer.actor)
+    decided = call.memory.dreams.decide(name, given.verdict, reason=given.reason, actor=call.caller.label)
     return call.whole.get(name) or decided.record
 
 
@@ -155,7 +153,7 @@ def forget(call: Call, asked: schemas.ForgetOrder) -> Any:
 @OPERATIONS.add("GET", "/v1/stats", "read", answer=dict[str, Any])
 def get_stats(call: Call) -> Any:
     """Return the statistics of what can be seen from a scope."""
-    return call.server.stats.read(call.reader)
+    return call.reader.stats()
 
 
 @OPERATIONS.add("GET", "/v1/stats/all", "admin", answer=dict[str, Any], is_whole=True)
@@ -167,12 +165,17 @@ def get_all_stats(call: Call) -> Any:
 @OPERATIONS.add("GET", "/v1/scopes", "read", query=Empty, answer=schemas.ScopeCounts)
 def list_scopes(call: Call) -> Any:
     """Return the number of live records of each scope within that of the token."""
-    counts = call.server.stats.count_by_scope(call.memory)
+    counts = call.memory.scoped(EVERY_SCOPE).scopes()
     return {"scopes": {name: count for name, count in counts.items() if call.is_own(name)}}
 
 
 @OPERATIONS.add(
-    "GET", "/v1/activity", "admin", query=schemas.ActivityQuery, answer=schemas.ActivityOutput, is_whole=True
+    "GET",
+    "/v1/activity",
+    "admin",
+    query=schemas.ActivityQuery,
+    answer=schemas.Items[schemas.DayOutput],
+    is_whole=True,
 )
 def get_activity(call: Call) -> Any:
     """Return the activity of each of the last days."""
@@ -189,7 +192,7 @@ def diagnose(call: Call) -> Any:
 # -- tokens ----------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("GET", "/v1/tokens", "admin", answer=schemas.TokenList, is_whole=True)
+@OPERATIONS.add("GET", "/v1/tokens", "admin", answer=schemas.Items[schemas.TokenOutput], is_whole=True)
 def list_tokens(call: Call) -> Any:
     """List all tokens, the newest first."""
     return {"items": call.server.tokens.list()}
@@ -243,22 +246,22 @@ def get_liveness(call: Call) -> Any:
 def get_readiness(call: Call) -> Any:
     """Return the number of the newest change, if the store can be read and written."""
     call.server.check_writable()
-    return {"status": "ok", "sequence": call.server.store.sequence()}
+    return {"status": "ok", "sequence": call.memory.history.sequence()}
 
 
 @OPERATIONS.add("GET", "/metrics", "read", answer=str, is_whole=True, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 def get_metrics(call: Call) -> bytes:
     """Return counters in the text format of Prometheus."""
     server = call.server
-    stats = server.stats.read(server.memory.scoped(EVERY_SCOPE))
+    stats = server.memory.scoped(EVERY_SCOPE).stats()
     gauges = {
         "reverie_records": ("Live records.", float(stats.records)),
         "reverie_turns": ("Turns of all sessions.", float(stats.turns)),
-        "reverie_journal_sequence": ("Number of the newest change.", float(server.store.sequence())),
+        "reverie_journal_sequence": ("Number of the newest change.", float(server.memory.history.sequence())),
         "reverie_store_bytes": ("Bytes on the disk.", float(server.folder_size())),
         "reverie_background_failures": (
             "Background steps that ever failed.",
-            float(sum(count_failures(server.store).values())),
+            float(sum(server.memory.admin.failures().values())),
         ),
     }
     return server.metrics.format(gauges)

@@ -33,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reverie import __version__
 from reverie.domain.lazy_regex import defer_regex
-from reverie.interfaces.http import administration, changes, conflicts, conversations, mem0, problems, records
+from reverie.interfaces.http import administration, changes, conversations, mem0, problems, records
 from reverie.interfaces.http.documentation import ERROR, build_routes
 from reverie.interfaces.http.mcp_endpoint import PATH, ProtocolEndpoint
 from reverie.interfaces.http.operations import Operation
@@ -43,7 +43,6 @@ from reverie.interfaces.http.tokens import Caller
 
 OPERATIONS: tuple[Operation, ...] = (
     *records.OPERATIONS,
-    *conflicts.OPERATIONS,
     *conversations.OPERATIONS,
     *changes.OPERATIONS,
     *administration.OPERATIONS,

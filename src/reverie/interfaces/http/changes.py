@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -15,15 +15,12 @@ from starlette.responses import StreamingResponse
 
 from reverie.admin.history import History
 from reverie.admin.history.diff import serialize_change
-from reverie.admin.history.positions import get_row, list_transaction_rows
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
-from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.scope import EVERY_SCOPE, visible_scopes
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import Answer, Call, OperationList, answer_reference, parse_number
 from reverie.interfaces.http.problems import Problem
-from reverie.stores.protocol import Store
-from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
 
 OPERATIONS = OperationList(group="History")
 
@@ -45,17 +42,30 @@ def is_row_visible(call: Call, row: JournalEntry) -> bool:
     if not _is_scoped(call):
         return True
     # Pages and paragraphs have no scope: they are everybody's.
-    return row.edit is not None and call.view._is_visible(getattr(row.edit.value, "scope", ""))
+    return row.edit is not None and getattr(row.edit.value, "scope", "") in visible_scopes(call.view.scope)
 
 
-def _find_first(store: Store, moment: datetime) -> int:
+def _iterate_rows(call: Call, after: int, before: int | None, *, chunk: int) -> Iterator[JournalEntry]:
+    """Yield the changes between two numbers in the order that is asked for, read in chunks."""
+    newest_first = call.query.newest_first
+    while rows := call.memory.history.log(
+        call.query.id, after=after, before=before, limit=chunk, newest_first=newest_first
+    ):
+        yield from rows
+        if newest_first:
+            before = rows[-1].sequence
+        else:
+            after = rows[-1].sequence
+
+
+def _find_first(history: History, moment: datetime) -> int:
     """Return the number of the first change at that time or later, by the order of the journal."""
 
     def is_reached(number: int) -> bool:
-        rows = store.journal(after=number - 1, limit=1)
+        rows = history.log(after=number - 1, limit=1)
         return not rows or rows[0].at >= moment
 
-    return bisect_left(range(store.sequence() + 1), True, lo=1, key=is_reached)
+    return bisect_left(range(history.sequence() + 1), True, lo=1, key=is_reached)
 
 
 def _is_scoped(call: Call) -> bool:
@@ -66,20 +76,14 @@ def _is_scoped(call: Call) -> bool:
 def list_changes(call: Call) -> Any:
     """List changes in their order, or the newest first."""
     query: schemas.JournalQuery = call.query
-    after, until = query.after, None if query.before is None else query.before - 1
+    after, before = query.after, query.before
     if query.since is not None:
-        after = max(after, _find_first(call.server.store, query.since) - 1)
+        after = max(after, _find_first(call.memory.history, query.since) - 1)
     if query.until is not None:
-        last = _find_first(call.server.store, query.until) - 1
-        until = last if until is None else min(until, last)
+        first = _find_first(call.memory.history, query.until)
+        before = first if before is None else min(before, first)
     is_filtered = _is_scoped(call) or bool(query.actor or query.subject)
-    rows = (iter_rows_backwards if query.newest_first else iter_rows_forwards)(
-        call.server.store,
-        after=after,
-        until=until,
-        id=query.id,
-        chunk=_BATCH if is_filtered else query.limit + 1,
-    )
+    rows = _iterate_rows(call, after, before, chunk=_BATCH if is_filtered else query.limit + 1)
     page: list[JournalEntry] = []
     following = None
     for scanned, row in enumerate(rows, 1):
@@ -114,7 +118,7 @@ def stream_changes(call: Call) -> StreamingResponse:
         if begin is None:
             raise InvalidInput("Last-Event-ID is no number of a change: send the id of an event")
     if begin is None:
-        begin = server.store.sequence()
+        begin = server.memory.history.sequence()
     if server.streams >= MOST_STREAMS:
         raise Problem(503, f"{MOST_STREAMS} streams are open. Try again later.", headers={"Retry-After": "5"})
     headers = {"Cache-Control": "no-store"}
@@ -147,7 +151,7 @@ async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
 
 
 def _read_rows(call: Call, after: int) -> list[JournalEntry]:
-    if call.server.store.sequence() <= after:
+    if call.memory.history.sequence() <= after:
         return []
     return call.memory.history.log(after=after, limit=_BATCH)
 
@@ -170,8 +174,11 @@ def _format_event(row: JournalEntry) -> bytes:
 def undo(call: Call, asked: schemas.UndoInput) -> Answer:
     """Undo changes in one transaction."""
     _require_own_changes(call, asked)
-    history = History(call.whole._parts.writer)
-    body = history.undo(asked.changes, **asked.model_dump(exclude={"changes"})).to_dict()
+    body = (
+        call.memory.history.acting(call.caller.label)
+        .undo(asked.changes, **asked.model_dump(exclude={"changes"}))
+        .to_dict()
+    )
     if not asked.dry_run:
         body["differences"] = []  # a receipt keeps this answer, and no content
     return Answer(body, reference=body)
@@ -185,10 +192,10 @@ def _require_own_changes(call: Call, asked: schemas.UndoInput) -> None:
         raise Problem(
             403, "An undo of everything since a time is about all scopes. Name changes, or a batch."
         )
-    store = call.server.store
-    rows = [get_row(store, number) for number in asked.changes or ()]
+    history = call.memory.history
+    rows = [history.get(number) for number in asked.changes or ()]
     if asked.batch is not None:
-        rows += list_transaction_rows(store, asked.batch)
+        rows += history.transaction(asked.batch)
     if not all(_is_own(call, row) for row in rows):
         raise NotFound("there is no change of that number here: list the changes to see which there are")
 

@@ -20,7 +20,6 @@ from reverie.interfaces.http.operations import (
     encode_cursor,
 )
 from reverie.interfaces.http.problems import Problem
-from reverie.repositories.prompt_log import ReceiptReader
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 
 OPERATIONS = OperationList(group="Conversations")
@@ -30,9 +29,9 @@ _SESSION = "/v1/sessions/{id:path}"
 
 def read_session(call: Call) -> SessionState:
     """Return the session that the path names; raise `NotFound` if none can be read from this scope."""
-    name, reader = call.path["id"], call.reader
-    state = call.server.store.session(reader._resolve_session(name)) if name else None
-    if state is None or not reader._is_visible(state.scope):
+    name = call.path["id"]
+    state = call.reader.find_session(name) if name else None
+    if state is None:
         raise NotFound(f"there is no session {name!r} here: list the sessions to see which there are")
     return state
 
@@ -45,7 +44,9 @@ def read_own_session(call: Call) -> SessionState:
     return state
 
 
-@OPERATIONS.add("GET", "/v1/sessions", "read", query=schemas.PageQuery, answer=schemas.SessionPage)
+@OPERATIONS.add(
+    "GET", "/v1/sessions", "read", query=schemas.PageQuery, answer=schemas.Page[schemas.SessionItem]
+)
 def list_sessions(call: Call) -> Any:
     """List sessions, the latest active first."""
 
@@ -78,7 +79,7 @@ def _replay_turns(call: Call, reference: Any) -> Answer:
     "POST",
     f"{_SESSION}/turns",
     "write",
-    answer=schemas.AddedTurns,
+    answer=schemas.Items[Turn],
     statuses=(201,),
     replay=_replay_turns,
 )
@@ -98,7 +99,7 @@ def add_turns(call: Call, given: schemas.TurnBatch) -> Answer:
     return _answer_turns(call.view.session(call.path["id"]).add_many(turns))
 
 
-@OPERATIONS.add("GET", f"{_SESSION}/turns", "read", query=schemas.PageQuery, answer=schemas.TurnPage)
+@OPERATIONS.add("GET", f"{_SESSION}/turns", "read", query=schemas.PageQuery, answer=schemas.Page[Turn])
 def list_turns(call: Call) -> Any:
     """List the turns of a session by position."""
     name, limit = call.path["id"], call.query.limit
@@ -122,29 +123,30 @@ def build_context(call: Call, asked: schemas.ContextInput) -> Any:
     return {**pack.to_dict(), "sections": sections}
 
 
-def _read_receipts(call: Call) -> ReceiptReader:
-    """Return the receipts of the sessions that the caller may read."""
-    return ReceiptReader(call.server.store, call.reader._scopes)
-
-
-@OPERATIONS.add("GET", "/v1/packs", "read", query=schemas.ReceiptQuery, answer=schemas.ReceiptList)
+@OPERATIONS.add(
+    "GET", "/v1/packs", "read", query=schemas.ReceiptQuery, answer=schemas.Items[schemas.ReceiptOutput]
+)
 def list_packs(call: Call) -> Any:
     """List receipts of the prompts that were made, the newest first."""
-    return {"items": _read_receipts(call).list(limit=call.query.limit)}
+    return {"items": call.reader.receipts(limit=call.query.limit)}
 
 
-@OPERATIONS.add("GET", f"{_SESSION}/packs", "read", query=schemas.ReceiptQuery, answer=schemas.ReceiptList)
+@OPERATIONS.add(
+    "GET",
+    f"{_SESSION}/packs",
+    "read",
+    query=schemas.ReceiptQuery,
+    answer=schemas.Items[schemas.ReceiptOutput],
+)
 def list_packs_of_session(call: Call) -> Any:
     """List receipts of the prompts of a session, the newest first."""
-    name = call.reader._resolve_session(call.path["id"])
-    return {"items": _read_receipts(call).list(name, limit=call.query.limit)}
+    return {"items": call.reader.receipts(call.path["id"], limit=call.query.limit)}
 
 
 @OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:number}}", "read", answer=schemas.ExplainedReceipt)
 def get_pack(call: Call) -> Any:
     """Return the candidates for the prompt of one turn: each line with its source, score and verdict."""
-    name = call.reader._resolve_session(call.path["id"])
-    return _read_receipts(call).get(name, int(call.path["position"]))
+    return call.reader.receipt(call.path["id"], int(call.path["position"]))
 
 
 # -- the session as a whole ------------------------------------------------------------------------------
@@ -213,9 +215,9 @@ def delete_entry(call: Call) -> Any:
 
 for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad", "")):
     _path, _entry = f"{_base}/{{key:path}}", schemas.EntryOutput
-    OPERATIONS.add("GET", _base, "read", answer=schemas.EntryList, name=f"list_entries{_suffix}")(
-        list_entries
-    )
+    OPERATIONS.add(
+        "GET", _base, "read", answer=schemas.Items[schemas.EntryOutput], name=f"list_entries{_suffix}"
+    )(list_entries)
     OPERATIONS.add("GET", _path, "read", answer=_entry, name=f"get_entry{_suffix}", has_etag=True)(get_entry)
     OPERATIONS.add("PUT", _path, "write", answer=_entry, name=f"set_entry{_suffix}")(set_entry)
     OPERATIONS.add("DELETE", _path, "write", answer=schemas.Count, name=f"delete_entry{_suffix}")(

@@ -16,7 +16,7 @@ from datetime import timedelta
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http.operations import Answer, Call, to_answer
 from reverie.interfaces.http.problems import Problem
-from reverie.stores.writer import StoreWriter, setting_cursors
+from reverie.memory import Memory
 
 KEPT = timedelta(hours=24)
 """Time for which a request is remembered."""
@@ -30,9 +30,9 @@ _PRUNED_EVERY = 100
 class RepeatedRequests:
     """Requests with a key in one store. Safe to use from several threads."""
 
-    def __init__(self, writer: StoreWriter) -> None:
-        self._writer = writer
-        self._store = writer.store
+    def __init__(self, memory: Memory) -> None:
+        self._cursors = memory.admin.cursors
+        self._now = memory.now
         self._lock = threading.Lock()
         self._running: set[str] = set()
         self._made = 0
@@ -64,14 +64,14 @@ class RepeatedRequests:
         name = _CURSOR + _hash(f"{call.caller.token}\n{key}".encode())
         asked = _hash(f"{operation}\n".encode() + body)
         with self._hold(name):
-            stored = self._store.cursor(name)
+            stored = self._cursors.get(name)
             if stored is not None and (answer := self._repeat(call, json.loads(stored), asked, replay)):
                 return answer
-            now = format_time(self._writer.clock())
-            with setting_cursors({name: json.dumps({"at": now, "asked": asked})}):
+            now = format_time(self._now())
+            with self._cursors.setting({name: json.dumps({"at": now, "asked": asked})}):
                 answer = act()
             done = {"at": now, "asked": asked, "status": answer.status, "reference": answer.reference}
-            self._writer.commit([], cursors={name: json.dumps(done)})
+            self._cursors.set({name: json.dumps(done)})
         self._prune_sometimes()
         return answer
 
@@ -121,13 +121,13 @@ class RepeatedRequests:
             self._made += 1
             is_due = self._made % _PRUNED_EVERY == 1
         if is_due:
-            kept = self._store.cursors(_CURSOR)
+            kept = self._cursors.list(_CURSOR)
             old = [name for name, text in kept.items() if self._is_old(json.loads(text)["at"])]
             if old:
-                self._writer.commit([], cursors=dict.fromkeys(old))
+                self._cursors.set(dict.fromkeys(old))
 
     def _is_old(self, at: str) -> bool:
-        return self._writer.clock() - parse_time(at) > KEPT
+        return self._now() - parse_time(at) > KEPT
 
 
 def _hash(data: bytes) -> str:

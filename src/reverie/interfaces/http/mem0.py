@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import operator
 import uuid
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
+from heapq import merge
+from itertools import count, islice
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
-from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
 from reverie.domain.text.validation import validate_count
 from reverie.interfaces.http.operations import METHODS, Call, OperationList, parse_number
@@ -35,6 +37,7 @@ _OWN = f"{METADATA}metadata"
 
 MOST_AT_ONCE = 1_000
 _CANDIDATES = 200
+_PAGE = 500
 _SESSION = "mem0"
 
 
@@ -64,10 +67,10 @@ def read_count(
 
 def _find_record(call: Call, id: object) -> tuple[ScopedMemory, Record]:
     """Return a record with the memory of its scope; raise `NotFound` if the token does not reach it."""
-    records = call.server.store.records([id]) if isinstance(id, str) else []
-    if not records or records[0].archived or not call.is_own(records[0].scope):
+    record = call.memory.scoped(EVERY_SCOPE).get(id) if isinstance(id, str) else None
+    if record is None or record.archived or not call.is_own(record.scope):
         raise NotFound(describe_missing_record(str(id)))
-    return call.whole.scoped(records[0].scope), records[0]
+    return call.whole.scoped(record.scope), record
 
 
 # -- what is not served -----------------------------------------------------------------------------------
@@ -201,7 +204,7 @@ def add_memories(call: Call, body: AnyFields) -> Any:
     messages = _parse_messages(fields.get("messages"))
     infers = fields.get("infer") is not False
     expires = _parse_moment(fields.get("expiration_date"), "expiration_date")
-    now = call.memory._clock()
+    now = call.memory.now()
     if expires is not None and expires <= now:
         raise InvalidInput("expiration_date has passed: pass a later one")
     metadata = _parse_metadata(fields.get("metadata")) | {
@@ -265,15 +268,22 @@ def _open_scopes(call: Call, filters: Mapping[str, Any]) -> list[ScopedMemory]:
     return [call.open_scope(scope) for scope in sorted(scopes)]
 
 
-def _list_matching(call: Call, filters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    memories = [
-        (record.created_at, _to_memory(call, record))
-        for view in _open_scopes(call, filters)
-        for record in view.list(limit=None, parts=True)
-        if record.scope == view.scope
-    ]
-    memories.sort(key=lambda pair: pair[0], reverse=True)
-    return [memory for _, memory in memories if is_match(filters, memory)]
+def _iterate_own(view: ScopedMemory) -> Iterator[Record]:
+    """Yield the live records of a scope itself, those created last first, read in pages."""
+    for start in count(step=_PAGE):
+        records = view.list(limit=_PAGE, offset=start, order="created", parts=True)
+        yield from (record for record in records if record.scope == view.scope)
+        if len(records) < _PAGE:
+            return
+
+
+def _iterate_matching(call: Call, filters: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the memories that match, those created last first; each once, since each record has one scope."""
+    views = [_iterate_own(view) for view in _open_scopes(call, filters)]
+    for record in merge(*views, key=lambda record: record.created_at, reverse=True):
+        memory = _to_memory(call, record)
+        if is_match(filters, memory):
+            yield memory
 
 
 @OPERATIONS.add("POST", "/v3/memories/search/", "read")
@@ -314,26 +324,30 @@ def list_memories(call: Call, body: AnyFields) -> Any:
     """Return a page of all memories that match."""
     fields = read_fields(call, body)
     page, size = read_count(fields, "page", 1), read_count(fields, "page_size", 100, most=MOST_AT_ONCE)
-    memories = _list_matching(call, _get_filters(fields))
+    matching = _iterate_matching(call, _get_filters(fields))
     start = (page - 1) * size
+    before = sum(1 for _ in islice(matching, start))
+    results = list(islice(matching, size))
+    total = before + len(results) + sum(1 for _ in matching)
     return {
-        "count": len(memories),
-        "next": f"?page={page + 1}&page_size={size}" if start + size < len(memories) else None,
+        "count": total,
+        "next": f"?page={page + 1}&page_size={size}" if start + size < total else None,
         "previous": f"?page={page - 1}&page_size={size}" if page > 1 else None,
-        "results": memories[start : start + size],
+        "results": results,
     }
 
 
 @OPERATIONS.add("POST", "/v2/memories/", "read")
 def list_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return all memories that match, as older clients read them."""
-    return _list_matching(call, _get_filters(read_fields(call, body)))[:MOST_AT_ONCE]
+    return [*islice(_iterate_matching(call, _get_filters(read_fields(call, body))), MOST_AT_ONCE)]
 
 
 @OPERATIONS.add("GET", "/memories", "read")
 def list_memories_of_server(call: Call) -> Any:
     """Return all memories that match, as the self-hosted server does."""
-    return {"results": _list_matching(call, _get_filters(read_fields(call)))[:MOST_AT_ONCE]}
+    filters = _get_filters(read_fields(call))
+    return {"results": [*islice(_iterate_matching(call, filters), MOST_AT_ONCE)]}
 
 
 @OPERATIONS.add("GET", "/v1/memories/{id}/", "read")
@@ -415,8 +429,8 @@ def _archive(call: Call, names: Collection[str]) -> int:
 def delete_memories(call: Call) -> Any:
     """Archive all memories of somebody."""
     filters = _get_filters(read_fields(call))
-    count = _archive(call, [memory["id"] for memory in _list_matching(call, filters)])
-    return {"message": f"{count} memories deleted: they are archived, and can be restored."}
+    done = _archive(call, [memory["id"] for memory in _iterate_matching(call, filters)])
+    return {"message": f"{done} memories deleted: they are archived, and can be restored."}
 
 
 def _get_batch(call: Call, body: AnyFields) -> list[Mapping[str, Any]]:
@@ -442,8 +456,8 @@ def update_memories(call: Call, body: AnyFields) -> Any:
 @OPERATIONS.add("DELETE", "/v1/batch/", "write")
 def delete_batch(call: Call, body: AnyFields) -> Any:
     """Archive several memories."""
-    count = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call, body)))
-    return {"message": f"Successfully deleted {count} memories"}
+    done = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call, body)))
+    return {"message": f"Successfully deleted {done} memories"}
 
 
 # -- entities --------------------------------------------------------------------------------------------
@@ -453,7 +467,7 @@ def delete_batch(call: Call, body: AnyFields) -> Any:
 def list_entities(call: Call) -> Any:
     """List users, agents, apps and runs that have memories."""
     results = []
-    for scope, count in sorted(call.server.store.tally("scope", Filter()).items()):
+    for scope, total in sorted(call.memory.scoped(EVERY_SCOPE).scopes().items()):
         owner = _find_owner(call, scope) if call.is_own(scope) else None
         if owner is not None:
             newest = next(iter(call.whole.scoped(scope).list(limit=1, parts=True)), None)
@@ -463,7 +477,7 @@ def list_entities(call: Call) -> Any:
                     "id": scope.removeprefix(call.caller.scope).removeprefix("/"),
                     "name": owner[1],
                     "type": owner[0],
-                    "total_memories": count,
+                    "total_memories": total,
                     "created_at": at,
                     "updated_at": at,
                     "owner": call.caller.label,
@@ -481,10 +495,10 @@ def delete_entity(call: Call) -> Any:
     if kind not in ENTITIES:
         raise NotFound(f"there is no entity of the type {kind!r}: use {', '.join(ENTITIES)}")
     filters = {f"{kind}_id": name}
-    memories = _list_matching(call, filters)
-    if not memories:
+    names = [memory["id"] for memory in _iterate_matching(call, filters)]
+    if not names:
         raise NotFound(f"the {kind} {name!r} has no memories: GET /v1/entities/ lists those who have")
-    _archive(call, [memory["id"] for memory in memories])
+    _archive(call, names)
     return {"message": "Entity deleted: its memories are archived, and can be restored."}
 
 

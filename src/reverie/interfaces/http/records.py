@@ -11,7 +11,7 @@ from typing import Any
 from reverie.admin.history.diff import serialize_change
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import is_log
-from reverie.domain.record import NOTHING, Record, normalize_labels
+from reverie.domain.record import NOTHING, Record
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import (
@@ -30,7 +30,6 @@ from reverie.interfaces.http.operations import (
 from reverie.interfaces.http.problems import Problem
 from reverie.reader import MemoryReader
 from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
-from reverie.search.searcher import find_left_out
 
 OPERATIONS = OperationList(group="Records, search and pages")
 
@@ -104,7 +103,7 @@ def save_records(call: Call, given: schemas.RecordBatch) -> Answer:
     return Answer({"results": results}, reference=reference)
 
 
-@OPERATIONS.add("GET", "/v1/records", "read", query=schemas.RecordListQuery, answer=schemas.RecordPage)
+@OPERATIONS.add("GET", "/v1/records", "read", query=schemas.RecordListQuery, answer=schemas.Page[Record])
 def list_records(call: Call) -> Any:
     """List records, by default those created last first."""
     query: schemas.RecordListQuery = call.query
@@ -241,7 +240,7 @@ def promote_record(call: Call, given: schemas.Promotion) -> Answer:
     return _answer_saved(call.view.promote(call.path["id"], to=given.to))
 
 
-@OPERATIONS.add("POST", "/v1/records/changes", "write", answer=schemas.RecordPage)
+@OPERATIONS.add("POST", "/v1/records/changes", "write", answer=schemas.Page[Record])
 def change_records(call: Call, given: schemas.BulkChange) -> Any:
     """Archive, label or vouch for several records in one transaction, which one undo takes back."""
     for name in given.ids:
@@ -250,25 +249,34 @@ def change_records(call: Call, given: schemas.BulkChange) -> Any:
         raise Problem(
             403, f"This token speaks for {call.caller.origin!r}, and only the owner can vouch for a record."
         )
-    if given.action == "label" and not given.tags:
-        raise InvalidInput("tags is empty: name the tags to add")
-    now = call.memory._clock()
-
-    def change(record: Record) -> Record:
-        if given.action == "vouch":
-            return replace(record, origin="owner")
-        if given.action == "label":
-            return replace(record, tags=normalize_labels((*record.tags, *given.tags), name="tag"))
-        return record if record.archived else replace(record, archived_at=now, archive_reason=given.reason)
-
-    changed = call.view._parts.records.change(
-        given.ids,
-        change,
-        operation="tag" if given.action == "label" else given.action,
-        note=given.reason,
-        touch=given.action != "archive",
-    )
+    view, ids = call.view, given.ids
+    match given.action:
+        case "vouch":
+            changed = view.vouch(ids, reason=given.reason)
+        case "label":
+            changed = view.label(ids, given.tags, reason=given.reason)
+        case "archive":
+            changed = view.archive_many(ids, reason=given.reason)
     return {"items": changed, "next": None}
+
+
+@OPERATIONS.add("POST", "/v1/conflicts/settle", "write", answer=schemas.SettledConflict)
+def settle_conflict(call: Call, given: schemas.Settlement) -> Any:
+    """Decide which of two records holds; the other one ends, is archived as wrong, or holds too."""
+    read = get_changeable(call, given.holds), get_changeable(call, given.other)
+    if given.versions and given.versions != tuple(map(compute_etag, read)):
+        raise Problem(412, "One of the two has changed since it was read. Read both again.")
+    with refusing_changed():
+        holds, other = call.view.settle(
+            given.holds,
+            given.other,
+            given.verdict,
+            content=given.content,
+            origin=call.caller.origin,
+            expected=read if given.versions else None,
+            reason=given.reason,
+        )
+    return {"holds": holds, "other": other}
 
 
 def get_changeable(call: Call, id: str | None = None) -> Record:
@@ -331,15 +339,15 @@ def search(call: Call, asked: schemas.SearchInput) -> Any:
         hits = reader.search(asked.query, **given)
         answer: dict[str, Any] = {"hits": hits}
         if asked.left_out and asked.query:
-            request, sources = reader._parse_search(asked.query, **given)
-            answer["left_out"] = find_left_out(reader._searcher, request, sources, hits, most=asked.left_out)
+            options = {"limit": asked.limit, **given}
+            answer["left_out"] = reader.left_out(asked.query, hits, most=asked.left_out, **options)
     return answer
 
 
 @OPERATIONS.add("GET", "/v1/categories", "read", query=ScopeQuery, answer=dict[str, int])
 def list_categories(call: Call) -> Any:
     """Return the number of live records of each category."""
-    return call.server.stats.read(call.reader).by_category
+    return call.reader.categories()
 
 
 @OPERATIONS.add("GET", "/v1/tags", "read", query=ScopeQuery, answer=dict[str, int])
@@ -354,7 +362,7 @@ def list_tags(call: Call) -> Any:
 _PAGE = "/v1/pages/{name:path}"
 
 
-@OPERATIONS.add("GET", "/v1/pages", "read", query=Empty, answer=schemas.PageList)
+@OPERATIONS.add("GET", "/v1/pages", "read", query=Empty, answer=schemas.Items[schemas.PageItem])
 def list_pages(call: Call) -> Any:
     """List all pages and logs."""
     return {"items": call.whole.pages.overview()}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AwareDatetime, Field
 
 from reverie.consolidation.inbox import Verdict
 from reverie.domain.change import Subject
-from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn
+from reverie.domain.conversation import Role, SessionState, SessionStatus
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.interfaces.http.operations import Form, ScopeQuery
 from reverie.interfaces.http.tokens import Right
@@ -25,7 +25,25 @@ MOST_UNDONE = 1_000
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Texts = tuple[str, ...]
+T = TypeVar("T")
 JournalReason = Annotated[str, Field(max_length=2_000)]
+
+
+class Items(Form, Generic[T]):
+    """A whole list."""
+
+    items: list[T]
+
+
+class Page(Form, Generic[T]):
+    """Page of a list.
+
+    Attributes:
+        next: `cursor` of the next page; None after the last.
+    """
+
+    items: list[T]
+    next: str | None
 
 
 class CursorQuery(ScopeQuery):
@@ -118,17 +136,6 @@ class SavedRecords(Form):
     results: list[SavedRecord]
 
 
-class RecordPage(Form):
-    """Page of a list of records.
-
-    Attributes:
-        next: `cursor` of the next page; None after the last.
-    """
-
-    items: list[Record]
-    next: str | None
-
-
 class RecordFilter(Form):
     """Restrictions; see `Memory.search`."""
 
@@ -168,6 +175,33 @@ class BulkChange(Form):
     action: Literal["archive", "label", "vouch"]
     tags: Texts = ()
     reason: JournalReason = ""
+
+
+class Settlement(Form):
+    """Decision about two records that contradict each other.
+
+    Attributes:
+        holds: Id of the record that holds.
+        other: Id of the other one.
+        verdict: `ended` if the other one held until now, `wrong` if it never did, `both` if it holds too.
+        content: New text of the record that holds; None to leave it.
+        versions: ETags of both as they were read, so that neither has changed since; None to take any.
+        reason: Reason for the journal.
+    """
+
+    holds: str
+    other: str
+    verdict: Literal["ended", "wrong", "both"]
+    content: str | None = None
+    versions: tuple[str, str] | None = None
+    reason: JournalReason = ""
+
+
+class SettledConflict(Form):
+    """The two records of a conflict as they are now."""
+
+    holds: Record
+    other: Record
 
 
 class ReasonQuery(ScopeQuery):
@@ -246,13 +280,6 @@ class SessionItem(Form):
     last_at: AwareDatetime
 
 
-class SessionPage(Form):
-    """Page of a list of sessions, the latest active first."""
-
-    items: list[SessionItem]
-    next: str | None
-
-
 class SessionInput(Form):
     """Changes of a session. A metadata value of null removes the item."""
 
@@ -284,19 +311,6 @@ class TurnBatch(Form):
     """Turns to add one after the other: all or none."""
 
     turns: Annotated[list[TurnInput], Field(min_length=1, max_length=MOST_ITEMS)]
-
-
-class TurnPage(Form):
-    """Page of the turns of a session, by position."""
-
-    items: list[Turn]
-    next: str | None
-
-
-class AddedTurns(Form):
-    """Turns as they were added."""
-
-    items: list[Turn]
 
 
 class ContextInput(Form):
@@ -350,12 +364,6 @@ class PageItem(Form):
     updated_at: AwareDatetime
 
 
-class PageList(Form):
-    """All pages and logs."""
-
-    items: list[PageItem]
-
-
 class PageText(Form):
     """A page or a log with its text."""
 
@@ -394,12 +402,6 @@ class EntryOutput(Form):
     expires_at: AwareDatetime | None
     category: str | None
     tags: Texts
-
-
-class EntryList(Form):
-    """Values of working memory."""
-
-    items: list[EntryOutput]
 
 
 # -- history, plans, the whole ---------------------------------------------------------------------------
@@ -499,12 +501,6 @@ class PlanDecision(ProposalDecision):
     groups: list[Number] | None = None
 
 
-class ProposalList(Form):
-    """Records that passes propose."""
-
-    items: list[Record]
-
-
 class StepGroupOutput(Form):
     """Numbers of steps that are made together; `batch` is the number by which they can be undone."""
 
@@ -540,12 +536,6 @@ class PlanOutput(Form):
     failed: str
     usage: dict[str, int]
     applied: int | None
-
-
-class PlanList(Form):
-    """Plans that wait or were decided, the newest first."""
-
-    items: list[PlanOutput]
 
 
 class AppliedPlan(Form):
@@ -600,12 +590,6 @@ class ExplainedReceipt(ReceiptOutput):
     lines: list[ReceiptLineOutput]
 
 
-class ReceiptList(Form):
-    """Receipts of prompts, the newest first."""
-
-    items: list[ReceiptOutput]
-
-
 class ReceiptQuery(ScopeQuery):
     """Query of a list of receipts."""
 
@@ -624,12 +608,6 @@ class DayOutput(Form):
     day: str
     counts: dict[str, int]
     median_and_p95: dict[str, list[int | None]]
-
-
-class ActivityOutput(Form):
-    """Activity of the last days, the earliest first."""
-
-    items: list[DayOutput]
 
 
 class ForgetInput(Form):
@@ -694,9 +672,3 @@ class NewToken(TokenOutput):
     """A token that was just created; `token` is shown once."""
 
     token: str
-
-
-class TokenList(Form):
-    """All tokens, the newest first."""
-
-    items: list[TokenOutput]

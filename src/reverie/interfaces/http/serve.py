@@ -16,13 +16,10 @@ import anyio
 from starlette.types import ASGIApp
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.filter import Filter
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.signals import handle_signals
-from reverie.search.hits import SOURCES, SearchRequest
-from reverie.search.searcher import find_left_out
 
 if TYPE_CHECKING:
     pass
@@ -117,14 +114,7 @@ async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp, announce: 
 def warm_up(server: HttpServer) -> None:
     """Read, count and compile what the first requests need, on a thread while they are served."""
     memory = server.memory
-    wanted = SearchRequest(text="What was decided about tomorrow?", allowed=Filter(scopes=memory._scopes))
-    steps: list[Callable[[], object]] = [
-        lambda: server.stats.read(memory.scoped(EVERY_SCOPE)),
-        lambda: server.stats.read(memory),
-        lambda: find_left_out(
-            memory._searcher, wanted, SOURCES, memory._searcher.search(wanted, SOURCES), most=1
-        ),
-    ]
+    steps: list[Callable[[], object]] = [memory.warm_up, memory.scoped(EVERY_SCOPE).stats]
     if find_spec("jinja2") is not None:
         from reverie.interfaces.http.page.rendering import compile_templates
 

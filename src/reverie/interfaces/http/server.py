@@ -15,20 +15,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from reverie.admin.stats import compute_folder_size
-from reverie.consolidation.gatherer import ACTOR
-from reverie.consolidation.inbox import Inbox
 from reverie.domain.errors import ReverieError
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.idempotency import RepeatedRequests
-from reverie.interfaces.http.live_stats import LiveStats
 from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number, to_answer
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
-from reverie.stores.protocol import Store
 from reverie.stores.telemetry import trace_request
 
 LARGEST_BODY = 4 * 1024 * 1024
@@ -98,12 +94,9 @@ class HttpServer:
 
     Attributes:
         memory: The open memory.
-        store: Its store.
         tokens: Its tokens.
         metrics: Counters of requests.
         threads: Threads on which operations run.
-        stats: Statistics of its scopes.
-        plans: Plans that wait for a decision.
         streams: Number of open streams of changes.
         stopping: Whether the server is about to stop, so that streams end.
         at_stop: Functions that `stop` calls.
@@ -120,20 +113,15 @@ class HttpServer:
         Args:
             memory: The open memory; the caller keeps it open and closes it.
         """
-        writer = memory._parts.writer
         self.memory = memory
-        self.store: Store = writer.store
-        self.tokens = TokenRegistry(writer)
+        self.tokens = TokenRegistry(memory)
         self.metrics = Metrics()
         self.threads = CallThreads()
-        self.stats = LiveStats(writer.store)
-        self.plans = Inbox(writer.acting(ACTOR))
         self.stopping = False
         self.at_stop: list[Callable[[], None]] = []
         self.streams = 0
-        self._repeated = RepeatedRequests(writer)
-        self._writer = writer
-        self.acting = lru_cache(maxsize=1_000)(memory._acting)
+        self._repeated = RepeatedRequests(memory)
+        self.acting = lru_cache(maxsize=1_000)(memory.acting)
         self.has_effect = lru_cache(maxsize=1)(self._has_effect)
         self.check_writable = _Recent(self._probe, seconds=10)
         self.folder_size = _Recent(lambda: compute_folder_size(memory.path), seconds=60)
@@ -147,7 +135,7 @@ class HttpServer:
             end()
 
     def _probe(self) -> None:
-        self._writer.commit([], cursors={_PROBE: format_time(self._writer.clock())})
+        self.memory.admin.cursors.set({_PROBE: format_time(self.memory.now())})
 
     def _has_effect(self, batches: tuple[int, ...], _sequence: int) -> bool:
         try:
@@ -192,7 +180,7 @@ class HttpServer:
         if number is None:
             raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
         with anyio.move_on_after(WAIT_S):
-            while await self.threads.run(self.store.sequence) < number:
+            while await self.threads.run(self.memory.history.sequence) < number:
                 await anyio.sleep(0.02)
             return
         raise Problem(
@@ -238,7 +226,7 @@ class HttpServer:
             asked = f"{request.method} {request.url.path}?{request.url.query}"
             answer = self._repeated.run(call, key, asked, body, act, operation.replay)
         if operation.method != "GET" and operation.right is not None:
-            answer.headers["Reverie-Sequence"] = str(self.store.sequence())
+            answer.headers["Reverie-Sequence"] = str(self.memory.history.sequence())
         return _to_response(operation, answer)
 
     def refresh_files(self) -> None:

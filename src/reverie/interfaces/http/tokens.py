@@ -24,7 +24,7 @@ from reverie.domain.scope import validate_scope
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import add_duration, format_time, parse_duration, parse_time
 from reverie.domain.text.validation import validate_text
-from reverie.stores.writer import StoreWriter
+from reverie.memory import Memory
 
 Right = Literal["read", "write", "review", "forget", "admin"]
 """Rights of a token: reading, changing, plans and undo, erasure, and everything about the memory as a whole."""
@@ -108,9 +108,9 @@ class Caller:
 class TokenRegistry:
     """The tokens of one memory. Safe to use from several threads and processes."""
 
-    def __init__(self, writer: StoreWriter) -> None:
-        self._writer = writer
-        self._store = writer.store
+    def __init__(self, memory: Memory) -> None:
+        self._cursors = memory.admin.cursors
+        self._now = memory.now
         self._lock = threading.Lock()
         self._used: dict[str, datetime] = {}
         self._is_required = False
@@ -151,7 +151,7 @@ class TokenRegistry:
             raise InvalidInput("a token needs a scope, such as 'user:alice', or the right admin")
         if scope and "admin" in allowed:
             raise InvalidInput("the right admin is about all scopes: leave out the scope, or the right")
-        now = self._writer.clock()
+        now = self._now()
         end = None if expires is None else add_duration(now, parse_duration(expires, name="expires"))
         secret = secrets.token_urlsafe(32)
         token = Token(
@@ -164,12 +164,12 @@ class TokenRegistry:
             created_at=now,
             expires_at=end,
         )
-        self._writer.commit([], cursors={_CURSOR + token.id: _encode(token), _REQUIRED: "1"})
+        self._cursors.set({_CURSOR + token.id: _encode(token), _REQUIRED: "1"})
         return token, f"{PREFIX}{token.id}_{secret}"
 
     def list(self) -> list[Token]:
         """Return all tokens, the newest first, revoked ones too."""
-        cursors = self._store.cursors(_CURSOR)
+        cursors = self._cursors.list(_CURSOR)
         tokens = [self._read(name.removeprefix(_CURSOR), text) for name, text in cursors.items()]
         return sorted(tokens, key=lambda token: token.created_at, reverse=True)
 
@@ -179,18 +179,18 @@ class TokenRegistry:
         Raises:
             NotFound: there is no token of that id.
         """
-        text = self._store.cursor(_CURSOR + id)
+        text = self._cursors.get(_CURSOR + id)
         if text is None:
             raise NotFound(f"no token has the id {id!r}: `reverie token list` shows the ids")
         token = self._read(id, text)
         if token.revoked_at is None:
-            token = replace(token, revoked_at=self._writer.clock())
-            self._writer.commit([], cursors={_CURSOR + id: _encode(token)})
+            token = replace(token, revoked_at=self._now())
+            self._cursors.set({_CURSOR + id: _encode(token)})
         return token
 
     def is_required(self) -> bool:
         """Whether a token was ever created, so that every request needs one; it stays so for ever."""
-        self._is_required = self._is_required or self._store.cursor(_REQUIRED) is not None
+        self._is_required = self._is_required or self._cursors.get(_REQUIRED) is not None
         return self._is_required
 
     def authenticate(self, text: str) -> Caller | None:
@@ -199,11 +199,11 @@ class TokenRegistry:
         The comparison takes the same time for an unknown id as for a wrong secret.
         """
         match = _FORM.fullmatch(text)
-        stored = None if match is None else self._store.cursor(_CURSOR + match[1])
+        stored = None if match is None else self._cursors.get(_CURSOR + match[1])
         token = None if stored is None or match is None else _decode(match[1], stored)
         expected = _NO_DIGEST if token is None else token.digest
         is_same = hmac.compare_digest(_digest("" if match is None else match[2]), expected)
-        now = self._writer.clock()
+        now = self._now()
         if token is None or not is_same or not token.is_valid(now):
             return None
         self._note_use(token.id, now)
@@ -218,11 +218,11 @@ class TokenRegistry:
             if last is not None and abs(now - last) < _USE_NOTED_EVERY:
                 return
             self._used[id] = now
-        self._writer.commit([], cursors={_USED + id: format_time(now)})
+        self._cursors.set({_USED + id: format_time(now)})
 
     def _read(self, id: str, text: str) -> Token:
         """Return a token with its last use."""
-        used = self._store.cursor(_USED + id)
+        used = self._cursors.get(_USED + id)
         return replace(_decode(id, text), last_used_at=None if used is None else parse_time(used))
 
 

@@ -1,14 +1,16 @@
-"""Memories: lists and searches of records, one record with its history, and changes of it."""
+"""Memories: lists and searches of records, one record, several at once, and what others said."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from reverie.domain.record import KINDS, LAYERS, ORIGINS, SUPERSEDED_BY
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, SUPERSEDED_BY, UNTRUSTED
+from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
-from reverie.interfaces.http import records
+from reverie.interfaces.http import records, schemas
 from reverie.interfaces.http.operations import Call, Handler, ScopeQuery, compute_etag
+from reverie.interfaces.http.page.rendering import TEXTS
 from reverie.interfaces.http.page.timeline import describe_change
 from reverie.interfaces.http.page.views import (
     Fields,
@@ -21,10 +23,11 @@ from reverie.interfaces.http.page.views import (
     read_time,
 )
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import Texts
+from reverie.interfaces.http.schemas import CursorQuery, Texts
 from reverie.search.hits import SearchMode, Source
 
 VIEWS = ViewList()
+
 
 _MOST_HITS = 30
 _MOST_LEFT_OUT = 5
@@ -276,3 +279,88 @@ def promote_memory(call: Call, fields: Fields) -> Redirect:
     """Copy a record to a scope around its own."""
     saved = perform(call, records.promote_record, body={"to": fields.get("to").strip()})["record"]
     return Redirect(f"/records/{saved['id']}")
+
+
+# -- several records at once, and what others said -------------------------------------------------------
+
+
+ACTIONS = get_args(schemas.BulkChange.model_fields["action"].annotation)
+
+_LISTED_UNTRUSTED = 100
+
+
+@VIEWS.add("GET", "/trust", "read", query=CursorQuery)
+def show_untrusted(call: Call) -> Screen:
+    """Show what tools, the web and imports said, by source."""
+    page = perform(
+        call,
+        records.list_records,
+        origin=tuple(sorted(UNTRUSTED)),
+        cursor=call.query.cursor,
+        limit=_LISTED_UNTRUSTED,
+    )
+    groups: dict[tuple[str, str], dict[str, Any]] = {}
+    for record in page["items"]:
+        of = record["origin"], record["source"]
+        group = groups.setdefault(of, {"origin": of[0], "source": of[1], "records": []})
+        group["records"].append({**record, "marks": _find_marks(record["content"])})
+    return Screen(
+        "trust.html", groups=[*groups.values()], following=page["next"], may_select=is_allowed(call, "write")
+    )
+
+
+def _find_marks(content: str) -> list[str]:
+    """Return what in a text is to be looked at twice."""
+    marks = [find_injection(" ".join(content.split()))]
+    if "http://" in content or "https://" in content:
+        marks.append(TEXTS["selection"]["link"])
+    return list(filter(None, marks))
+
+
+@VIEWS.add("POST", "/selection", "write")
+def preview_selection(call: Call, fields: Fields) -> Screen:
+    """Show what would be done with the records that were checked."""
+    return _draw_selection(fields, _read_records(call, fields))
+
+
+@VIEWS.add("POST", "/selection/apply", "write")
+def change_selection(call: Call, fields: Fields) -> Screen | Redirect:
+    """Do it in one transaction, unless one of them has changed since the preview."""
+    chosen = _read_records(call, fields)
+    if fields.get("digest") != compute_etag(chosen):
+        return _draw_selection(fields, chosen, alert=TEXTS["selection"]["outdated"])
+    body = {
+        "ids": [record["id"] for record in chosen],
+        "action": fields.get("action"),
+        "tags": fields.words("tags"),
+        "reason": fields.get("reason"),
+    }
+    perform(call, records.change_records, body=body)
+    return Redirect("/trust" if fields.get("from") == "trust" else "/records")
+
+
+def _read_records(call: Call, fields: Fields) -> list[dict[str, Any]]:
+    """Return the records that were checked."""
+    ids = dict.fromkeys(fields.list("ids"))
+    if not ids:
+        raise Problem(422, TEXTS["selection"]["nothing"])
+    if len(ids) > schemas.MOST_ITEMS:
+        raise Problem(
+            422, f"{len(ids)} memories were checked, and {schemas.MOST_ITEMS} can be changed at once."
+        )
+    return [perform(call, records.get_record, path={"id": name}) for name in ids]
+
+
+def _draw_selection(fields: Fields, chosen: list[dict[str, Any]], *, alert: str = "") -> Screen:
+    action = fields.get("action")
+    if action not in ACTIONS:
+        raise Problem(422, f"action is {action[:40]!r}: use one of {', '.join(ACTIONS)}.")
+    return Screen(
+        "selection.html",
+        status=409 if alert else 200,
+        records=chosen,
+        action=action,
+        origin=fields.get("from"),
+        digest=compute_etag(chosen),
+        alert=alert,
+    )

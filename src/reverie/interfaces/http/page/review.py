@@ -1,18 +1,28 @@
-"""Review of dreams: plans and proposals as cards, each with its decision, and the last dream."""
+"""Review of dreams: plans and proposals as cards; hand edits that met other changes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from reverie.domain.errors import InvalidInput
-from reverie.interfaces.http import administration
-from reverie.interfaces.http.operations import Call, ScopeQuery, parse_number
-from reverie.interfaces.http.page.differences import compare_values
+from reverie.domain.errors import InvalidInput, translate_os_errors
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.interfaces.http import administration, records
+from reverie.interfaces.http.operations import Call, ScopeQuery, compute_etag, parse_number
+from reverie.interfaces.http.page.rendering import TEXTS, compare_values
 from reverie.interfaces.http.page.timeline import find_last_dream
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import RecordPatch
+
+if TYPE_CHECKING:
+    from reverie.files.hand_edits.importer import ConflictFile
+
 
 VIEWS = ViewList()
+
 
 _SHOWN = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "valid_to")
 """Fields of a change that a card shows."""
@@ -149,3 +159,81 @@ def _read_turns(call: Call, names: Sequence[str] | dict[str, None]) -> list[dict
         for turn in turns
         if turn is not None
     ]
+
+
+# -- hand edits that met other changes -------------------------------------------------------------------
+
+
+@VIEWS.add("GET", "/conflicts", "admin", is_whole=True, query=ScopeQuery)
+def list_conflicts(call: Call) -> Screen:
+    """Show hand edits that met other changes."""
+    return Screen("conflicts.html", edits=_list_edits(call))
+
+
+def _list_edits(call: Call) -> list[dict[str, Any]]:
+    if call.memory.folder is None:
+        return []
+    return [_describe_edit(call, each) for each in call.memory.folder.conflicts()]
+
+
+def _describe_edit(call: Call, conflict: ConflictFile) -> dict[str, Any]:
+    """Return a conflict with what differs; without that where the other version cannot be taken over."""
+    record, other = call.memory.scoped(EVERY_SCOPE).get(conflict.id), _read_version(call, conflict.path)
+    about: dict[str, Any] = {"path": conflict.path, "of": conflict.of}
+    if record is None or not conflict.fields or any(name not in other for name in conflict.fields):
+        return about | {"fields": [], "id": "", "version": "", "scope": ""}
+    live = record.to_dict()
+    fields = [
+        {"name": each["name"], "sides": [_select_pieces(each["pieces"], own) for own in ("gone", "new")]}
+        for each in compare_values(live, other)
+        if each["name"] in conflict.fields
+    ]
+    may_take = all(name in RecordPatch.model_fields for name in conflict.fields)
+    version = compute_etag(live) if may_take else ""
+    return about | {"fields": fields, "id": record.id, "version": version, "scope": record.scope}
+
+
+def _read_version(call: Call, path: str) -> dict[str, Any]:
+    """Return the record that a conflict file holds; nothing if it holds none that can be read."""
+    file = _find_file(call, path)
+    try:
+        found = None if file.is_symlink() else json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@VIEWS.add("POST", "/conflicts/edit", "admin", is_whole=True)
+def settle_edit(call: Call, fields: Fields) -> Redirect:
+    """Settle a conflict of a hand edit: keep what holds, or take over the other version; its file is removed."""
+    folder, path = call.memory.folder, fields.get("path")
+    conflict = None if folder is None else next((c for c in folder.conflicts() if c.path == path), None)
+    if conflict is None:
+        raise Problem(404, TEXTS["conflicts"]["no_edit"])
+    if fields.get("keep") == "other":
+        about, other = _describe_edit(call, conflict), _read_version(call, path)
+        if not about["version"]:
+            raise Problem(422, TEXTS["conflicts"]["by_hand"])
+        perform(
+            call,
+            records.update_record,
+            path={"id": conflict.id},
+            body={name: other[name] for name in conflict.fields},
+            if_match=fields.get("version"),
+            scope=about["scope"],
+        )
+    elif fields.get("keep") != "live":
+        raise Problem(422, TEXTS["conflicts"]["no_choice"])
+    with translate_os_errors(f"{path!r} cannot be removed"):
+        _find_file(call, path).unlink(missing_ok=True)
+    return Redirect("/conflicts")
+
+
+def _find_file(call: Call, path: str) -> Path:
+    assert call.memory.path is not None  # a memory without a folder has no files
+    return call.memory.path / path
+
+
+def _select_pieces(pieces: list[tuple[str, str]], own: str) -> list[tuple[bool, str]]:
+    """Return the pieces of one side of a comparison, and whether the other side lacks each."""
+    return [(kind != "same", text) for kind, text in pieces if kind in ("same", own)]

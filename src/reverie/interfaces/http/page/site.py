@@ -19,21 +19,7 @@ from reverie.domain.errors import ReverieError
 from reverie.interfaces.http import changes, problems
 from reverie.interfaces.http.documentation import HEADERS
 from reverie.interfaces.http.operations import Call, Operation, ScopeQuery, parse_number
-from reverie.interfaces.http.page import (
-    activity,
-    conflicts,
-    conversations,
-    documents,
-    erasure,
-    exports,
-    memories,
-    overview,
-    prompts,
-    review,
-    selection,
-    timeline,
-    upkeep,
-)
+from reverie.interfaces.http.page import conversations, memories, review, timeline, upkeep
 from reverie.interfaces.http.page.rendering import (
     STATIC,
     STATIC_VERSION,
@@ -48,21 +34,7 @@ from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import EventsQuery
 from reverie.interfaces.http.server import HttpServer, read_body
 
-GROUPS = (
-    overview,
-    exports,
-    memories,
-    selection,
-    timeline,
-    conversations,
-    prompts,
-    review,
-    conflicts,
-    activity,
-    documents,
-    erasure,
-    upkeep,
-)
+GROUPS = (timeline, memories, conversations, review, upkeep)
 """Modules of views."""
 
 NAVIGATION = {"/": "overview"} | {
@@ -162,7 +134,7 @@ class Site:
             query=query,
         )
         server.refresh_files()
-        last = server.store.sequence()
+        last = server.memory.history.sequence()
         shown = view.perform(call, fields)
         scope = getattr(query, "scope", "")
         if isinstance(shown, Redirect):
@@ -178,7 +150,7 @@ class Site:
 
     def _draw(self, screen: Screen, request: Request, **values: Any) -> Response:
         scope = values.get("scope", "")
-        now = self._server.memory._clock()
+        now = self._server.memory.now()
         theme = request.cookies.get(_THEME, "")
         text = draw(
             screen.template,

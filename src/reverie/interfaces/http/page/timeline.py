@@ -1,4 +1,4 @@
-"""Timeline: the journal by transactions, and taking them back."""
+"""Timeline: the journal by transactions, and taking them back; the overview, and activity by day."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
-from reverie.admin.history.positions import list_transaction_rows
 from reverie.domain.change import Subject
+from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import parse_time
-from reverie.interfaces.http import changes
+from reverie.interfaces.http import administration, changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
-from reverie.interfaces.http.page.differences import compare_values
-from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, perform, read_time
+from reverie.interfaces.http.page.rendering import HEIGHT, LEFT, TEXTS, WIDTH, build_chart, compare_values
+from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, is_allowed, perform, read_time
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import MOST_UNDONE, Number
+from reverie.interfaces.http.schemas import MOST_UNDONE, ActivityQuery, Number
 
 VIEWS = ViewList()
+
 
 _MOST_ROWS = 100
 _MOST_SHOWN = 20
@@ -142,7 +143,7 @@ def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict
         return {"changes": [change]}
     if len(batches) == 1:
         return {"batch": batches[0]}
-    rows = [row for batch in batches for row in list_transaction_rows(call.server.store, batch)]
+    rows = [row for batch in batches for row in call.memory.history.transaction(batch)]
     if len(rows) > MOST_UNDONE:
         raise Problem(422, TEXTS["timeline"]["too_many"])
     return {"changes": [row.sequence for row in rows]}
@@ -190,10 +191,108 @@ def find_last_dream(call: Call) -> dict[str, Any] | None:
             break
         passes.append(entry)
     made = tuple(each["batch"] for each in passes if each["batch"])
-    has_effect = call.server.has_effect(made, call.server.store.sequence())
+    has_effect = call.server.has_effect(made, call.server.memory.history.sequence())
     return {
         "at": passes[0]["at"],
         "passes": [*reversed(passes)],
         "batches": made if has_effect else (),
         "is_taken_back": bool(made) and not has_effect,
     }
+
+
+# -- overview --------------------------------------------------------------------------------------------
+
+
+_RECENT = 40
+
+
+@VIEWS.add("GET", "/", "read")
+def show_overview(call: Call) -> Screen:
+    """Show the overview."""
+    if is_allowed(call, "admin", is_whole=True) and not call.query.scope:
+        stats = to_json_value(call.memory.scoped(EVERY_SCOPE).stats())
+        stats |= {"journal": call.server.memory.history.sequence(), "failed": call.memory.admin.failures()}
+    else:
+        stats = perform(call, administration.get_stats)
+    recent = perform(call, changes.list_changes, limit=_RECENT, newest_first=True)["items"]
+    dream = find_last_dream(call) if is_allowed(call, "review", is_whole=True) else None
+    return Screen(
+        "overview.html",
+        stats=stats,
+        batches=build_batches(recent)[:10],
+        dream=dream,
+        waiting=_count_waiting(call) if is_allowed(call, "review") else 0,
+    )
+
+
+def _count_waiting(call: Call) -> int:
+    """Return how many plans and proposals wait for a decision."""
+    proposals = perform(call, administration.list_proposals)["items"]
+    plans = call.memory.dreams.kept_plans() if not call.caller.scope else []
+    return len(proposals) + sum(bool(plan.groups) and not plan.decided for plan in plans)
+
+
+# -- activity by day -------------------------------------------------------------------------------------
+
+
+RANGES = (7, 30, 90, 365)
+"""Numbers of days that can be chosen."""
+
+_SUMS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("searches", ("search.found", "search.nothing")),
+    ("saves", ("save.created", "save.reinforced")),
+    ("prompts", ("prompt",)),
+)
+_VALUES = (
+    ("search_time", "search.ms"),
+    ("save_time", "save.ms"),
+    ("prompt_time", "prompt.ms"),
+    ("prompt_size", "prompt.tokens"),
+)
+
+
+@VIEWS.add("GET", "/activity", "admin", is_whole=True, query=ActivityQuery)
+def show_activity(call: Call) -> Screen:
+    """Show what was done on each of the last days."""
+    days = perform(call, administration.get_activity, days=call.query.days)["items"]
+    labels = [day["day"] for day in days]
+    charts = [
+        _build_chart(name, labels, parts, [[_get_number(day, part) for day in days] for part in parts])
+        for name, parts in _SUMS
+    ]
+    for name, measure in _VALUES:
+        values = [day["median_and_p95"][measure] for day in days]
+        medians = [value[0] or 0 for value in values]
+        rest = [(value[1] or 0) - (value[0] or 0) for value in values]
+        chart = _build_chart(name, labels, ("median", "p95"), [medians, rest])
+        rows = [(day, [value[0], value[1]]) for day, value in zip(labels, values, strict=True)]
+        charts.append({**chart, "rows": _drop_empty(rows), "has_total": False})
+    return Screen(
+        "activity.html", charts=charts, days=call.query.days, ranges=RANGES, size=(WIDTH, HEIGHT, LEFT)
+    )
+
+
+def _get_number(day: dict[str, Any], name: str) -> int:
+    counts = day["counts"]
+    if name == "search.found":
+        return int(counts.get("search", 0) - counts.get("search.nothing", 0))
+    return int(counts.get(name, 0))
+
+
+def _build_chart(
+    name: str, labels: Sequence[str], parts: Sequence[str], series: Sequence[Sequence[int]]
+) -> dict[str, Any]:
+    rows = [(label, [values[place] for values in series]) for place, label in enumerate(labels)]
+    return {
+        "name": name,
+        "parts": parts,
+        "shapes": build_chart([label[5:] for label in labels], series),
+        "rows": _drop_empty(rows),
+        "totals": [sum(values) for values in series],
+        "has_total": True,
+    }
+
+
+def _drop_empty(rows: Sequence[tuple[str, Sequence[int | None]]]) -> list[tuple[str, Sequence[int | None]]]:
+    """Return the rows with numbers, the newest first."""
+    return [(label, values) for label, values in reversed(rows) if any(values)]

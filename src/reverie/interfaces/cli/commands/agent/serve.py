@@ -124,7 +124,7 @@ def create(context: CommandContext, /, label: str, **options: Any) -> None:
     "revoked_at", "last_used_at"}.
     """
     with context.memory() as memory:
-        made, text = TokenRegistry(memory._parts.writer).create(label, **options)
+        made, text = TokenRegistry(memory).create(label, **options)
     context.print_result(text, {"token": text, **made.to_dict()}, brief=text)
     context.print_message(
         "It is not shown again. From now on every request to `reverie serve` needs a token."
@@ -139,8 +139,8 @@ def list_tokens(context: CommandContext, /) -> None:
     "revoked_at", "last_used_at"}]}.
     """
     with context.memory() as memory:
-        tokens = TokenRegistry(memory._parts.writer).list()
-        now = memory._clock()
+        tokens = TokenRegistry(memory).list()
+        now = memory.now()
     rows = []
     for each in tokens:
         state = "revoked" if each.revoked_at else "valid" if each.is_valid(now) else "expired"
@@ -154,5 +154,5 @@ def list_tokens(context: CommandContext, /) -> None:
 def revoke(context: CommandContext, /, id: str) -> None:
     """Revoke the token ID; a running server refuses it from the next request on."""
     with context.memory() as memory:
-        revoked = TokenRegistry(memory._parts.writer).revoke(id)
+        revoked = TokenRegistry(memory).revoke(id)
     context.print_message(f"Revoked {revoked.id} ({revoked.label}).")

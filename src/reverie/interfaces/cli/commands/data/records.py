@@ -24,7 +24,7 @@ from reverie.search.hits import SOURCES
 if TYPE_CHECKING:
     from reverie.memory import Memory
     from reverie.reader import MemoryReader
-    from reverie.repositories.records import SaveResult
+    from reverie.repositories.records import SaveResult, Settlement
     from reverie.scoped import ScopedMemory
     from reverie.search.hits import Hit, Source
 
@@ -367,6 +367,49 @@ def unpin(context: CommandContext, /, id: str) -> None:
     With --json: {"record": {…}}.
     """
     _change(context, id, "Unpinned", "is not pinned", lambda own: own.update(id, pinned=False))
+
+
+@command(json=True)
+@click.argument("id")
+@click.option("--tag", "tags", multiple=True, required=True, help="Tag to add; repeatable.")
+def label(context: CommandContext, /, id: str, tags: tuple[str, ...]) -> None:
+    """Add tags to a record.
+
+    With --json: {"record": {…}}.
+    """
+    _change(context, id, "Labelled", "has them already", lambda own: own.label([id], tags)[0])
+
+
+@command(json=True)
+@click.argument("id")
+@click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
+def vouch(context: CommandContext, /, id: str, reason: str) -> None:
+    """Give a record of a tool, the web or an import your word, so that it may stand in a prompt.
+
+    With --json: {"record": {…}}.
+    """
+    _change(context, id, "Vouched for", "is your word already", lambda own: own.vouch([id], reason=reason)[0])
+
+
+@command(json=True)
+@click.argument("holds")
+@click.argument("other")
+@click.option(
+    "--verdict",
+    type=click.Choice(["ended", "wrong", "both"]),
+    default="ended",
+    show_default=True,
+    help="What became of OTHER: it held until now, never did, or holds too.",
+)
+@click.option("--reason", default="", metavar="TEXT", help="Reason, for the journal.")
+def settle(context: CommandContext, /, holds: str, other: str, verdict: Settlement, reason: str) -> None:
+    """Decide that the record HOLDS holds, of two that contradict each other.
+
+    With --json: {"holds": {…}, "other": {…}}.
+    """
+    with context.memory() as memory:
+        kept, ended = open_scope_of(memory, holds).settle(holds, other, verdict, reason=reason)
+    context.print_result(f"Settled: {holds} holds.", {"holds": kept, "other": ended})
 
 
 def _change(
