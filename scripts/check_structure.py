@@ -70,7 +70,6 @@ KNOWN: frozenset[str] = frozenset(
         "hooks.runner": ("_store",),
         "hooks.turns": ("_discard_cache", "_flush", "_redact"),
         "cli.commands.data.folder": ("_is_read_only", "_parts", "_store"),
-        "mcp.subscriptions": ("_refresh_files", "_store"),
         "mcp.server": ("_refresh_files",),
     }.items()
     for name in names

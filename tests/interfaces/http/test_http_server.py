@@ -221,3 +221,36 @@ def test_mcp_is_served_within_the_scope_of_the_token(client: TestClient, server:
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(client: TestClient) -> None:
     answer = client.post("/mcp", content=b" " * (LARGEST_BODY + 1), headers=MCP)
     assert answer.status_code == 413
+
+
+# -- what operators use ----------------------------------------------------------------------------------
+
+
+def test_a_probe_may_name_any_host_once_tokens_are_required(client: TestClient, server: HttpServer) -> None:
+    probe = {"Host": "10.1.2.3:8766"}
+    assert client.get("/readyz", headers=probe).status_code == 421
+    server.tokens.create("alice", scope="user:alice")
+    assert client.get("/readyz", headers=probe).status_code == 200
+    assert client.get("/v1/records", headers=probe).status_code == 401
+
+
+def test_the_access_log_names_the_request_and_nothing_that_was_said(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO", logger="reverie.http.access"):
+        client.get("/v1/records/harbour?scope=secret", headers={"X-API-Key": "token", "X-Request-ID": "r-1"})
+    (line,) = caplog.messages
+    assert line.startswith("GET /v1/records/{id} 404 ")
+    assert line.endswith(" r-1")
+    assert not any(word in line for word in ("harbour", "secret", "token"))
+
+
+def test_the_description_is_shown_by_files_of_this_server(client: TestClient) -> None:
+    pytest.importorskip("swagger_ui_bundle")
+    page = client.get("/docs")
+    assert "script-src 'self'" in page.headers["content-security-policy"]
+    assert "http" not in page.text.replace("<!doctype html>", "").replace("<html", "")
+    for name in ("swagger-ui.css", "swagger-ui-bundle.js", "start.js"):
+        assert f"/docs/{name}" in page.text
+        assert client.get(f"/docs/{name}").status_code == 200
+    assert client.get("/docs/index.html").status_code == 404
