@@ -96,16 +96,14 @@ def collect_examples(persona: Persona, rows: list[list[float]], labels: list[boo
                 stays = names[older] in question.answers and names[newer] not in question.answers
                 if not (replaces or stays) or not updates.is_later(one.passage, other.passage):
                     continue
-                if updates.is_parallel(one.passage, other.passage, asked, language):
-                    continue
-                changes = updates.tells_of_change(new.content)
-                if changes or not updates.lacks_number(new.content, old.content):
+                if updates.may_replace(one.passage, other.passage, asked, language, new, old):
+                    changes = updates.measure_change(new.content, old.content)
                     words = kwargs["rare_words"].get(other.passage)
                     rare = sum(f" {word} " in one.passage.terms for word in words)
                     get_likeness = kwargs["get_likeness"]
                     alike = get_likeness and get_likeness(one.passage.key, other.passage.key)
                     quantities = updates.measure_pair(one, other, older, rare, language, alike or 0.0)
-                    rows.append([*quantities, float(changes)])
+                    rows.append([*quantities, changes])
                     labels.append(replaces)
         return original(matches, asked, language=language, **kwargs)
 

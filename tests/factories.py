@@ -6,6 +6,7 @@ Those that the store contract needs are in `tests.support.contract.factories` an
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,6 +33,7 @@ __all__ = [
     "NOW",
     "MovableClock",
     "believe",
+    "end_record",
     "get_search_index",
     "make_entry",
     "make_hit",
@@ -56,6 +58,17 @@ class MovableClock:
     def move(self, **by: float) -> None:
         """Move the clock forward by a `timedelta`, such as `days=3`."""
         self.now += timedelta(**by)
+
+
+def end_record(memory: Memory, old: Record, new: Record) -> Record:
+    """End the validity of a record for another one that replaces it, and return it."""
+    now = memory._clock()
+    ended = replace(old, valid_to=new.created_at, replaced_by=new.id, updated_at=max(now, old.updated_at))
+    started = replace(new, valid_from=new.created_at, replaces=(*new.replaces, old.id))
+    memory._parts.writer.commit(
+        [Change(before=old, after=ended), Change(before=new, after=started)], operation="settle"
+    )
+    return ended
 
 
 def get_search_index(memory: Memory) -> SearchIndex:

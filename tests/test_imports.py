@@ -70,7 +70,7 @@ def test_a_prompt_is_answered_without_what_only_others_need(tmp_path: Path) -> N
     )
     unneeded = """
         admin aio consolidation.passes consolidation.planning domain.similarity.deduplication
-        domain.similarity.supersession domain.similarity.three_way_merge evals files.folder files.hand_edits
+        domain.similarity.three_way_merge evals files.folder files.hand_edits
         integrations interfaces.cli interfaces.http interfaces.mcp llm.provider
         search.index.table_index search.vectors snapshot stores.in_memory stores.postgres
         stores.sqlite.check stores.sqlite.repair tools

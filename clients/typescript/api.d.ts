@@ -379,6 +379,13 @@ export interface MemoryRecord {
   archived_at?: string | null;
   archive_reason?: string;
   parts?: string[];
+  draft?: boolean;
+  proposal?: "" | "open" | "asked" | "later" | "rejected";
+  item_key?: string;
+  resolved_dates?: string;
+  replaced_by?: string;
+  replaces?: string[];
+  promoted_from?: string;
 }
 
 /** Records to save together: all or none. */

@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 _LABELLED = {
     "attacks": "prompt_attacks:EVALUATION",
     "digest": "cited_proposals:DIGEST",
-    "fold": "deduplication:EVALUATION",
     "infer": "cited_proposals:INFER",
     "remember": "cited_proposals:REMEMBER",
     "learn": "learned_turns:EVALUATION",
     "merging": "written_headlines:EVALUATION",
     "secrets": "secret_detection:EVALUATION",
     "sentences": "sentence_rules:EVALUATION",
-    "supersede": "superseded_records:EVALUATION",
 }
 """The labelled evaluations: module in `evaluation.measures` and name, imported when one is called."""
 

@@ -149,7 +149,7 @@ class Memory(ScopedMemory):
             zone=settings.zone,
         )
         writer = StoreWriter(store=store, clock=clock, new_id=new_id, actor=actor, publish=self._publish)
-        records = RecordRepository(writer, self._index, zone=settings.zone)
+        records = RecordRepository(writer, zone=settings.zone)
         sessions = SessionPool(self._open_session, clock=clock, idle=timedelta(minutes=settings.idle_minutes))
         parts = MemoryParts(
             writer=writer,

@@ -17,7 +17,7 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.entry import build_scope_namespace, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.page import HISTORY, MEMORY
-from reverie.domain.record import PROMOTED_FROM, UNTRUSTED, Kind, Layer, Origin, Record
+from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
@@ -254,7 +254,7 @@ class ScopedMemory(MemoryReader):
     def promote(self, id: str, *, to: str = "") -> SaveResult:
         """Copy a record to a wider scope that contains this one. The record itself stays.
 
-        Nothing is promoted automatically. The metadata of the copy name the record (`promoted_from`). If the
+        Nothing is promoted automatically. `promoted_from` of the copy names the record. If the
         wider scope says the same already, that record is reinforced. `history.undo` takes it back.
 
         Args:
@@ -686,5 +686,5 @@ def _copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> New
     copied = {
         each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
     }
-    metadata = {**key_value_codec.select_other_metadata(record.metadata), PROMOTED_FROM: record.id}
+    metadata = key_value_codec.select_other_metadata(record.metadata)
     return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})

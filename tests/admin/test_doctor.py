@@ -409,6 +409,7 @@ def test_an_index_of_another_store_is_noticed_by_itself(whole: Path, folder: Pat
     other = tmp_path / "other"
     with Memory.open(other) as memory:
         memory.save_many({"content": f"Barrel {n} of herring"} for n in range(400))
+        memory.search("herring")
     shutil.rmtree(folder / "index")
     shutil.copytree(other / "index", folder / "index")
     doctor(folder, fix=True)
@@ -694,6 +695,7 @@ def test_what_stands_in_the_way_is_named_and_the_rest_works(tmp_path: Path, name
     with Memory.open(tmp_path) as memory:
         memory.save("Staging listens on port 5433")
         memory.session("cli:1").add("user", "Hello")
+        memory.search("Hello")
     place = tmp_path / name
     shutil.rmtree(place) if place.is_dir() else place.unlink()
     place.mkdir() if folder else place.touch()

@@ -15,7 +15,6 @@ import pytest
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
 from reverie.domain.errors import ModelRefused, ModelUnavailable
-from reverie.domain.record import ROUGH
 from reverie.llm.messages import ModelReply, ModelRequest
 from tests.factories import MovableClock
 
@@ -69,7 +68,7 @@ def test_a_rough_note_is_split_in_the_background_and_kept(clock: MovableClock, t
         assert (outcome.name, outcome.state) == ("enrich", "applied")
         assert contents(memory) == ["Ines likes jasmine tea.", "Staging listens on port 5433."]
         assert {record.origin for record in memory.list()} == {"agent"}
-        assert all(ROUGH not in record.metadata for record in memory.list())
+        assert all(not record.draft for record in memory.list())
         kept = memory.get(note.id)
         assert kept is not None
         assert (kept.content, kept.archived) == (NOTE, True)
@@ -216,7 +215,7 @@ def test_saying_roughly_what_is_known_makes_nothing_rough(memory: Memory) -> Non
     known = memory.save("Prefers short answers").record
     again = memory.save("Prefers short answers", draft=True)
     assert (again.outcome, again.record.id) == ("reinforced", known.id)
-    assert ROUGH not in again.record.metadata
+    assert not again.record.draft
 
 
 # -- extract -------------------------------------------------------------------------------------------------

@@ -363,15 +363,15 @@ def test_proposals_are_listed_and_asked_about_the_newest_first(tmp_path: Path) -
         assert [record and record.content for record in asked] == [texts[1], texts[0]]
 
 
-@pytest.mark.parametrize(("said", "is_kept"), [("Yes, please.", True), ("Nein, danke", False)])
-def test_a_plain_yes_or_no_decides_what_was_asked(asking: Memory, said: str, is_kept: bool) -> None:
+@pytest.mark.parametrize(("said", "is_item"), [("Yes, please.", True), ("Nein, danke", False)])
+def test_a_plain_yes_or_no_decides_what_was_asked(asking: Memory, said: str, is_item: bool) -> None:
     record = _propose(asking)
     asked = asking.dreams.ask()
     assert asked is not None
     decided = asking.dreams.answer(asked.id, said)
     assert decided is not None
-    assert decided.groups[0].state == ("applied" if is_kept else "rejected")
-    assert _is_found(asking, record) is is_kept
+    assert decided.groups[0].state == ("applied" if is_item else "rejected")
+    assert _is_found(asking, record) is is_item
     assert asking.dreams.proposals() == []
 
 

@@ -110,7 +110,7 @@ def test_relative_dates_mean_the_day_of_the_turn(memory: Memory) -> None:
     exchange(memory.session("cli:1"), "We decided yesterday to use PostgreSQL.")
     exchange(memory.session("cli:1"), "The build failed yesterday.")
     record = next(each for each in learned(memory) if each.kind == "failure")
-    assert "2025-06-01" in record.metadata["dates"]
+    assert "2025-06-01" in record.resolved_dates
 
 
 def test_the_scope_of_the_session_is_kept(memory: Memory) -> None:

@@ -11,18 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from evaluation.measures import (
-    deduplication,
     harness,
     prompt_attacks,
     secret_detection,
     sentence_rules,
-    superseded_records,
 )
 from evaluation.measures.command import build_command
 
 EVALUATIONS = {
     "attacks": prompt_attacks.EVALUATION,
-    "fold": deduplication.EVALUATION,
     "secrets": secret_detection.EVALUATION,
     "sentences": sentence_rules.EVALUATION,
 }
@@ -46,10 +43,10 @@ def test_without_the_sets_the_command_says_where_they_are(
 
 
 def test_the_sets_are_read_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for file in deduplication.EVALUATION.files.values():
+    for file in sentence_rules.EVALUATION.files.values():
         shutil.copy(harness.CHECKOUT_DATA / file, tmp_path)
     monkeypatch.setattr(harness, "CHECKOUT_DATA", tmp_path / "none")
-    result = CliRunner().invoke(build_command("fold"), ["--data", str(tmp_path), "--group", "lists"])
+    result = CliRunner().invoke(build_command("sentences"), ["--data", str(tmp_path)])
     assert result.exit_code == 0
     assert "held out" in result.output
 
@@ -73,23 +70,13 @@ def test_errors_in_texts_that_are_held_out_are_not_listed(
     assert "not listed: errors in heldout" in printed
 
 
-def test_errors_in_sealed_sets_are_not_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    item = {"id": "p1", "language": "en", "old": "A is b", "new": "The moon is far", "expect": "ends"}
-    for name in superseded_records.EVALUATION.sealed_files.values():
-        (tmp_path / name).write_text(json.dumps(item), encoding="utf-8")
-    superseded_records.EVALUATION.run(data=tmp_path, sealed=True, show_errors=True)
-    printed = capsys.readouterr().out
-    assert "The moon" not in printed
-    assert "not listed: errors in sealed" in printed
-
-
 # -- where the measurements are ------------------------------------------------------------------------
 
 
 def test_python_m_evaluation_runs_a_measurement() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "evaluation", "fold", "--group", "exact"],
+        [sys.executable, "-m", "evaluation", "sentences"],
         cwd=harness.CHECKOUT_DATA.parent, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("\tpairs\tmay\tfold")
+    assert done.stdout.startswith("\t")

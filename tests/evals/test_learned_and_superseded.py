@@ -1,4 +1,4 @@
-"""`python -m evaluation learn` and `python -m evaluation supersede` on files of one's own."""
+"""`python -m evaluation learn` on a file of one's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from evaluation.measures import learned_turns, superseded_records
+from evaluation.measures import learned_turns
 from evaluation.measures.command import build_command
 
 from reverie.domain.errors import InvalidInput
@@ -18,28 +18,6 @@ from reverie.domain.errors import InvalidInput
 def write(file: Path, *items: Mapping[str, Any]) -> Path:
     file.write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
     return file
-
-
-def test_superseding_counts_what_ended_and_what_ended_wrongly(tmp_path: Path) -> None:
-    pair = {
-        "id": "a",
-        "language": "en",
-        "old": "The staging port is 5432",
-        "new": "The staging port is 5433 now",
-    }
-    file = write(
-        tmp_path / "mine.jsonl",
-        {**pair, "expect": "ends", "why": "the same port"},
-        {**pair, "id": "b", "expect": "stands"},
-        {**pair, "id": "c", "expect": "ends", "new": "The kitchen is blue"},
-    )
-    out = tmp_path / "out.json"
-    ran = CliRunner().invoke(build_command("supersede"), [str(file), "--show-errors", "--json", str(out)])
-    assert ran.exit_code == 0, ran.output
-    assert "ended wrongly: b" in ran.output
-    assert "stands: c\n  old: The staging port is 5432\n  new: The kitchen is blue" in ran.output
-    [figures] = json.loads(out.read_text(encoding="utf-8"))["sets"].values()
-    assert (figures["end"], figures["ended"], figures["stand"], figures["wrong"]) == (2, 1, 1, 1)
 
 
 def test_learning_counts_what_was_wanted_wrong_and_missed(tmp_path: Path) -> None:
@@ -62,10 +40,6 @@ def test_learning_counts_what_was_wanted_wrong_and_missed(tmp_path: Path) -> Non
 
 
 def test_a_file_of_another_form_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="use one of ends, stands"):
-        superseded_records.EVALUATION.read_file(
-            write(tmp_path / "a", {"id": "a", "language": "en", "old": "x", "new": "y", "expect": "maybe"})
-        )
     with pytest.raises(InvalidInput, match="objects with role and text"):
         learned_turns.EVALUATION.read_file(
             write(tmp_path / "b", {"id": "a", "language": "en", "before": ["x"], "text": "y", "learn": []})

@@ -11,11 +11,12 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
-from evaluation.measures.deduplication import EVALUATION, MergePair, judge_pair
 
 from reverie import Memory
+from reverie.domain.similarity.same_text import fold_text
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
 from tests.factories import MovableClock
@@ -25,6 +26,19 @@ FACTS = 40
 NEAR_MISSES = 15
 PARAPHRASED = 20
 _ID = re.compile(r"\b[0-9a-f]{12}\b")
+
+
+class MergePair(NamedTuple):
+    """Two texts of the labelled pairs, with what a reader says of them."""
+
+    label: str
+    old: str
+    new: str
+
+
+def read_pairs(name: str) -> list[MergePair]:
+    lines = (Path(__file__).parents[2] / "evaluation" / name).read_text("utf-8").splitlines()
+    return [MergePair(each["label"], each["old"], each["new"]) for each in map(json.loads, lines)]
 
 
 def unrelated(pairs: Sequence[MergePair]) -> list[MergePair]:
@@ -46,10 +60,19 @@ def spread(pairs: Sequence[MergePair], count: int) -> list[MergePair]:
 
 
 PAIRS = unrelated(
-    [pair for name in ("pairs", "held out") for pair in EVALUATION.load_set(name) if len(pair.old) < 300]
+    [
+        pair
+        for name in ("merge-pairs.jsonl", "merge-pairs-heldout.jsonl")
+        for pair in read_pairs(name)
+        if len(pair.old) < 300
+    ]
 )
-REPEATED = [pair for pair in PAIRS if pair.label == "repeats" and judge_pair(pair).folded]
-REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and not judge_pair(pair).folded]
+REPEATED = [
+    pair._replace(new=f"{pair.old.rstrip('.')}  ")
+    for pair in PAIRS
+    if pair.label == "repeats" and "\n" not in pair.old
+]
+REWORDED = [pair for pair in PAIRS if pair.label == "repeats" and fold_text(pair.old) != fold_text(pair.new)]
 OTHERS = [pair for pair in PAIRS if pair.label == "differs"]
 
 

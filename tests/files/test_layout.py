@@ -232,9 +232,8 @@ def _unchecked(fields: dict[str, object]) -> Record:
     values = dict(fields)
     for name in ("created_at", "updated_at", "last_seen_at"):
         values[name] = datetime.fromisoformat(str(values[name]))
-    for name in ("tags", "references"):
-        assert isinstance(values[name], list)
-        values[name] = tuple(values[name])
+    for name in ("tags", "references", "replaces"):
+        values[name] = tuple(values.get(name, ()))  # type: ignore[arg-type]
     return replace(make_record(), **values)  # type: ignore[arg-type]
 
 

@@ -158,7 +158,7 @@ def test_what_is_promoted_is_a_record_like_any_other(memory: Memory) -> None:
     alice.key_value("app").put(ALICE, "k", {"text": "The office has moved to Kiel"})
     [record] = alice.list()
     copy = alice.promote(record.id).record
-    assert not copy.is_kept
+    assert not copy.is_item
     assert alice.promote(record.id).record.id == copy.id
     assert memory.key_value("app").search() == []
 

@@ -333,14 +333,6 @@ def test_recall_brings_records_and_turns_together_without_repeats(memory: Memory
     assert scores == sorted(scores, reverse=True)
 
 
-def test_equal_contents_of_different_kinds_are_shown_once(memory: Memory) -> None:
-    memory.save("Green tea is best at 80 degrees", kind="finding")
-    memory.save("Green tea is best at 80 degrees", kind="lesson")
-    assert len(memory.list()) == 2
-    assert len(memory.search("green tea degrees", limit=1)) == 1
-    assert len(memory.search("green tea degrees")) == 1
-
-
 def test_sessions_stand_in_the_order_of_their_best_turns(memory: Memory) -> None:
     for name, texts in {"a": ["rock", "tea"], "b": ["rock music", "cake"], "c": ["music", "bread"]}.items():
         memory.session(name).add_many({"role": "user", "content": f"We spoke of {text}"} for text in texts)

@@ -42,7 +42,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, MEMORY, Page
-from reverie.domain.record import ROUGH, SUPERSEDED_BY, Record
+from reverie.domain.record import Record
 from reverie.domain.scope import visible_scopes
 from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text.validation import validate_count
@@ -156,7 +156,7 @@ class InputGatherer:
             drafts = tuple(
                 (record, news.drafts[record.id])
                 for record in self._store.records(list(news.drafts))
-                if ROUGH in record.metadata and not record.archived
+                if record.draft and not record.archived
             )
             if not drafts:
                 return view
@@ -198,7 +198,7 @@ class InputGatherer:
         if registered.reads("records"):
             scope = window.state.scope
             own = Filter(scopes=visible_scopes(scope), alive_at=view.now)
-            records = tuple(record for record in self._store.find(own) if not record.is_kept)
+            records = tuple(record for record in self._store.find(own) if not record.is_item)
             view = replace(view, records=records, categories={scope: self._list_categories(scope)})
         return view
 
@@ -258,7 +258,7 @@ class InputGatherer:
                     before = entry.before
                     if not (isinstance(before, Record) and _was_only_seen_again(before, value)):
                         changed.add(value.id)
-                    if ROUGH in value.metadata and before is None:
+                    if value.draft and before is None:
                         drafts[value.id] = entry.sequence
                 elif isinstance(value, Turn):
                     turns[value.id] = value
@@ -311,7 +311,7 @@ class InputGatherer:
         if kept is not None and kept[0] == sequence:
             return tuple(each for each in kept[1] if each.expires_at is None or each.expires_at > now)
         records = self._store.find(Filter(alive_at=now, headlines=False), order="created")
-        live = tuple(record for record in records if not record.is_kept)
+        live = tuple(record for record in records if not record.is_item)
         self._live = None if kept is None else (sequence, live)
         return live
 
@@ -415,7 +415,7 @@ def _is_displaced_by(record: Record, edit: Change) -> bool:
         return False
     if after.archived:
         return bool(set(after.references) & set(record.references))
-    return after.metadata.get(SUPERSEDED_BY) == record.id
+    return after.replaced_by == record.id
 
 
 # -- windows ---------------------------------------------------------------------------------------------

@@ -296,8 +296,8 @@ class Inbox:
         groups = list(waiting.groups)
         for number in wanted:
             groups[number] = replace(groups[number], state=_STATES[verdict], reason=reason, batch=batch)
-        is_kept = waiting.record is not None and verdict != "accept"
-        is_decided = not is_kept and not any(group.is_open for group in groups)
+        is_item = waiting.record is not None and verdict != "accept"
+        is_decided = not is_item and not any(group.is_open for group in groups)
         after = replace(waiting, groups=tuple(groups), decided=is_decided)
         if verdict == "reject":
             keys = [build_group_key(waiting.groups[number].steps) for number in wanted]

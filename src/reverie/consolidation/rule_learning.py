@@ -20,7 +20,7 @@ from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
-from reverie.domain.text import ids
+from reverie.domain.similarity.same_text import compute_fingerprint
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.word_lists import parse_word_set
@@ -326,13 +326,15 @@ class RuleLearner:
 
     def _as_insight(self, note: NewRecord) -> NewRecord:
         """Return the note as an insight where its text is stored as one, so that it is stored once."""
-        known = self._store.record_like(note.scope, ids.compute_fingerprint("insight", note.content))
-        return note if known is None else replace(note, kind="insight", layer=known.layer)
+        known = self._store.record_like(note.scope, compute_fingerprint(note.content))
+        if known is None or known.kind != "insight":
+            return note
+        return replace(note, kind="insight", layer=known.layer)
 
     def _find_statement(self, scope: str, sentence: str) -> Record | None:
         """Return the record that has a sentence already as what it states."""
-        prints = (ids.compute_fingerprint(kind, sentence.strip()) for kind in CONFIDENCE)
-        return next((known for each in prints if (known := self._store.record_like(scope, each))), None)
+        known = self._store.record_like(scope, compute_fingerprint(sentence.strip()))
+        return known if known is not None and known.kind in CONFIDENCE else None
 
     def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
         """Save the answer that stands for its session; return None where it is secret."""

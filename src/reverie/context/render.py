@@ -22,7 +22,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.filter import has_ended
 from reverie.domain.page import Paragraph
-from reverie.domain.record import DATES, UNTRUSTED, Record
+from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, validation
 from reverie.domain.text.excerpts import find_excerpt_start
 from reverie.search.hits import LONGEST_PASSAGE, LONGEST_WHOLE, Hit
@@ -330,7 +330,7 @@ def _render_validity(record: Record, now: datetime | None) -> str:
     """Return the time of validity of a record, and its resolved relative dates."""
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
-    meant = record.metadata.get(DATES, "")
+    meant = record.resolved_dates
     dated = f" ({render_label(meant)})" if meant else ""
     holds = "held" if now is not None and has_ended(record, now) else "holds"
     return f"{dated} ({holds}{since}{until})" if since or until else dated

@@ -10,8 +10,11 @@ from typing import NamedTuple, Protocol
 from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.filter import Filter
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import ORIGINS, STANDING, UNTRUSTED, Record
+from reverie.domain.similarity.same_text import fold_text
 from reverie.domain.text import validation
+from reverie.domain.text.tokenizer import tokenize
 from reverie.search.hits import Hit
 from reverie.search.scoring import FLOOR
 from reverie.settings import Settings
@@ -171,8 +174,9 @@ def _limit_trusted(hits: Sequence[Hit], limit: int, standing: frozenset[str]) ->
 
 
 _LONGEST_COMPARED = 2_000  # characters
-_NEARLY_WHOLE = 0.8
-"""Least ratio of the words of a contained text to those of the whole one."""
+_PAST_FORM = defer_regex(
+    r"\b(?:was|were|had|did|used to|war|waren|hatte|era|eran|fue|tenía|était|avait|fut)\b"
+)
 _BEGINNING = 4  # common letters of the forms of a word
 
 
@@ -249,15 +253,15 @@ def _may_say_the_same(new: _Candidate, old: _Candidate) -> bool:
 
 
 def _says_the_same(text: str, other: str) -> bool:
-    """Return whether the kept text says the same as the other one, except for a few words without specifics."""
-    from reverie.domain.similarity.comparison import is_repetition, normalize_cached  # has many patterns
-    from reverie.domain.similarity.specifics import extract_specifics
+    """Return whether the kept text has the words of the other one in their order, and all that is specific in it."""
+    from reverie.domain.similarity.specifics import extract_specifics  # has many patterns
 
-    one, kept = normalize_cached(text), normalize_cached(other)
-    if not one.words or not kept.words:
-        return False
-    if is_repetition(one, kept):
+    if fold_text(text) == fold_text(other):
         return True
-    if len(kept.words) < _NEARLY_WHOLE * len(one.words) or not is_repetition(kept, one):
+    words, kept = tokenize(text), iter(tokenize(other))
+    if not words or not all(word in kept for word in words):
         return False
-    return not extract_specifics(text).find_missing_from(extract_specifics(other))
+    if set(_PAST_FORM.findall(text.casefold())) != set(_PAST_FORM.findall(other.casefold())):
+        return False
+    one, whole = extract_specifics(text), extract_specifics(other)
+    return not (one.find_missing_from(whole) or one.find_unaffirmed_in(whole))

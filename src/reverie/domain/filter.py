@@ -39,7 +39,6 @@ class Filter:
         archived: False for live records, True for archived ones, None for both.
         pinned: True for pinned records only, False for the others, None for both.
         headlines: True for headlines only, False for other records only, None for both.
-        metadata: Only records that have a metadata item of this name; None for all.
         sessions: Only turns of these sessions; empty for all.
         roles: Only turns of these roles; empty for all.
     """
@@ -57,7 +56,6 @@ class Filter:
     archived: bool | None = False
     pinned: bool | None = None
     headlines: bool | None = None
-    metadata: str | None = None
     sessions: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
 
@@ -67,7 +65,6 @@ class Filter:
         return bool(
             self.categories or self.tags or self.kinds or self.layers or self.origins
             or self.valid_at or self.archived or self.pinned is not None or self.headlines is not None
-            or self.metadata is not None
         )  # fmt: skip
 
     @property
@@ -229,7 +226,6 @@ def is_record_allowed(wanted: Filter, record: Record) -> bool:
         and (not wanted.origins or record.origin in wanted.origins)
         and (wanted.pinned is None or record.pinned == wanted.pinned)
         and (wanted.headlines is None or record.is_headline == wanted.headlines)
-        and (wanted.metadata is None or wanted.metadata in record.metadata)
         and _is_in_time_range(wanted, record.created_at)
         and (wanted.valid_at is None or is_valid_at(record, wanted.valid_at))
         and (wanted.alive_at is None or record.expires_at is None or record.expires_at > wanted.alive_at)

@@ -13,7 +13,6 @@ from datetime import datetime
 from types import MappingProxyType
 
 from reverie.domain.record import (
-    DATES,
     MOST_LABELS,
     ORIGINS,
     UNTRUSTED,
@@ -21,6 +20,7 @@ from reverie.domain.record import (
     merge_tags,
     validate_record,
 )
+from reverie.domain.similarity.same_text import normalize_case
 from reverie.domain.text.timestamps import format_time
 
 PARTS_VERSION = "parts_version"
@@ -58,9 +58,8 @@ def build_headline(
         InvalidInput: a field is not of its form.
     """
     leading = max(parts, key=lambda part: (part.confidence, part.seen_count))
-    dates = dict.fromkeys(said for part in parts for said in part.metadata.get(DATES, "").split("; ") if said)
+    dates = dict.fromkeys(said for part in parts for said in part.resolved_dates.split("; ") if said)
     metadata = {PARTS_VERSION: compute_parts_version(parts)}
-    metadata |= {DATES: "; ".join(dates)} if dates else {}
     metadata |= {LEFT_OUT: " ".join(left_out)} if left_out else {}
     return validate_record(
         Record(
@@ -82,6 +81,7 @@ def build_headline(
             expires_at=min((part.expires_at for part in parts if part.expires_at is not None), default=None),
             metadata=MappingProxyType(metadata),
             parts=tuple(part.id for part in parts),
+            resolved_dates="; ".join(dates),
         )
     )
 
@@ -113,17 +113,27 @@ def detach_changed(before: Record, after: Record) -> Record:
 
 
 def compute_parts_version(parts: Iterable[Record]) -> str:
-    """Return a hash of the parts' fingerprints and times of validity (24 hexadecimal characters).
+    """Return a hash of the parts' kinds, words and times of validity (24 hexadecimal characters).
 
     Their order, tags, category and the number of times they were saved make no difference.
     """
     lines = sorted(
         "|".join(
-            (part.id, part.fingerprint, *(str(moment and format_time(moment)) for moment in _get_times(part)))
+            (
+                part.id,
+                _hash_words(part),
+                *(str(moment and format_time(moment)) for moment in _get_times(part)),
+            )
         )
         for part in parts
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:24]
+
+
+def _hash_words(part: Record) -> str:
+    content = part.id if part.is_item or part.is_headline else part.content
+    words = " ".join(normalize_case(content).split())
+    return hashlib.sha256(f"{part.kind}|{words}".encode()).hexdigest()[:24]
 
 
 def is_current(headline: Record, parts: Sequence[Record], now: datetime) -> bool:

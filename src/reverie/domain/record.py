@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from reverie.domain import category
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
+from reverie.domain.similarity.same_text import compute_fingerprint
 from reverie.domain.text import ids, relative_dates, timestamps
 from reverie.domain.text.json_values import from_json_object, to_json_object
 from reverie.domain.text.validation import validate_count, validate_text
@@ -91,24 +92,6 @@ def _reduce_mapping(view: MappingProxyType[str, object]) -> tuple[Any, ...]:
 # The mappings in records, turns and hits are read-only views, which Python does not pickle or deep-copy by itself.
 copyreg.pickle(MappingProxyType, _reduce_mapping)
 
-PROMOTED_FROM = "promoted_from"
-"""Metadata of a record that was copied from a narrower scope: the id of the record there."""
-
-DATES = "dates"
-"""Metadata of a record: the resolved relative dates of its content."""
-
-ROUGH = "rough"
-"""Metadata of a draft, which background thinking may still split and file (`Memory.save(draft=True)`)."""
-
-KEPT = "kept"
-"""Metadata of a record that stores a key-value item: the item's namespace and key."""
-
-SUPERSEDED_BY = "superseded_by"
-"""Metadata of a record that a later one ended: the id of that one."""
-
-SUPERSEDES = "supersedes"
-"""Metadata of a record that ended others: their ids, with spaces between them."""
-
 SUMMARY_TAG = "session-summary"
 """Tag of the summary of a whole session."""
 
@@ -143,6 +126,12 @@ class Record:
         archive_reason: Reason for archiving it.
         parts: Ids of the records that it summarizes; only a headline has any. They stay live, and searches show the
             headline in their place where it says the same (`decisions/0023`).
+        draft: Whether background thinking may still split and file it (`Memory.save(draft=True)`).
+        item_key: Namespace and key of the key-value item that it stores, as JSON; empty for other records.
+        resolved_dates: Its relative dates with their days, such as `tomorrow = 2026-03-02`; may be empty.
+        replaced_by: Id of the later record that ended it; empty for none.
+        replaces: Ids of the records that it ended.
+        promoted_from: Id of the record in a narrower scope that it is a copy of; empty for none.
     """
 
     id: str
@@ -169,15 +158,22 @@ class Record:
     archived_at: datetime | None = None
     archive_reason: str = ""
     parts: tuple[str, ...] = ()
+    draft: bool = False
+    item_key: str = ""
+    resolved_dates: str = ""
+    replaced_by: str = ""
+    replaces: tuple[str, ...] = ()
+    promoted_from: str = ""
 
     @property
     def fingerprint(self) -> str:
-        """Hash of kind and content without case and spacing (24 hexadecimal characters).
+        """Hash of the content that is equal for the same text (24 hexadecimal characters; see `fold_text`).
 
-        A key-value item and a headline repeat no other record, so theirs is the hash of kind and id.
+        A key-value item and a headline repeat no other record, so theirs is a hash of the id.
         """
-        is_own = self.is_kept or self.is_headline
-        return ids.compute_fingerprint(self.kind, self.id if is_own else self.content)
+        if self.is_item or self.is_headline:
+            return ids.compute_fingerprint("id", self.id)
+        return compute_fingerprint(self.content)
 
     @property
     def is_headline(self) -> bool:
@@ -185,9 +181,9 @@ class Record:
         return bool(self.parts)
 
     @property
-    def is_kept(self) -> bool:
+    def is_item(self) -> bool:
         """Whether it stores a key-value item, to which no save adds and which no pass changes."""
-        return KEPT in self.metadata
+        return bool(self.item_key)
 
     @property
     def archived(self) -> bool:
@@ -200,16 +196,23 @@ class Record:
         A category segment that only names a kind (`finding`, `lessons`) is left out. Otherwise a search for
         "finding" would find every finding. The resolved relative dates of the content are included.
         """
-        if not (self.category or self.tags or DATES in self.metadata):
+        if not (self.category or self.tags or self.resolved_dates):
             return self.content
-        dates = self.metadata.get(DATES)
-        days = " ".join(str(start) for _, start, _ in relative_dates.parse_dates(dates)) if dates else ""
+        days = " ".join(str(start) for _, start, _ in relative_dates.parse_dates(self.resolved_dates))
         parts = (self.content, *self.tags, _list_category_words(self.category or ""), days)
         return "\n".join(part for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields in a fixed order, as JSON values; only a headline has `parts`. `from_dict` restores it."""
-        names = _FIELDS if self.parts else _FIELDS[:-1]
+        """Return the fields in a fixed order, as JSON values; `from_dict` restores it.
+
+        `parts` and the fields after it are left out if they are empty, unless the metadata has a name that was
+        theirs in earlier files.
+        """
+        names = _ALWAYS_WRITTEN
+        if self.metadata.keys() & _FORMER_METADATA.keys():
+            names = _FIELDS
+        elif any(map(self.__getattribute__, WRITTEN_IF_SET)):
+            names = (*names, *(name for name in WRITTEN_IF_SET if getattr(self, name)))
         return to_json_object(self, *names) | {
             "confidence": float(self.confidence),
             "importance": float(self.importance),
@@ -217,17 +220,67 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Record:
-        """Read what `to_dict` wrote, checking every field.
+        """Read what `to_dict` wrote, checking every field; files of earlier versions too.
 
         Raises:
             InvalidInput: a field is missing, unknown or not of its form.
         """
         if unknown := set(data) - set(_FIELDS):
             raise InvalidInput(f"unknown field of a record: {sorted(unknown)!r}")
-        return validate_record(from_json_object(cls, data))
+        return validate_record(from_json_object(cls, move_former_metadata(data)))
 
 
 _FIELDS = tuple(f.name for f in fields(Record))
+_ALWAYS_WRITTEN = _FIELDS[: _FIELDS.index("parts")]
+WRITTEN_IF_SET = _FIELDS[_FIELDS.index("parts") :]
+"""Fields that files leave out if they are empty."""
+
+
+def _read_id(text: str) -> str | None:
+    return text if ids.is_id(text) else None
+
+
+def _read_ids(text: str) -> list[str] | None:
+    return names if (names := text.split()) and all(map(ids.is_id, names)) else None
+
+
+_FORMER_METADATA: Mapping[str, tuple[str, Callable[[str], Any]]] = MappingProxyType(
+    {
+        "rough": ("draft", lambda text: True if text == "true" else None),
+        "kept": ("item_key", lambda text: text if text.startswith('["') else None),
+        "dates": ("resolved_dates", lambda text: text if " = " in text else None),
+        "superseded_by": ("replaced_by", _read_id),
+        "supersedes": ("replaces", _read_ids),
+        "promoted_from": ("promoted_from", _read_id),
+    }
+)
+"""Fields that earlier versions stored in the metadata, by their name there, with a reader: None for other text."""
+
+_FORMER_FIELDS = frozenset(field for field, _ in _FORMER_METADATA.values())
+
+
+def move_former_metadata(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON values of a record's fields with those of `_FORMER_METADATA` as fields.
+
+    Data that has one of these fields is of today's version, and its metadata is the caller's.
+    """
+    metadata = data.get("metadata")
+    if not isinstance(metadata, Mapping) or not metadata.keys() & _FORMER_METADATA.keys():
+        return dict(data)
+    if data.keys() & _FORMER_FIELDS:
+        return dict(data)
+    moved: dict[str, Any] = {
+        field: read(metadata[name])
+        for name, (field, read) in _FORMER_METADATA.items()
+        if name in metadata and read(metadata[name]) is not None
+    }
+    if not moved:
+        return dict(data)
+    taken = {name for name, (field, _) in _FORMER_METADATA.items() if field in moved}
+    others = {name: text for name, text in metadata.items() if name not in taken}
+    return {**data, "metadata": others, **moved}
+
+
 _TIMES = {
     "created_at",
     "updated_at",
@@ -277,6 +330,15 @@ def validate_record(record: Record) -> Record:
             timestamps.to_utc(moment, name=name)
     if record.valid_from and record.valid_to and record.valid_to < record.valid_from:
         raise InvalidInput("valid_to lies before valid_from: swap them or leave one out")
+    if not isinstance(record.draft, bool):
+        raise InvalidInput(f"draft is {quote_value(record.draft)}: pass True or False")
+    validate_text(record.item_key, name="item_key", longest=LONGEST_CONTENT, empty=True)
+    validate_text(record.resolved_dates, name="resolved_dates", longest=LONGEST_CONTENT, empty=True)
+    for name in ("replaced_by", "promoted_from"):
+        if linked := getattr(record, name):
+            ids.validate_id(linked, name=name)
+    for linked in normalize_labels(record.replaces, name="replaced record"):
+        ids.validate_id(linked, name="replaces")
     for key, text in record.metadata.items():
         validate_text(key, name="metadata key", longest=LONGEST_LABEL)
         validate_text(text, name=f"metadata {key!r}", longest=LONGEST_CONTENT, empty=True)
@@ -324,7 +386,7 @@ def normalize_labels(values: Iterable[str], *, name: str, longest: int = LONGEST
 
 
 def note_dates(record: Record, moment: datetime, zone: tzinfo) -> Record:
-    """Return a record with the resolved relative dates of its content in its metadata.
+    """Return a record with the resolved relative dates of its content.
 
     Args:
         record: The record.
@@ -332,12 +394,7 @@ def note_dates(record: Record, moment: datetime, zone: tzinfo) -> Record:
         zone: Time zone of the days.
     """
     dates = relative_dates.resolve_dates(record.content, moment, zone=zone)
-    if not dates and DATES not in record.metadata:
-        return record
-    metadata = {name: text for name, text in record.metadata.items() if name != DATES}
-    if dates:
-        metadata[DATES] = relative_dates.format_dates(dates)
-    return replace(record, metadata=MappingProxyType(metadata))
+    return replace(record, resolved_dates=relative_dates.format_dates(dates) if dates else "")
 
 
 def freeze_metadata(given: object) -> Mapping[str, str]:

@@ -29,7 +29,7 @@ from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Page, Paragraph, is_log
-from reverie.domain.record import HOME_LAYERS, Kind, Record
+from reverie.domain.record import HOME_LAYERS, WRITTEN_IF_SET, Kind, Record
 from reverie.domain.text.json_values import to_json_value
 from reverie.files.names import build_file_name
 
@@ -165,7 +165,7 @@ _USUAL: Mapping[str, Any] = MappingProxyType(
     {
         each.name: to_json_value(each.default if each.default_factory is MISSING else each.default_factory())
         for each in fields(Record)
-        if each.name not in ("kind", "layer", "parts")
+        if each.name not in ("kind", "layer", *WRITTEN_IF_SET)
         and (each.default is not MISSING or each.default_factory is not MISSING)
     }
 )

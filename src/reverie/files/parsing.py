@@ -26,6 +26,7 @@ from reverie.domain.record import (
     Kind,
     Record,
     infer_kind,
+    move_former_metadata,
     normalize_labels,
     validate_choice,
     validate_parts,
@@ -263,6 +264,8 @@ def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]
         raise InvalidInput(
             f"{before}it is not JSON that can be read: a number is too long, or it is too deep"
         ) from None
+    if forms is _RECORD and isinstance(found, dict):
+        found = move_former_metadata(found)
     if not isinstance(found, dict):
         raise InvalidInput(f"{before}it is {_describe_type(found)}: it should be one JSON object, {{…}}")
     if unknown := [name for name in found if name not in forms]:
@@ -422,6 +425,7 @@ _RECORD = _list_checks(
     tags=lambda value: normalize_labels(_is_list(value), name="tag"),
     references=lambda value: normalize_labels(_is_list(value), name="reference", longest=2_000),
     parts=lambda value: validate_parts(_is_list(value)),
+    replaces=lambda value: normalize_labels(_is_list(value), name="replaced record"),
 )
 _STATE = _list_checks(SessionState)
 _TURN = _list_checks(Turn)

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from reverie.domain import category
@@ -20,7 +19,6 @@ from reverie.domain.errors import Conflict, InvalidInput, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.record import (
     HOME_LAYERS,
-    KEPT,
     ORIGINS,
     Origin,
     Record,
@@ -366,7 +364,7 @@ class KeyValueStore(WritingRepository):
             created_at=now,
             updated_at=now,
             last_seen_at=now,
-            metadata=MappingProxyType({KEPT: key_value_codec.encode_place(self.name, place)}),
+            item_key=key_value_codec.encode_place(self.name, place),
         )
 
     def _refuse_secret(self, place: Place) -> None:

@@ -23,7 +23,7 @@ from uuid import UUID
 from reverie.domain.category import LONGEST
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.record import KEPT, LONGEST_CONTENT, Record
+from reverie.domain.record import LONGEST_CONTENT, Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.validation import clean_text
 
@@ -103,7 +103,7 @@ class PutItem:
 
 
 def encode_place(store_name: str, place: Place) -> str:
-    """Return an address as it is stored in the metadata of a record."""
+    """Return an address as `item_key` of a record has it."""
     namespace, key = place
     labels = ", ".join(map(encode_basestring, namespace))
     return _escape_unprinted(f"[{encode_basestring(store_name)}, [{labels}], {encode_basestring(key)}]")
@@ -164,7 +164,7 @@ def _decode_character(found: re.Match[str]) -> str:
 
 def decode_place(store_name: str, record: Record) -> Place | None:
     """Return the address of a record's value; None if it is no item of this store."""
-    where = record.metadata.get(KEPT, "")
+    where = record.item_key
     if not where or record.id not in compute_ids(record.scope, where):
         return None
     try:
@@ -181,7 +181,7 @@ def encode(record: Record, put: PutItem, redactor: Redactor) -> Record:
     """Return the record with another value in its content and metadata; other metadata stays.
 
     Args:
-        record: The record, with `KEPT` in its metadata.
+        record: The record, with its `item_key`.
         put: The value.
         redactor: Replaces secrets.
 
@@ -198,7 +198,7 @@ def encode(record: Record, put: PutItem, redactor: Redactor) -> Record:
         how["ttl"] = put.ttl.total_seconds()
     theirs = select_other_metadata(record.metadata)
     values = {VALUE if n == 0 else f"{VALUE}-{n + 1}": part for n, part in enumerate(parts)}
-    metadata = {**theirs, KEPT: record.metadata[KEPT], HOW: json.dumps(how), **values}
+    metadata = {**theirs, HOW: json.dumps(how), **values}
     return replace(record, content=content, metadata=MappingProxyType(metadata))
 
 

@@ -21,17 +21,11 @@ from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import CandidateQuery, TermWeight
 from reverie.domain.record import (
-    DATES,
     HOME_LAYERS,
     KINDS,
     NOTHING,
     ORIGINS,
-    ROUGH,
-    SUPERSEDED_BY,
-    SUPERSEDES,
-    UNTRUSTED,
     Kind,
     Layer,
     Origin,
@@ -46,14 +40,11 @@ from reverie.domain.record import (
 )
 from reverie.domain.text import timestamps
 from reverie.repositories.writing import WritingRepository
-from reverie.search.analyzer import analyze
-from reverie.search.index.candidates import CandidateIndex
-from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, build_predicate
 from reverie.stores.forks import renew_lock_after_fork
-from reverie.stores.protocol import read_or_none
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter
 
+ANTI_PATTERN_TAG = "anti-pattern"
 if TYPE_CHECKING:
     from reverie.domain.similarity.deduplication import Decision
 
@@ -63,20 +54,7 @@ Settlement = Literal["ended", "wrong", "both"]
 COMPATIBLE = "compatible_with"
 """Metadata of a record that holds beside others: their ids."""
 
-_PATIENT = 8
-"""Number of lost races after which a save no longer requires that nothing was saved meanwhile. Then only a record
-with the same words is refused, and of two near repetitions that are saved at that moment both may stay."""
-
-ANTI_PATTERN_TAG = "anti-pattern"
 _CHUNK = 1_000
-_MOST_CANDIDATES = 8
-_MOST_SUPERSEDED = 20
-_MAX_COMPARED_WORDS = 100
-_STATEMENTS: tuple[Kind, ...] = (
-    "fact", "preference", "decision", "constraint", "project_fact", "task_state",
-)  # fmt: skip
-"""Kinds that a statement may have, depending on its author; a record of one kind may supersede one of another."""
-
 
 Outcome = Literal["created", "reinforced"]
 
@@ -181,23 +159,15 @@ class RecordChanges(TypedDict, total=False):
 class RecordRepository(WritingRepository):
     """Repository that changes records. Safe to use from several threads, and beside other processes."""
 
-    def __init__(
-        self,
-        writer: StoreWriter,
-        index: CandidateIndex,
-        *,
-        zone: tzinfo = UTC,
-    ) -> None:
+    def __init__(self, writer: StoreWriter, *, zone: tzinfo = UTC) -> None:
         """Create a repository.
 
         Args:
             writer: Commits the changes.
-            index: Finds candidates for duplicates.
             zone: The owner's time zone, for dates such as "yesterday".
         """
         super().__init__(writer)
         self._clock = writer.clock
-        self._index = index
         self._zone = zone
 
     def acting(self, actor: str) -> RecordRepository:
@@ -214,22 +184,21 @@ class RecordRepository(WritingRepository):
 
         Args:
             note: The record.
-            promoted_from: The id of the record that it is a copy of, for the journal.
+            promoted_from: Id of the record in a narrower scope that it is a copy of.
         """
-        record = self._build_record(note)
-        is_of_any_kind = _is_of_any_kind(note)
+        from reverie.domain.similarity.deduplication import decide  # here: a search saves nothing
 
-        def attempt(tries: int) -> SaveResult:
-            candidates, since = self._find_similar(record, any_kind=is_of_any_kind)
-            decision = self._decide(record, candidates, any_kind=is_of_any_kind)
-            decision, ended = self._apply_supersession(decision)
-            edits = [decision.change, *ended]
-            operation: Operation = "save" if decision.change.before is None else "reinforce"
+        record = replace(self._build_record(note), promoted_from=promoted_from)
+
+        def attempt(_: int) -> SaveResult:
+            decision = decide(
+                record, self._store.record_like(record.scope, record.fingerprint), now=self._clock()
+            )
+            operation: Operation = "save" if decision.old is None else "reinforce"
             self._writer.commit(
-                edits,
+                [decision.change],
                 operation="promote" if promoted_from else operation,
                 reference=promoted_from,
-                since=since if tries < _PATIENT else None,
             )
             return _to_saved(decision)
 
@@ -243,23 +212,17 @@ class RecordRepository(WritingRepository):
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
-            saved += self._run_with_retries(lambda tries, chunk=chunk: self._save_chunk(chunk, tries))  # type: ignore[misc]
+            saved += self._run_with_retries(lambda _, chunk=chunk: self._save_chunk(chunk))  # type: ignore[misc]
             if progress is not None:
                 progress(len(chunk))
         return saved
 
-    def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[tuple[Record, bool]]:
-        """Return each note as a record, and whether it may be of any kind."""
-        return [
-            (note, False) if isinstance(note, Record) else (self._build_record(note), _is_of_any_kind(note))
-            for note in notes
-        ]
+    def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[Record]:
+        return [note if isinstance(note, Record) else self._build_record(note) for note in notes]
 
-    def _save_chunk(self, chunk: Sequence[tuple[Record, bool]], tries: int) -> list[SaveResult]:
-        with self._store.reading(), self._index.reading():
-            since = self._store.sequence()
-            edits, saved = self._decide_chunk(chunk)
-        self._writer.commit(edits, operation="save", since=since if tries < _PATIENT else None)
+    def _save_chunk(self, chunk: Sequence[Record]) -> list[SaveResult]:
+        changes, saved = self._decide_chunk(chunk)
+        self._writer.commit(changes, operation="save")
         return saved
 
     def planned(self, notes: Iterable[NewRecord | Record]) -> list[Change]:
@@ -270,122 +233,38 @@ class RecordRepository(WritingRepository):
         """
         return self._decide_chunk(self._build_records(notes))[0]
 
-    def _decide_chunk(self, chunk: Sequence[tuple[Record, bool]]) -> tuple[list[Change], list[SaveResult]]:
-        pending = _Pending()
-        saved = []
-        for record, is_of_any_kind in chunk:
-            cues = analyze(record).cues.split()
-            stored, _ = self._find_similar(record, any_kind=is_of_any_kind)
-            candidates = pending.find_similar(record, cues) + pending.apply_pending(stored)
-            decision = self._decide(record, candidates, any_kind=is_of_any_kind)
-            decision, ended = self._apply_supersession(decision, pending)
-            pending.add_decision(decision, cues)
-            pending.add_ends(ended)
-            saved.append(_to_saved(decision))
-        return pending.build_changes(), saved
-
-    def _decide(self, record: Record, candidates: Sequence[Record], *, any_kind: bool) -> Decision:
-        """Decide what becomes of a record, beside candidates of its kind and, with `any_kind`, of others.
-
-        Prompts and tools do not show the kind, so an agent that repeats a record cannot name its kind.
-        """
+    def _decide_chunk(self, chunk: Sequence[Record]) -> tuple[list[Change], list[SaveResult]]:
+        """Return one change for each record concerned, and the result for each record of the chunk."""
         from reverie.domain.similarity.deduplication import decide  # here: a search saves nothing
 
-        now = self._clock()
-        decision = decide(record, candidates, now=now)
-        if decision.old is None and any_kind:
-            for old in candidates:
-                if old.kind == record.kind or record.category not in (None, old.category):
-                    continue
-                again = decide(replace(record, kind=old.kind, layer=old.layer), [old], now=now)
-                if again.old is not None:
-                    return again
-        return decision
-
-    def _apply_supersession(
-        self, decision: Decision, pending: _Pending | None = None
-    ) -> tuple[Decision, list[Change]]:
-        """Return a decision, and the changes of the records that a new one supersedes, whose validity ends now.
-
-        Nothing is archived: superseded records are still found as of then.
-        """
-        if decision.old is not None:
-            return decision, []
-        from reverie.domain.similarity import supersession  # here: a search never needs its patterns
-        from reverie.domain.similarity.change_words import FUNCTION_WORDS
-
-        record = decision.after
-        if not supersession.may_supersede(record.content):
-            return decision, []
-        kinds = _STATEMENTS if record.kind in _STATEMENTS else (record.kind,)
-        allowed = Filter(scopes=(record.scope,), kinds=kinds)
-        words = {*analyze(record).terms.split(), *supersession.list_hints(record.content)} - FUNCTION_WORDS
-        wanted = CandidateQuery(words=[(word, 1.0) for word in sorted(words)])
-        keys = self._index.search_any("record", wanted, allowed, _MOST_SUPERSEDED)
-        since = record.valid_from or max(self._clock(), record.created_at)
-        known = [old for old in read_or_none(self._store.records, keys) if old is not None]
-        if pending is not None:
-            known = [*pending.apply_pending(known), *pending.search(wanted, allowed, _MOST_SUPERSEDED)]
-        found = [
-            old
-            for old in known
-            if _can_end(old, record, since)
-            and supersession.supersedes(
-                record.content, old.content, is_same_topic=len({old.category, record.category} - {None}) < 2
-            )
-        ]
-        if not found:
-            return decision, []
-        metadata = {**record.metadata, SUPERSEDES: " ".join(old.id for old in found)}
-        new = replace(record, valid_from=since, metadata=MappingProxyType(metadata))
-        ended = []
-        for old in found:
-            later = MappingProxyType({**old.metadata, SUPERSEDED_BY: new.id})
-            updated_at = max(old.updated_at, self._clock())
-            after = replace(old, valid_to=since, updated_at=updated_at, metadata=later)
-            ended.append(Change(before=old, after=after))
-        return replace(decision, after=validate_record(new)), ended
-
-    def _find_similar(self, record: Record, *, any_kind: bool) -> tuple[list[Record], int]:
-        """Return live records of the same scope that may say the same, as of a journal row.
-
-        The store finds the same text, and the index texts with many of its words.
-
-        Args:
-            record: The new record.
-            any_kind: Whether records of other kinds count.
-        """
-        allowed = Filter(scopes=(record.scope,), kinds=() if any_kind else (record.kind,))
-        limit = 2 * _MOST_CANDIDATES if any_kind else _MOST_CANDIDATES
-        since = self._store.sequence()  # first, since later changes may be missing in the candidates
-        words = list(dict.fromkeys(analyze(record).terms.split()))[:_MAX_COMPARED_WORDS]
-        query = CandidateQuery(words=[(word, 1.0) for word in words])
-        keys = self._index.search_any("record", query, allowed, limit)
-        stored = read_or_none(self._store.records, keys) if keys else []
-        alike = [old for old in stored if old is not None]
-        same = self._store.record_like(record.scope, record.fingerprint)
-        if same is None:
-            return alike, since
-        return [same, *(old for old in alike if old.kind != record.kind)], since
+        marks = list(dict.fromkeys((record.scope, record.fingerprint) for record in chunk))
+        stored = self._store.records_like(marks)
+        before = {(record.scope, record.fingerprint): record for record in stored}
+        latest = dict(before)
+        saved = []
+        for record in chunk:
+            mark = record.scope, record.fingerprint
+            decision = decide(record, latest.get(mark), now=self._clock())
+            latest[mark] = decision.after
+            saved.append(_to_saved(decision))
+        return [Change(before=before.get(mark), after=latest[mark]) for mark in marks], saved
 
     def _build_record(self, note: NewRecord) -> Record:
         """Return the note as a redacted, validated record."""
         now = self._clock()
         given = _normalize_fields({name: getattr(note, name) for name in _NOTE_FIELDS})
-        draft, ttl, at = given.pop("draft"), given.pop("ttl"), given.pop("created_at") or now
+        ttl, at = given.pop("ttl"), given.pop("created_at") or now
         kind: Kind = infer_kind(given["category"]) if note.kind is None else note.kind
         validate_choice(kind, KINDS, name="kind")
         given |= {"kind": kind, "layer": HOME_LAYERS[kind] if note.layer is None else note.layer}
         if kind == "anti_pattern":
             given["category"] = given["category"] or f"{ANTI_PATTERNS}/{GENERAL}"
             given["tags"] = merge_tags(given["tags"], (ANTI_PATTERN_TAG,))
-        if draft:
-            given["metadata"] = MappingProxyType({**given["metadata"], ROUGH: "true"})
         if ttl is not None:
             given["expires_at"] = timestamps.add_duration(now, timestamps.parse_duration(ttl))
         record = Record(id=self._writer.new_id(), created_at=at, updated_at=at, last_seen_at=at, **given)
         record = validate_record(redact_value(record, self._redactor))
-        return record if DATES in record.metadata else note_dates(record, at, self._zone)
+        return note_dates(record, at, self._zone)
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -586,15 +465,20 @@ class RecordRepository(WritingRepository):
             place = ids.index(record.id)
             _require_unchanged(record, None if expected is None else expected[place])
             if place == 0:
-                link = {"ended": SUPERSEDES, "both": COMPATIBLE}.get(verdict)
-                after = record if link is None else _add_link(record, link, other)
+                after = record
+                if verdict == "ended":
+                    after = replace(record, replaces=tuple(dict.fromkeys((*record.replaces, other))))
+                elif verdict == "both":
+                    known = record.metadata.get(COMPATIBLE, "").split()
+                    links = " ".join(dict.fromkeys((*known, other)))
+                    after = replace(record, metadata=freeze_metadata({**record.metadata, COMPATIBLE: links}))
                 if content is None:
                     return after
                 speaker = max(origin, record.origin, key=ORIGINS.index)
                 return detach_changed(record, replace(after, content=_strip_content(content), origin=speaker))
             if verdict == "ended":
-                ended = _add_link(record, SUPERSEDED_BY, holds, alone=True)
-                return replace(ended, valid_to=now if record.valid_to is None else min(record.valid_to, now))
+                valid_to = now if record.valid_to is None else min(record.valid_to, now)
+                return replace(record, replaced_by=holds, valid_to=valid_to)
             if verdict == "both" or record.archived:
                 return record
             return replace(record, archived_at=now, archive_reason=f"wrong: {holds} holds")
@@ -619,71 +503,6 @@ class RecordRepository(WritingRepository):
         return after
 
 
-def _add_link(record: Record, name: str, id: str, *, alone: bool = False) -> Record:
-    known = [] if alone else record.metadata.get(name, "").split()
-    text = " ".join(dict.fromkeys((*known, id)))
-    return replace(record, metadata=freeze_metadata({**record.metadata, name: text}))
-
-
-class _Pending:
-    """Uncommitted decisions of one chunk, so that later notes see earlier ones."""
-
-    def __init__(self) -> None:
-        self._first: dict[str, Record | None] = {}
-        self._now: dict[str, Record] = {}
-        self._by_cue: dict[str, dict[str, None]] = {}
-        self._created: list[Record] = []
-        self._words = InvertedIndex()  # of the records that this chunk creates, as far as it was needed
-
-    def find_similar(self, record: Record, cues: Sequence[str]) -> list[Record]:
-        """Return records of this chunk that may say the same."""
-        ids = {name: None for cue in (record.fingerprint, *cues) for name in self._by_cue.get(cue, ())}
-        return [self._now[name] for name in ids]
-
-    def apply_pending(self, records: Iterable[Record]) -> list[Record]:
-        """Return stored records with the pending decisions of this chunk applied."""
-        return [self._now.get(record.id, record) for record in records]
-
-    def search(self, query: CandidateQuery, allowed: Filter, limit: int) -> list[Record]:
-        """Return the records that this chunk creates and that fit a query best, as they are now."""
-        for place in range(len(self._words), len(self._created)):
-            record = self._created[place]
-            words = analyze(record)._replace(cues="", dates="")
-            self._words.add(IndexedPassage(place, record, words))
-        weights = [TermWeight(among="words", token=word, weight=1) for word, _ in query.words]
-        found = self._words.search_weighted(weights, build_predicate("record", allowed), limit)
-        return [self._now[self._created[place].id] for place, _ in found]
-
-    def add_decision(self, decision: Decision, cues: Sequence[str]) -> None:
-        """Add a decision about a record with these cues."""
-        after = decision.after
-        self._first.setdefault(after.id, decision.old)
-        self._now[after.id] = after
-        if decision.old is None:
-            self._created.append(after)
-        else:
-            cues = analyze(after).cues.split()
-        for cue in (after.fingerprint, *cues):
-            self._by_cue.setdefault(cue, {})[after.id] = None
-
-    def add_ends(self, edits: Iterable[Change]) -> None:
-        """Add the ends of superseded records."""
-        for edit in edits:
-            assert isinstance(edit.before, Record)
-            assert isinstance(edit.after, Record)
-            self._first.setdefault(edit.id, edit.before)
-            self._now[edit.id] = edit.after
-
-    def build_changes(self) -> list[Change]:
-        """Return one change for each record concerned."""
-        return [Change(before=self._first[name], after=after) for name, after in self._now.items()]
-
-
-def _is_of_any_kind(note: NewRecord) -> bool:
-    """Return whether neither kind nor layer is given."""
-    return note.kind is None and note.layer is None
-
-
 def _require_unchanged(record: Record, expected: Record | None) -> None:
     """Raise `Conflict` if a record is not as it was read; None accepts any."""
     if expected is not None and record != expected:
@@ -693,18 +512,6 @@ def _require_unchanged(record: Record, expected: Record | None) -> None:
 def describe_missing_record(id: str) -> str:
     """Return the message for an id that no record has."""
     return f"no record has the id {id!r}: search or list for the right one"
-
-
-def _can_end(old: Record, new: Record, since: datetime) -> bool:
-    """Return whether the new record may end the validity of the old one."""
-    return (
-        not old.archived
-        and not old.pinned
-        and not old.is_kept
-        and old.valid_to is None
-        and (old.valid_from or old.created_at) <= since
-        and not (new.origin in UNTRUSTED and old.origin not in UNTRUSTED)
-    )
 
 
 def _to_saved(decision: Decision) -> SaveResult:

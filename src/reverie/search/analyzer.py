@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from reverie.domain.conversation import Turn
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText
-from reverie.domain.record import DATES, Record
+from reverie.domain.record import Record
 from reverie.domain.text import tokenizer
 from reverie.search.dates import analyze_dates
 
@@ -36,10 +36,8 @@ def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
         return _analyze_turn(value.to_searchable_text(), value.at, value.speaker or value.role)
     if value.is_headline:
         return _HEADLINE
-    content = None if value.is_kept else value.content  # no save adds to what is kept under a key
-    return _analyze_record(
-        value.to_searchable_text(), value.created_at, value.metadata.get(DATES, ""), content
-    )
+    content = None if value.is_item else value.content  # no save adds to what is kept under a key
+    return _analyze_record(value.to_searchable_text(), value.created_at, value.resolved_dates, content)
 
 
 def _remember(function: _Function) -> _Function:
@@ -83,14 +81,8 @@ def _analyze_turn(text: str, written: datetime, speaker: str) -> AnalyzedText:
 
 @_remember
 def _analyze_record(text: str, written: datetime, noted: str, content: str | None) -> AnalyzedText:
-    from reverie.domain.similarity.comparison import (  # here: a search never needs its patterns
-        compute_keys,
-        normalize_cached,
-    )
-
     if content is None:
         return _analyze_text(text, written, noted)
-    cues = " ".join(compute_keys(normalize_cached(content)))
     # The category "car" does not make an English fact French.
     language = None if text == content else tokenizer.find_language(content)
-    return _analyze_text(text, written, noted, cues, language=language)
+    return _analyze_text(text, written, noted, language=language)

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from reverie.domain.filter import is_valid_at
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
-from reverie.domain.record import SUPERSEDED_BY, Record
+from reverie.domain.record import Record
+from reverie.domain.similarity import change_words
 from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD, get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, stem
@@ -49,6 +50,9 @@ _RARE = 0.03
 
 _MOST_HOLDERS = 8
 """Most records with a rare word, in a memory of any size."""
+
+_LIKELY = 0.6
+"""Least probability of the pair model from which a record on another thing, or without a number, may replace one."""
 
 _LATER = 3_600.0
 """Least seconds between them, since records within an hour usually belong together."""
@@ -244,15 +248,14 @@ def order_by_time(
             settings = DEFAULTS if alike is None else WITH_VECTORS
             quantities = measure_pair(newer, before, older, rare, language, alike or 0.0)
             total = settings.constant + sum(map(mul, settings.list_weights(), quantities))
-            if total + settings.change <= 0.0 or is_parallel(newer.passage, before.passage, asked, language):
+            if total + settings.change <= 0.0:
                 continue
             records = records or get_records([match.passage.key for match in matches])
             one, other = records[place], records[older]
             if one is None or other is None or (one.category, one.scope) != (other.category, other.scope):
                 continue
-            changes = tells_of_change(one.content)
-            if total + settings.change * changes > 0.0 and (
-                changes or not lacks_number(one.content, other.content)
+            if may_replace(newer.passage, before.passage, asked, language, one, other) and (
+                total + settings.change * measure_change(one.content, other.content) > 0.0
             ):
                 order.remove(place)
                 order.insert(order.index(older), place)
@@ -300,11 +303,32 @@ def is_parallel(newer: Passage, older: Passage, asked: Mapping[str, int], langua
     return 2 * len(set(words).intersection(others)) >= _PARALLEL * (len(words) + len(others))
 
 
-def tells_of_change(text: str) -> bool:
-    """Return whether a text reports a change."""
-    from reverie.domain.similarity.supersession import may_supersede  # here: few searches need its patterns
+def measure_change(newer: str, older: str) -> float:
+    """Return how likely the newer of two texts reports a change of the older one, from 0 to 1."""
+    from reverie.domain.similarity.pair_model import is_comparable, judge_pair  # here: few searches need it
 
-    return may_supersede(text)
+    if change_words.tells_of_change(newer):
+        return 1.0
+    return judge_pair(older, newer).replaces if is_comparable(older) and is_comparable(newer) else 0.0
+
+
+def may_replace(
+    newer: Passage, older: Passage, asked: Mapping[str, int], language: str, one: Record, other: Record
+) -> bool:
+    """Return whether a newer record may replace an older one for the question.
+
+    A record on another thing does not, and one without a number does not replace one with a number, unless the pair
+    model or a word of change says so.
+    """
+    from reverie.domain.similarity.pair_model import is_comparable, judge_pair  # here: few searches need it
+
+    is_same = not is_parallel(newer, older, asked, language)
+    lacks = lacks_number(one.content, other.content)
+    if is_same and (not lacks or change_words.tells_of_change(one.content)):
+        return True
+    if not (is_comparable(one.content) and is_comparable(other.content)):
+        return False
+    return judge_pair(other.content, one.content).replaces >= _LIKELY
 
 
 def lacks_number(newer: str, older: str) -> bool:
@@ -338,7 +362,7 @@ def put_successors_first(
         for _ in range(_MOST_ENDED):
             if record is None or is_valid_at(record, now):
                 break
-            record = successors.get(record.metadata.get(SUPERSEDED_BY, ""))
+            record = successors.get(record.replaced_by)
         if record is None or record is hit.record or not is_valid_at(record, now) or not is_wanted(record):
             continue
         score = min(1.0, hit.score / NOT_HOLDING)
@@ -354,7 +378,7 @@ def put_ended_first(hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits, best first, with each ended record before its successor."""
     scores = {hit.id: hit.score for hit in hits}
     for hit in hits:
-        ended_by = hit.record.metadata.get(SUPERSEDED_BY, "") if hit.record else ""
+        ended_by = hit.record.replaced_by if hit.record else ""
         if scores.get(ended_by, 0.0) > scores[hit.id]:
             scores[hit.id], scores[ended_by] = scores[ended_by], scores[hit.id]
     return sorted((replace(hit, score=scores[hit.id]) for hit in hits), key=lambda hit: -hit.score)
@@ -372,9 +396,7 @@ def _read_successors(
     known: dict[str, Record | None] = {record.id: record for record in records}
     latest: Sequence[Record | None] = records
     for _ in range(_MOST_ENDED):
-        ended_by = [
-            each.metadata.get(SUPERSEDED_BY, "") for each in latest if each and not is_valid_at(each, now)
-        ]
+        ended_by = [each.replaced_by for each in latest if each and not is_valid_at(each, now)]
         missing = [name for name in dict.fromkeys(ended_by) if name and name not in known]
         if not missing:
             break

@@ -122,6 +122,14 @@ def _decode_words(stored: Any) -> tuple[str, ...]:
     return tuple(stored.split())
 
 
+def _decode_optional_text(stored: Any) -> str:
+    if stored is None:
+        return ""
+    if type(stored) is not str:
+        raise UnreadableRow("is no text")
+    return stored
+
+
 def _parse_json(stored: Any) -> Any:
     """Return what JSON text says; what is parsed already, as from a document, unchanged."""
     if type(stored) is not str:
@@ -166,6 +174,10 @@ _NUMBER = _require(int, "number")
 _REAL = ColumnType(lambda value: float(value) + 0.0, _decode_real)  # SQLite keeps no negative zero
 _SHARE = ColumnType(float, _decode_share)
 _FLAG = ColumnType(int, _decode_flag)
+_OPTIONAL_TEXT = ColumnType(lambda text: text or None, _decode_optional_text)
+_OPTIONAL_FLAG = ColumnType(
+    lambda flag: 1 if flag else None, lambda stored: stored is not None and _decode_flag(stored)
+)
 _MOMENT = ColumnType(to_microseconds, decode_moment)
 _WORDS = ColumnType(lambda words: " ".join(words) or None, _decode_words)
 # Not by `to_json`, which takes four times as long.
@@ -304,6 +316,12 @@ RECORDS = TableCodec(
         Column("source", _TEXT, ""),
         Column("archive_reason", _TEXT, ""),
         Column("parts", _WORDS),
+        Column("draft", _OPTIONAL_FLAG),
+        Column("item_key", _OPTIONAL_TEXT),
+        Column("resolved_dates", _OPTIONAL_TEXT),
+        Column("replaced_by", _OPTIONAL_TEXT),
+        Column("replaces", _WORDS),
+        Column("promoted_from", _OPTIONAL_TEXT),
         Column("tags", _TEXTS, "[]"),
         Column("refs", _TEXTS, "[]", field="references"),
         Column("metadata", _METADATA, "{}"),

@@ -378,6 +378,10 @@ class InMemoryStore(BaseStore):
             item = self._data.by_words.get((scope, fingerprint))
             return item.value if item is not None and isinstance(item.value, Record) else None
 
+    def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
+        """Return the live records with one of these scopes and fingerprints."""
+        return [found for mark in marks if (found := self.record_like(*mark)) is not None]
+
     def find(
         self,
         wanted: Filter,

@@ -178,6 +178,9 @@ class Store(Protocol):
     def record_like(self, scope: str, fingerprint: str) -> Record | None:
         """Return the live record with this scope and fingerprint; None if there is none."""
 
+    def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
+        """Return the live records with one of these scopes and fingerprints, in any order."""
+
     def find(
         self,
         wanted: Filter,

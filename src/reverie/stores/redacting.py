@@ -56,6 +56,7 @@ class RedactingStore:
         self.citing = store.citing
         self.records = store.records
         self.record_like = store.record_like
+        self.records_like = store.records_like
         self.find = store.find
         self.tally = store.tally
         self.turns = store.turns
@@ -219,6 +220,8 @@ _TEXTS: Mapping[type[Any], tuple[str, ...]] = {
         "references",
         "metadata",
         "archive_reason",
+        "item_key",
+        "resolved_dates",
     ),
     Turn: ("content", "speaker", "tool_calls", "tool_call_id", "metadata"),
     SessionState: ("summary", "metadata"),

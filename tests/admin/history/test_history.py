@@ -16,7 +16,7 @@ from reverie import AsyncMemory, Conflict, InvalidInput, Memory, NotFound, Recor
 from reverie.admin.history.diff import format_unified_diff
 from reverie.domain.change import Change
 from reverie.settings import Settings
-from tests.factories import MovableClock
+from tests.factories import MovableClock, make_record
 
 PORT = "The staging database listens on port 5433"
 
@@ -831,7 +831,9 @@ def test_the_past_blames_on_what_there_was(memory: Memory, clock: MovableClock) 
 def test_with_what_ended_another_record_its_end_is_undone_too() -> None:
     with Memory.open(":memory:") as memory:
         old = memory.save("The office is in Porto").record
-        new = memory.save("The office moved from Porto to Braga").record
+        new = make_record(99, content="The office moved from Porto to Braga", replaces=(old.id,))
+        ended = replace(old, valid_to=old.created_at, replaced_by=new.id)
+        memory._parts.writer.commit([Change(before=None, after=new), Change(before=old, after=ended)])
         assert memory.history.undo(2, dry_run=True).changes == (3, 2)
         undone = memory.history.undo(2)
         assert memory.get(new.id) is None
@@ -841,7 +843,7 @@ def test_with_what_ended_another_record_its_end_is_undone_too() -> None:
         assert memory.get(new.id) == new
         again = memory.get(old.id)
         assert again is not None
-        assert again.metadata["superseded_by"] == new.id
+        assert again.replaced_by == new.id
 
 
 def test_an_end_that_was_set_anew_stays_when_what_ended_it_first_is_undone() -> None:

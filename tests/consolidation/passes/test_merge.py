@@ -99,33 +99,6 @@ def many(count: int) -> list[Record]:
 # -- folding without a model ---------------------------------------------------------------------------
 
 
-def test_near_repetitions_are_folded_before_anybody_is_asked() -> None:
-    first = record("Prefers dark mode", tags=("ui",), seen_count=2)
-    again = record("She prefers the dark mode.", tags=("editor",))
-    same = record("prefers dark  mode!", tags=("night",), seen_count=3)
-    other = record("Prefers light mode")
-    records = [first, again, same, other, *many(200)]
-    plan = cycle(records, changed=[first, again, same, other])
-    kept = {each.id: each for each in left(records, plan)}
-    assert same.id not in kept
-    assert {first.id, other.id} <= set(kept)
-    assert kept[first.id].seen_count == 5
-    assert set(kept[first.id].tags) == {"ui", "night"}
-
-
-def test_what_expires_and_what_is_pinned_does_not_take_the_others_along() -> None:
-    pinned = record("Deploys happen on Tuesday.", pinned=True)
-    plain = record("Deploys happen on Tuesday")
-    plan = cycle([plain, pinned, *many(100)], changed=[plain, pinned])
-    assert [step.edit.id for step in plan.steps if step.edit.after.archived] == [plain.id]  # type: ignore[union-attr]
-    short = record("Deploys happen on Tuesday.", expires_at=NOW + timedelta(days=1))
-    plan = cycle([short, plain, *many(100)], changed=[short, plain])
-    kept = [
-        each for each in left([short, plain], replace(plan, steps=plan.steps)) if "Tuesday" in each.content
-    ]
-    assert any(each.expires_at is None for each in kept)
-
-
 def test_without_a_model_nothing_else_happens() -> None:
     records = many(60)
     plan = cycle(records)
@@ -139,7 +112,7 @@ def test_what_holds_for_several_scopes_is_noted_once() -> None:
         *many(20),
         *(replace(each, id=f"a{n:011}", scope="user:ana") for n, each in enumerate(many(20))),
     ]
-    assert cycle(records).notes == ("no model: only what says the same by form was folded",)
+    assert cycle(records).notes == ("no model: nothing was merged",)
 
 
 def test_nothing_new_asks_nobody() -> None:

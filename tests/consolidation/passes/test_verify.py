@@ -97,17 +97,6 @@ def test_all_passes_of_a_night_verify_in_one_request(memory: Memory, model: _Mod
     assert len(model.asked) == 1
 
 
-def test_what_a_withdrawn_fact_had_replaced_comes_back(memory: Memory, model: _Model) -> None:
-    wrong = "The user lives in Lisbon."
-    old = memory.save("The user lives in Berlin.").record
-    _remember(memory, model, "I live in Lisbon, says my passport, in the film.", wrong)
-    assert memory.get(old.id).valid_to is not None, "saving has ended the old one"
-    memory.dreams.run(["verify"])
-    assert memory.get(old.id).valid_to is None
-    assert "superseded_by" not in memory.get(old.id).metadata
-    assert _contents(memory) == [old.content]
-
-
 @pytest.mark.parametrize("memory", [True], indirect=True)
 def test_a_sentence_that_a_withdrawn_fact_had_replaced_comes_back(memory: Memory, model: _Model) -> None:
     said = "We decided to use PostgreSQL for Atlas."
@@ -256,15 +245,6 @@ def test_a_fact_that_is_held_stays_so_if_the_model_does_not_confirm_it(
     [outcome] = memory.dreams.run(["verify"]).outcomes
     assert outcome.plan is not None
     assert (len(outcome.plan.refused), _contents(memory)) == (1, [])
-
-
-def test_a_fact_that_was_held_ends_what_it_changes(memory: Memory, model: _Model) -> None:
-    former = memory.save("The user lives in Porto.").record
-    _remember(memory, model, "would it help that lisbon's my home now?", "The user lives in Lisbon.")
-    assert _contents(memory) == [former.content]
-    model.judge = lambda claim: claim.startswith("The user lives")
-    memory.dreams.run(["verify"])
-    assert memory.get(former.id).valid_to is not None
 
 
 @pytest.mark.parametrize("as_one_plan", [False, True])

@@ -11,8 +11,8 @@ from reverie.consolidation.planning.page_patch import PagePatch
 from reverie.consolidation.rules.entities import extract_references, extract_tags, is_likely_secret
 from reverie.consolidation.rules.sentences import split_sentences
 from reverie.domain.provenance import is_said_by_owner
-from reverie.domain.similarity.comparison import is_repetition, normalize
 from reverie.domain.similarity.grounding import split_statements
+from reverie.domain.similarity.same_text import fold_text
 from reverie.domain.text import escaping
 from tests.factories import make_turn
 
@@ -44,9 +44,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "words of the owner": lambda text: is_said_by_owner(text, [make_turn(content=f"{text} and more")]),
     "statements": split_statements,
     "sentences": split_sentences,
-    "repetition": lambda text: is_repetition(
-        normalize("Ana has a cat."), normalize(f"Ana has a cat. {text}")
-    ),
+    "same text": fold_text,
     "references": extract_references,
     "tags": extract_tags,
     "secrets": is_likely_secret,
@@ -63,8 +61,7 @@ HOSTILE: dict[str, tuple[Callable[[str], object], str]] = {
         lambda text: is_said_by_owner(text, [make_turn(content=text.replace("The port", "A port"))]),
         " ".join(f"The port of server{n} is open." for n in range(10_000)),
     ),
-    "spaces before another word than thanks": (normalize, f"Tea{' ' * 40_000}or thanks"),
-    "spaces in a line of a prompt": (normalize, f"[0123456789ab]: Tea{' ' * 40_000}or"),
+    "spaces of a record": (fold_text, f"Tea{' ' * 40_000}or thanks"),
 }
 
 

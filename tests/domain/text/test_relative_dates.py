@@ -194,7 +194,7 @@ def test_what_a_record_says_is_dated_when_it_is_saved_and_the_words_are_kept() -
         memory.save("The launch is next Friday")
         (record,) = memory.list()
         assert record.content == "The launch is next Friday"
-        assert record.metadata["dates"] == "next Friday = 2025-01-24"
+        assert record.resolved_dates == "next Friday = 2025-01-24"
         assert [hit.id for hit in memory.search("what happens on 2025-01-24")] == [record.id]
         chat = memory.session("cli:1")
         chat.add("user", "When is the launch?")
@@ -208,7 +208,7 @@ def test_the_same_words_on_another_day_mean_both() -> None:
         now[0] += timedelta(days=7)
         saved = memory.save("Dentist tomorrow")
         assert saved.outcome == "reinforced"
-        assert saved.record.metadata["dates"] == "tomorrow = 2025-01-16; tomorrow = 2025-01-23"
+        assert saved.record.resolved_dates == "tomorrow = 2025-01-16; tomorrow = 2025-01-23"
 
 
 def test_the_moment_it_was_said_counts_and_the_owners_zone() -> None:
@@ -217,6 +217,6 @@ def test_the_moment_it_was_said_counts_and_the_owners_zone() -> None:
         ":memory:", settings=Settings(time_zone="Europe/Berlin"), clock=lambda: WEDNESDAY
     ) as memory:
         record = memory.save("Called Ann today", created_at=late).record
-        assert record.metadata["dates"] == "today = 2025-01-16"
+        assert record.resolved_dates == "today = 2025-01-16"
     with pytest.raises(InvalidInput, match="time_zone"):
         Settings(time_zone="Mars/Olympus")

@@ -84,7 +84,7 @@ def test_a_memory_is_added_found_changed_and_deleted(client: TestClient, memory:
     assert made["event"] == "ADD"
     assert add(client, "I live in Bergen and play the harp")["event"] == "UPDATE"
     record = memory.scoped("user:alice").get(made["id"])
-    assert (record.scope, record.origin, record.is_kept) == ("user:alice", "owner", False)
+    assert (record.scope, record.origin, record.is_item) == ("user:alice", "owner", False)
     asked = {"query": "who plays the harp?", "filters": {"AND": [{"user_id": "alice"}]}, "top_k": 3}
     found = client.post("/v3/memories/search/", json=asked).json()["results"]
     assert (found[0]["id"], found[0]["metadata"]) == (made["id"], {"n": 1, "kept": "x", "dates": "y"})

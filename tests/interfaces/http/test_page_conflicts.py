@@ -31,8 +31,8 @@ def test_the_one_that_holds_ends_the_other(client: TestClient, memory: Memory) -
     kept, ended = memory.get(newer), memory.get(older)
     assert kept is not None
     assert ended is not None
-    assert kept.metadata["supersedes"] == older
-    assert ended.metadata["superseded_by"] == newer
+    assert kept.replaces == (older,)
+    assert ended.replaced_by == newer
     assert ended.valid_to is not None
     assert not ended.archived
 

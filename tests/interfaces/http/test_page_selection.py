@@ -12,7 +12,7 @@ from reverie import Memory
 from reverie.domain.change import Change
 from reverie.interfaces.http.server import HttpServer
 from reverie.interfaces.http.tokens import RIGHTS
-from tests.factories import make_record
+from tests.factories import end_record, make_record
 from tests.interfaces.http.test_page import OWN, Page, read_form, see, sign_in
 
 PREVIEW, APPLY = "/selection", "/selection/apply"
@@ -329,9 +329,10 @@ def test_the_journal_is_listed_between_two_times(client: TestClient, memory: Mem
 def test_what_no_longer_holds_is_marked_wherever_it_is_shown(client: TestClient, memory: Memory) -> None:
     old = memory.save("The office is in Porto").record
     new = memory.save("The office moved from Porto to Braga").record
+    end_record(memory, old, new)
     ended = memory.get(old.id)
     assert ended is not None
-    assert ended.metadata["superseded_by"] == new.id
+    assert ended.replaced_by == new.id
     mark = "no longer holds"
     for path, query in (
         ("/records", {}),

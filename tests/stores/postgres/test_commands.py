@@ -62,6 +62,7 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
         "vectors",
         "emoji",
         "operations",
+        "record fields",
     ]
     assert run(tmp_path, "store", "upgrade", url, "-q").output == ""
     assert json.loads(run(tmp_path, "store", "create", url, "--json").output)["steps"] == []

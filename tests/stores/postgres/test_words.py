@@ -15,6 +15,7 @@ from reverie import Memory, Settings
 from reverie.consolidation import worker
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreUnavailable
+from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
@@ -22,6 +23,7 @@ from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore, words
 from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.schema import prepare_database
 from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.server import OWNER, PostgresServer
 from tests.support.contract.factories import (
@@ -159,3 +161,31 @@ def test_a_thing_that_has_changed_since_keeps_its_words(url: str) -> None:
         assert store._connections.call(f"SELECT reverie.renew_words(%s, {values})", (store._space,)) == (0,)
         assert store.find_stale_analyses() == []
         assert store.check() == []
+
+
+def test_facts_in_the_metadata_become_fields_and_records_with_the_same_text_become_one(url: str) -> None:
+    linked = make_record(900)
+    moved = make_record(1, content="One", metadata={"superseded_by": linked.id, "own": "x"})
+    web = make_record(2, content="Likes tea.", origin="web", seen_count=3)
+    mine = make_record(3, content="likes tea", moment=NOW + timedelta(days=1))
+    with closing(PostgresStore(url, analyse=analyze)) as store:
+        store.commit(make_additions(linked, moved, web), actor="owner", at=NOW)
+        space = store._space
+    with psycopg.connect(parse_postgres_url(url).connection) as connection:
+        connection.execute("SELECT set_config('reverie.space', %s, false)", [str(space)])
+        connection.execute("UPDATE reverie.thing SET fingerprint = id WHERE fingerprint IS NOT NULL")
+        connection.commit()
+        with closing(PostgresStore(url, analyse=analyze)) as store:
+            store.commit(make_additions(mine), actor="owner", at=NOW)
+        connection.execute("DELETE FROM reverie.migration WHERE version = 11")
+        connection.commit()
+        assert prepare_database(url, create=False) == ["record fields"]
+    with closing(PostgresStore(url, analyse=analyze)) as store:
+        store.renew_words()
+        assert list(store.check()) == []
+        found = {record.id: record for record in store.find(Filter(archived=None))}
+        assert (found[moved.id].replaced_by, found[moved.id].metadata) == (linked.id, {"own": "x"})
+        kept = store.record_like("", mine.fingerprint)
+        assert kept is not None
+        assert (kept.id, kept.seen_count) == (mine.id, 4)
+        assert found[web.id].archived

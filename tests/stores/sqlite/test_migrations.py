@@ -22,6 +22,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.passage import AnalyzedText, CollectionStats
 from reverie.domain.record import Record
+from reverie.stores.codec import RECORDS, RowCodec, to_short_document
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.sqlite.migrations import MIGRATIONS, Migration, prepare
 from tests.support.contract.factories import (
@@ -69,6 +70,10 @@ EDITS: list[Change] = [
     *make_additions(BACK),
 ]
 """What had been done with the file of `version-1.sql`."""
+
+
+ADDED = frozenset(["draft", "item_key", "resolved_dates", "replaced_by", "replaces", "promoted_from"])
+"""Columns of records that version 10 added."""
 
 
 @pytest.fixture
@@ -214,3 +219,62 @@ def test_a_step_of_another_analyzer_analyses_every_text_again(path: Path) -> Non
         assert store.journal() == journal
         assert list(store.find(Filter(archived=None))) == records
         assert store.measure("record", None) == CollectionStats(passages=2, tokens=15)
+
+
+def test_facts_in_the_metadata_become_fields_and_records_with_the_same_text_become_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "reverie.db"
+    prepare(path, analyse=analyse, steps=MIGRATIONS[:8])
+    linked = make_record(9).id
+    before = {
+        "superseded_by": linked,
+        "supersedes": linked,
+        "promoted_from": linked,
+        "dates": "today = 2025-01-01",
+    }
+    internal = make_record(1, metadata=MappingProxyType({**before, "rough": "true", "own": "x"}))
+    proposal = make_record(2, archived_at=NOW, metadata=MappingProxyType({"proposal": "open"}))
+    forged = make_record(3, metadata=MappingProxyType({"proposal": "open", "superseded_by": "nobody"}))
+    item = make_record(4, metadata=MappingProxyType({"kept": '["store", [], "key"]'}))
+    web = make_record(5, content="Likes tea.", origin="web", seen_count=3)
+    mine = make_record(6, content="likes tea", kind="preference", references=("r",), moment=make_time(1))
+    headline = make_record(7, content="Both", parts=(internal.id, forged.id))
+    records = [internal, proposal, forged, item, web, mine, headline]
+    former = RowCodec(Record, tuple(column for column in RECORDS.columns if column.name not in ADDED))
+    with contextlib.closing(sqlite3.connect(path)) as file, file:
+        for key, record in enumerate(records, 1):
+            row = dict(zip(former.names, former.encode(record), strict=True)) | {
+                "key": key,
+                "fingerprint": f"f{key}",
+            }
+            row |= {"length": 1, "voice": "", "cues": "", "dates": "", "terms": "x"}
+            columns = ", ".join(row)
+            file.execute(
+                f"INSERT INTO records ({columns}) VALUES ({', '.join('?' * len(row))})", [*row.values()]
+            )
+            document = to_short_document(RECORDS, RECORDS.encode(record))
+            file.execute(
+                "INSERT INTO journal (sequence, batch, key, subject, at, actor, reason, after) "
+                "VALUES (?, ?, ?, 'record', 0, 'owner', 'save', ?)",
+                (key, key, key, document),
+            )
+    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+        assert store.check() == []
+        found = {record.id: record for record in store.find(Filter(archived=None))}
+        moved = found[internal.id]
+        assert (moved.replaced_by, moved.replaces, moved.promoted_from) == (linked, (linked,), linked)
+        assert (moved.draft, moved.resolved_dates, moved.metadata) == (
+            True,
+            "today = 2025-01-01",
+            {"own": "x"},
+        )
+        assert found[proposal.id] == proposal
+        assert found[forged.id] == forged
+        assert (found[item.id].item_key, found[item.id].metadata) == ('["store", [], "key"]', {})
+        assert found[headline.id] == headline
+        kept = store.record_like("", mine.fingerprint)
+        assert kept is not None
+        assert (kept.id, kept.seen_count, kept.kind, kept.references) == (mine.id, 4, "preference", ("r",))
+        assert found[web.id].archive_reason == f"the same text as {mine.id}"
+        assert is_journal_consistent(store)

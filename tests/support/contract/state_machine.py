@@ -115,7 +115,6 @@ FILTER_FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "archived": st.sampled_from((None, True)),
     "pinned": st.booleans(),
     "headlines": st.booleans(),
-    "metadata": st.sampled_from(("a", "proposal")),
 }
 # One or two restrictions at a time: with more, most filters let nothing through and so show nothing.
 filters = (

@@ -30,7 +30,7 @@ from reverie.domain.errors import Conflict, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.domain.passage import SEARCHABLE, CollectionStats
-from reverie.domain.record import KEPT, Record
+from reverie.domain.record import Record
 from reverie.stores.protocol import Store
 from tests.support.contract.conversations import ConversationsContract
 from tests.support.contract.erasing import ErasingContract
@@ -129,22 +129,21 @@ class StoreContract(
         assert store.check() == []
 
     def test_a_record_that_stands_for_a_value_no_more_says_what_others_may_say(self, store: Store) -> None:
-        kept = make_record(1, content="Ann sails", metadata=MappingProxyType({KEPT: "graph"}))
+        kept = make_record(1, content="Ann sails", item_key='["graph", [], "a"]')
         add(store, kept)
-        plain = replace(kept, metadata=MappingProxyType({}))
+        plain = replace(kept, item_key="")
         assert store.record_like("", plain.fingerprint) is None
         change(store, kept, plain)
         assert store.record_like("", plain.fingerprint) == plain
         assert store.check() == []
 
-    def test_records_are_found_by_the_name_of_a_metadata_item(self, store: Store) -> None:
-        one = make_record(1, metadata={"proposal": "open", "é": "2"}, archived_at=NOW)
-        two = make_record(2, metadata={"note": '"proposal": "proposal"'}, archived_at=NOW)
-        add(store, one, two)
-        for name in ("proposal", "é"):
-            assert list(store.find(Filter(archived=True, metadata=name))) == [one]
-        assert list(store.find(Filter(archived=True, metadata="propo"))) == []
-        assert list(store.find(Filter(metadata="proposal"))) == []
+    def test_records_are_found_by_several_fingerprints(self, store: Store) -> None:
+        one, two, other = make_record(1), make_record(2, scope="user:a"), make_record(3)
+        add(store, one, two, other, make_record(4, archived_at=NOW))
+        marks = [(each.scope, each.fingerprint) for each in (one, two)]
+        assert sorted(each.id for each in store.records_like(marks)) == sorted((one.id, two.id))
+        assert store.records_like([("", two.fingerprint), ("user:a", one.fingerprint)]) == []
+        assert store.records_like([]) == []
 
     def test_every_field_comes_back_as_it_was_put_in(self, store: Store) -> None:
         calls = (ToolCall(id="c1", name="read", arguments='{"path": "a"}'),)
@@ -253,11 +252,12 @@ class StoreContract(
         assert store.session("chat:1") is None
         assert store.measure("record", None).passages == 1
 
-    def test_the_same_words_may_stand_in_another_scope_kind_or_archive(self, store: Store) -> None:
+    def test_the_same_words_may_stand_in_another_scope_or_archive(self, store: Store) -> None:
         one = make_record(1)
         archived = replace(one, id="2" * 12, archived_at=NOW)
         add(store, one, archived, replace(one, id="3" * 12, scope="b"))
-        add(store, replace(one, id="4" * 12, kind="event"))
+        with pytest.raises(Conflict, match=one.id):
+            add(store, replace(one, id="4" * 12, kind="event"))
         assert store.record_like("", one.fingerprint) == one
         with pytest.raises(Conflict, match=one.id):
             change(store, archived, replace(archived, archived_at=None))

@@ -221,7 +221,7 @@ class Account:
         self.expect(after.seen_count >= before.seen_count, "counts stay", name)
         self.expect(not before.pinned or before.layer != after.layer or before == after, "pins stay", name)
         kept = set(before.metadata.items()) - set(after.metadata.items())
-        lost = {key for key, _ in kept} - {"rough", "dates", "enriched_from", "superseded_by"}
+        lost = {key for key, _ in kept} - {"enriched_from"}
         self.expect(not lost, "metadata stays", f"{name}: {sorted(lost)}")
         self._check_permission(after)
         if after.archived and not before.archived:
@@ -229,7 +229,7 @@ class Account:
         elif after.valid_to is not None and before.valid_to is None:
             self._archived["ended"] += 1
             self.counts["ended by the model"] += 1
-            later = self.records.get(after.metadata.get("superseded_by", ""))
+            later = self.records.get(after.replaced_by)
             self.expect(later is not None and later.scope == before.scope, "ended by a later record", name)
             is_protected = before.pinned or before.importance >= _IMPORTANT
             self.expect(not is_protected, "the protected stay", f"{name} was ended")

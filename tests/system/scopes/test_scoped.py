@@ -289,7 +289,7 @@ def test_promotion_copies_upwards_says_from_where_and_is_undone(memory: Memory, 
     clock.move(days=1)
     saved = task.promote(own.id, to="user:alice")
     up = saved.record
-    assert (saved.outcome, up.scope, up.metadata["promoted_from"]) == ("created", "user:alice", own.id)
+    assert (saved.outcome, up.scope, up.promoted_from) == ("created", "user:alice", own.id)
     for name in (
         "content",
         "category",

@@ -36,10 +36,6 @@ from reverie.domain.provenance import SUMMARY_ORIGIN
 from reverie.domain.record import (
     NOTHING,
     ORIGINS,
-    PROMOTED_FROM,
-    ROUGH,
-    SUPERSEDED_BY,
-    SUPERSEDES,
     Record,
 )
 from reverie.domain.scope import is_within, parse_session_scope
@@ -58,8 +54,8 @@ Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _OWN_METADATA = defer_regex(
-    f"({PROMOTED_FROM}|{SUPERSEDED_BY}|{SUPERSEDES}|{MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
-    f"{ROUGH}=true|({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
+    f"({MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
+    f"({ORIGIN}|{SUMMARY_ORIGIN})=({'|'.join(ORIGINS)})|"
     f"{SIGNAL}=({'|'.join(get_args(SignalKind))})"
 )
 """Metadata with ids and states, as `key=value`."""
@@ -106,7 +102,7 @@ _OVER_IT = "a headline over it"
 
 _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
     {
-        Record: ("tags", "source", "references", "metadata"),
+        Record: ("tags", "source", "references", "metadata", "item_key", "resolved_dates"),
         Turn: ("speaker", "metadata"),
         SessionState: ("metadata",),
         Paragraph: ("source",),
@@ -216,7 +212,7 @@ class EraseQuery:
         """Return why a thing is erased regardless of its text; empty for no reason."""
         if isinstance(value, Paragraph) and value.source in self.labels:
             return "written from it"
-        if isinstance(value, Record) and ("record", value.metadata.get(PROMOTED_FROM, "")) in self.names:
+        if isinstance(value, Record) and ("record", value.promoted_from) in self.names:
             return "copied from it"
         if isinstance(value, Record) and any(("record", part) in self.names for part in value.parts):
             return _OVER_IT
@@ -323,7 +319,8 @@ def has_side_match(text: str, phrases: PhraseMatcher) -> bool:
 
 def extract_source_ids(record: Record) -> set[str]:
     """Return the ids of a record's sources, from its parts, references and metadata."""
-    texts = (record.source, *record.parts, *record.references, *record.metadata.values())
+    links = (record.replaced_by, *record.replaces, record.promoted_from)
+    texts = (record.source, *record.parts, *record.references, *links, *record.metadata.values())
     return set(_ID.findall(" ".join(texts)))
 
 

@@ -271,7 +271,7 @@ class Journal:
 def _list_sources(value: Value | None) -> list[str]:
     """Return the texts of a thing that may name its sources."""
     if isinstance(value, Record):
-        return [value.source, *value.references, *value.metadata.values()]
+        return [value.source, *value.references, value.promoted_from, *value.metadata.values()]
     return [value.source] if isinstance(value, Paragraph) else []
 
 

@@ -23,7 +23,7 @@ from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.page import Page
-from reverie.domain.record import SUPERSEDED_BY, SUPERSEDES, Record
+from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import find_changed_ranges, merge_values
 from reverie.domain.text.json_values import to_json_object
 from reverie.stores.protocol import get_reader, read_or_none
@@ -171,13 +171,12 @@ class Undo:
         """Yield the changes that ended other records for a record that is undone here, and that still stand."""
         for row in rows:
             added = row.after
-            if row.before is not None or not isinstance(added, Record) or SUPERSEDES not in added.metadata:
+            if row.before is not None or not isinstance(added, Record) or not added.replaces:
                 continue
-            names = added.metadata[SUPERSEDES].split()
             ended = {
                 old.id: old.valid_to
-                for old in read_or_none(self._store.records, names)
-                if old is not None and old.metadata.get(SUPERSEDED_BY) == added.id
+                for old in read_or_none(self._store.records, added.replaces)
+                if old is not None and old.replaced_by == added.id
             }
             for other in list_transaction_rows(self._store, row.batch):
                 after = other.after

@@ -25,7 +25,7 @@ from reverie.consolidation.planning.requests import (
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.record import ROUGH, Record, normalize_labels, validate_record
+from reverie.domain.record import Record, normalize_labels, validate_record
 from reverie.domain.similarity.grounding import Evidence, find_unknown_words, find_unsaid
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
@@ -145,7 +145,8 @@ def _build_records(view: PassInput, note: Record, reply: ModelReply) -> list[Rec
                     content=to_text(given.get("content")),
                     category=validate_category(category) if category else note.category,
                     tags=normalize_labels((*note.tags, *to_texts(given.get("tags"))[:8]), name="tag"),
-                    metadata=MappingProxyType({**_remove_rough_mark(note), ENRICHED_FROM: note.id}),
+                    draft=False,
+                    metadata=MappingProxyType({**note.metadata, ENRICHED_FROM: note.id}),
                 )
             )
         )
@@ -191,8 +192,8 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
         if record is not twin
     ]
     if twin is not None:
-        after = replace(twin, id=note.id, content=note.content, metadata=_remove_rough_mark(note))
-        if replace(after, metadata=note.metadata) == note and not steps:
+        after = replace(twin, id=note.id, content=note.content, draft=False, metadata=note.metadata)
+        if replace(after, draft=note.draft) == note and not steps:
             return _build_settled_plan(view, note, "the note is well-formed already")
         after = replace(after, updated_at=max(view.now, note.updated_at))
     else:
@@ -205,12 +206,8 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
 
 def _build_settled_plan(view: PassInput, note: Record, why: str) -> Plan:
     """Return the plan that keeps the draft in its words, and marks it as done."""
-    if ROUGH not in note.metadata:
+    if not note.draft:
         return view.build_plan(NAME, skipped=why)
-    after = replace(note, metadata=_remove_rough_mark(note))
+    after = replace(note, draft=False)
     step = PlanStep(edit=Change(before=note, after=after), why=why, sources=(note.id,))
     return view.build_plan(NAME, steps=(step,))
-
-
-def _remove_rough_mark(note: Record) -> Mapping[str, str]:
-    return MappingProxyType({name: text for name, text in note.metadata.items() if name != ROUGH})

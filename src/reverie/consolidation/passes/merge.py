@@ -37,7 +37,6 @@ from reverie.consolidation.planning.requests import (
 )
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.record import UNTRUSTED, Record
-from reverie.domain.similarity.deduplication import find_duplicate_groups
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
@@ -90,8 +89,6 @@ def merge(view: PassInput) -> Flow[Plan]:
         return draft.plan(skipped="nothing is new")
     writer = HeadlineWriter(view, draft)
     changed = view.changed | writer.end_outdated()
-    for group in find_duplicate_groups(view.records, view.changed):
-        draft.fold(group)
     left: list[str] = []
     scopes = {record.scope for record in fresh} | {signal.scope for signal in bad}
     for scope in sorted(scopes):

@@ -17,8 +17,7 @@ from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
-from reverie.domain.record import SUPERSEDED_BY, Record, normalize_labels, validate_record
-from reverie.domain.similarity.deduplication import DuplicateGroup
+from reverie.domain.record import Record, normalize_labels, validate_record
 from reverie.domain.similarity.grounding import find_injection, find_new_specifics
 from reverie.llm.messages import TokenUsage
 
@@ -105,24 +104,6 @@ class PlanBuilder:
         self._usage += usage
 
     # -- proposals ---------------------------------------------------------------------------------------
-
-    def fold(self, group: DuplicateGroup) -> bool:
-        """Archive records that say the same as another by form."""
-        duplicates, into = group.duplicates, group.into
-        names = [record.id for record in duplicates]
-        what = f"fold {', '.join(names)} into {into.id}"
-        if reason := self._explain_unavailable((into.id, *names)) or self._explain_no_room(len(names)):
-            return self.refuse(what, reason)
-        if pinned := next((record.id for record in duplicates if record.pinned), None):
-            return self.refuse(what, f"{pinned} is pinned")
-        self._take(
-            Change(before=into, after=validate_record(group.after)),
-            f"says the same as {', '.join(names)}",
-            tuple(names),
-        )
-        for record in duplicates:
-            self._archive(record, f"merged into {into.id}")
-        return True
 
     def explain_headline(self, parts: Sequence[str], content: str) -> str:
         """Return why no headline over these records may say this; empty when it may.
@@ -341,7 +322,7 @@ class PlanBuilder:
             record,
             valid_to=since,
             updated_at=self._compute_update_time(record),
-            metadata=MappingProxyType({**record.metadata, SUPERSEDED_BY: by.id}),
+            replaced_by=by.id,
         )
         self._take(
             Change(before=record, after=validate_record(after)), f"{by.id} changed it", (record.id, by.id)

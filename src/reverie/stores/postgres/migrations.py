@@ -21,6 +21,9 @@ _LOCK = 0x52766572
 
 _LOCK_TIMEOUT = "30s"
 
+RECORD_FIELDS = 11
+"""Number of the step that also rewrites records."""
+
 
 def list_migrations() -> list[tuple[int, str, str]]:
     """Return the number, name and SQL of every step, in order."""
@@ -89,6 +92,12 @@ def migrate(connection: psycopg.Connection, shown: str) -> list[str]:
         for number, name, statements in list_migrations():
             if number > version:
                 connection.execute(statements)
+                if number == RECORD_FIELDS:
+                    from reverie.stores.postgres.record_migration import (
+                        rewrite_records,
+                    )  # here: seldom needed
+
+                    rewrite_records(connection)
                 connection.execute("INSERT INTO reverie.migration VALUES (%s, %s)", [number, name])
                 made.append(name)
     return made

@@ -284,6 +284,17 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         found: list[Record] = self._fetch_values("record", where)
         return found[0] if found else None
 
+    def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
+        """Return the live records with one of these scopes and fingerprints."""
+        where = MemoryConditions(self._space, "record")
+        where.add(
+            "(it.scope, it.fingerprint) IN (SELECT * FROM unnest(?::text[], ?::text[]))",
+            [scope for scope, _ in marks],
+            [fingerprint for _, fingerprint in marks],
+        )
+        found: list[Record] = self._fetch_values("record", where)
+        return found
+
     def find(
         self,
         wanted: Filter,

@@ -48,8 +48,6 @@ def build_record_conditions(space: int, wanted: Filter, containing: str | None =
         where.add("it.tags @> ?::text[]", [tag.casefold() for tag in wanted.tags])
     if wanted.headlines is not None:
         where.add(f"it.body ->> 'parts' IS {'NOT ' if wanted.headlines else ''}NULL")
-    if wanted.metadata is not None:
-        where.add("jsonb_exists((it.body -> 'metadata')::jsonb, ?)", wanted.metadata)
     where.add_text(containing)
     return where
 

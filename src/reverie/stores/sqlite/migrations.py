@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,16 +31,24 @@ class Migration(NamedTuple):
         sql: Its statements, each ended by a semicolon at the end of a line; all steps run in one transaction.
         analysed: Whether the analyzer has changed, so that every stored text is analysed again.
         cited: Whether citations are read from the journal.
+        rewrite: Function that rewrites rows, with the open connection and the analyzer. It runs after all steps.
     """
 
     name: str
     sql: str = ""
     analysed: bool = False
     cited: bool = False
+    rewrite: Callable[[sqlite3.Connection, Analyse], None] | None = None
 
 
 def _read(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def _rewrite_records(file: sqlite3.Connection, analyse: Analyse) -> None:
+    from reverie.stores.sqlite.record_migration import rewrite_records  # here: files are seldom migrated
+
+    rewrite_records(file, analyse)
 
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -54,6 +62,9 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="words of emoji, and languages told from accents", analysed=True),
     Migration(name="operations and notes of changes", sql=_read("0009_operations.sql")),
     Migration(name="citations", sql=_read("0010_citations.sql"), cited=True),
+    Migration(
+        name="fields of records", sql=_read("0011_record_fields.sql"), analysed=True, rewrite=_rewrite_records
+    ),
 )
 """Every step, in order; the position from 1 is its version."""
 
@@ -227,6 +238,9 @@ def _migrate(path: Path, steps: Sequence[Migration], patience: float, analyse: A
             return None
         backup = _backup(path, version)
         _run(file, steps[version:], first=version + 1)
+        for step in steps[version:]:
+            if step.rewrite is not None:
+                step.rewrite(file, analyse)
         if any(step.analysed for step in steps[version:]):
             from reverie.stores.sqlite.check import analyze_again  # here: files are seldom migrated
 

@@ -153,10 +153,6 @@ _HAS_TAG = (
     "((instr(lower(tags), ?) > 0 OR tags GLOB '*[^ -~]*') "
     f"AND EXISTS (SELECT 1 FROM {EACH_TAG} WHERE {CASEFOLD}(value) = ?))"
 )
-_HAS_METADATA = (  # likewise
-    "(instr(metadata, ?) > 0 AND EXISTS (SELECT 1 FROM "
-    "json_each(CASE WHEN json_valid(metadata) THEN metadata ELSE '{}' END) WHERE json_each.key = ?))"
-)
 
 
 def build_records_where(wanted: Filter, containing: str | None = None) -> Conditions:
@@ -168,8 +164,6 @@ def build_records_where(wanted: Filter, containing: str | None = None) -> Condit
         where.add(_HAS_TAG, to_json(folded), folded)
     if wanted.headlines is not None:
         where.add(f"it.parts IS {'NOT ' if wanted.headlines else ''}NULL")
-    if wanted.metadata is not None:
-        where.add(_HAS_METADATA, to_json(wanted.metadata), wanted.metadata)
     _add_text(where, containing)
     return where
 

@@ -288,6 +288,11 @@ class SQLiteStore(DatabaseStore):
         )
         return decode_or_raise(RECORDS, rows[0]) if rows else None
 
+    def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
+        """Return the live records with one of these scopes and fingerprints."""
+        with self._connections.viewing():
+            return [found for mark in marks if (found := self.record_like(*mark)) is not None]
+
     def find(
         self,
         wanted: Filter,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from reverie.domain.record import KINDS, LAYERS, ORIGINS, SUPERSEDED_BY, UNTRUSTED
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, UNTRUSTED
 from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
@@ -180,7 +180,7 @@ def show_memory(call: Call) -> Screen:
     as_of = read_moment(call.query.as_of, "as_of")
     record = perform(call, records.get_record, as_of=as_of)
     history = perform(call, records.get_record_history)["items"]
-    newer = call.reader.get(record["metadata"].get(SUPERSEDED_BY, ""))
+    newer = call.reader.get(record.get("replaced_by", ""))
     return Screen(
         "memory.html",
         record=record,

@@ -1,0 +1,181 @@
+"""Whether a newer record repeats an older one, replaces it, or both hold, as fitted probabilities.
+
+`scripts/fit_pairs.py` fits the model to labelled pairs and to the records of invented people. Its parts are words that
+tell a change (`cues`) and boosted decision trees over a few measures of the two texts. It reads no meaning: a
+probability is only as good as the pairs that it was fitted to, so callers act at thresholds that were set on whole
+memories (`ENDS`, `MARKS`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import takewhile
+from math import exp
+from typing import Any, NamedTuple
+
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.similarity.change_words import tells_of_change
+from reverie.domain.text.tokenizer import tokenize
+
+LONGEST = 45
+"""Most words of a text that is compared; longer texts have several subjects."""
+
+_WORD = defer_regex(r"[^\W\d_]+(?:'[^\W\d_]+)?|\d+(?:[.,:/-]\d+)*")
+_NUMBER = defer_regex(r"\d+(?:[.,:/-]\d+)*")
+_UNSPACED = defer_regex("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_NEGATION = defer_regex(
+    r"\b(?:not|no|never|without|\w+n't|nicht|kein\w*|nie|ohne|no|nunca|sin|pas|jamais|sans|non|mai|não|nunca|sem)\b"
+    r"|ない|ません|不|没",
+)
+_FORMER = defer_regex(
+    r"\b(?:was|were|used to|formerly|before|until|if|might|maybe|would|could|should|want\w*|plan\w*|think\w*|also|too"
+    r"|war|waren|früher|bis|wenn|vielleicht|würde|will|möchte|auch|era|eran|antes|hasta|si|quizás?|quiere|también"
+    r"|était|avant|jusqu\w*|peut-être|voudrait|aussi|fino|anche|forse|também|talvez)\b|また|かも|も。|也|可能|如果"
+)
+
+
+class PairChances(NamedTuple):
+    """Probabilities of an older and a newer record; the rest of 1 is the probability that both hold.
+
+    Attributes:
+        repeats: That the newer one says the same.
+        replaces: That the older one no longer holds.
+    """
+
+    repeats: float
+    replaces: float
+
+
+class _Text(NamedTuple):
+    words: tuple[str, ...]
+    """Content words, stemmed."""
+    raw: tuple[str, ...]
+    """All words in lower case; pairs of characters in scripts without spaces."""
+    numbers: frozenset[str]
+    names: frozenset[str]
+    is_negated: bool
+    is_former: bool
+    is_change: bool
+
+
+@lru_cache(maxsize=4_096)
+def _read(text: str) -> _Text:
+    spelled = _WORD.findall(text)
+    raw: list[str] = []
+    for word in spelled:
+        if _UNSPACED.search(word):
+            raw += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+        else:
+            raw.append(word.casefold())
+    folded = text.casefold()
+    return _Text(
+        words=tuple(dict.fromkeys(tokenize(text))),
+        raw=tuple(raw),
+        numbers=frozenset(_NUMBER.findall(text)),
+        names=frozenset(word.casefold() for word in spelled[1:] if word[0].isupper()),
+        is_negated=_NEGATION.search(folded) is not None,
+        is_former=_FORMER.search(folded) is not None,
+        is_change=tells_of_change(text),
+    )
+
+
+def is_comparable(text: str) -> bool:
+    """Return whether a text is short enough to be compared."""
+    return len(text) <= 12 * LONGEST and len(_read(text).raw) <= LONGEST * (
+        2 if _UNSPACED.search(text) else 1
+    )
+
+
+def list_cues(old: str, new: str) -> tuple[str, ...]:
+    """Return the words that only the newer text has, and its pairs of neighbouring words: what may tell a change."""
+    one, other = _read(old), _read(new)
+    known = {*one.raw}
+    pairs = (f"{a} {b}" for a, b in zip(other.raw, other.raw[1:], strict=False) if {a, b} - known)
+    return tuple(dict.fromkeys((*(word for word in other.raw if word not in known), *pairs)))
+
+
+def measure_pair(old: str, new: str, cue_score: float, likeness: float | None = None) -> list[float]:
+    """Return the measures of two texts that the trees compare with their thresholds.
+
+    Args:
+        old: The older text.
+        new: The newer text.
+        cue_score: Sum of the weights of `list_cues`.
+        likeness: Cosine of their vectors; None without vectors.
+    """
+    one, other = _read(old), _read(new)
+    mine, theirs = set(one.words), set(other.words)
+    shared = mine & theirs
+    weight, whole = (sum(min(len(word), 8) for word in words) for words in (shared, mine))
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.raw, other.raw, strict=False)))
+    return [
+        len(shared) / (min(len(mine), len(theirs)) or 1),
+        len(shared) / (len(mine) or 1),
+        len(shared) / (len(theirs) or 1),
+        len(shared),
+        len(mine - theirs),
+        len(theirs - mine),
+        weight / (whole or 1),
+        max(map(len, shared), default=0),
+        len(one.numbers - other.numbers),
+        len(other.numbers - one.numbers),
+        len(one.numbers & other.numbers),
+        len(one.names - other.names),
+        len(other.names - one.names),
+        len(one.names & other.names),
+        other.is_negated - one.is_negated,
+        other.is_change,
+        one.is_change,
+        other.is_former,
+        common,
+        len(one.words[:1] and {*one.words[:2]} & {*other.words[:2]}),
+        len(one.raw),
+        len(other.raw),
+        cue_score,
+        *(() if likeness is None else (likeness,)),
+    ]
+
+
+def judge_pair(old: str, new: str, likeness: float | None = None) -> PairChances:
+    """Return the probabilities of two texts.
+
+    Args:
+        old: The older text, at most `LONGEST` words.
+        new: The newer text, at most `LONGEST` words.
+        likeness: Cosine of their vectors; None without vectors.
+    """
+    model = _load()["words" if likeness is None else "vectors"]
+    measures = measure_pair(old, new, score_cues(old, new, _load()["cues"]), likeness)
+    repeats, replaces = (_compute_chance(model[name], measures) for name in ("repeats", "replaces"))
+    total = max(1.0, repeats + replaces)
+    return PairChances(repeats / total, replaces / total)
+
+
+def score_cues(old: str, new: str, weights: Mapping[str, float]) -> float:
+    """Return the sum of the weights of the words that may tell a change."""
+    return sum(weights.get(cue, 0.0) for cue in list_cues(old, new))
+
+
+def _compute_chance(model: Mapping[str, Any], measures: Sequence[float]) -> float:
+    """Return the probability of boosted trees: lists of nodes, [measure, threshold, left, right] or a value."""
+    total = float(model["start"])
+    for tree in model["trees"]:
+        node = tree[0]
+        while isinstance(node, list):
+            node = tree[node[2] if measures[node[0]] <= node[1] else node[3]]
+        total += node
+    return 1 / (1 + exp(-total))
+
+
+@cache
+def _load() -> Any:
+    return json.loads((files("reverie.domain.similarity") / "pair_model.json").read_text("utf-8"))
+
+
+def list_thresholds(*, with_vectors: bool) -> Mapping[str, float]:
+    """Return the least probability from which a replacement ends (`ends`) or marks (`marks`) the older record."""
+    thresholds: Mapping[str, float] = _load()["vectors" if with_vectors else "words"]["thresholds"]
+    return thresholds
