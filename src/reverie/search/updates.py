@@ -52,7 +52,7 @@ _MOST_HOLDERS = 8
 """Most records with a rare word, in a memory of any size."""
 
 _LIKELY = 0.6
-"""Least probability of the pair model from which a record on another thing, or without a number, may replace one."""
+"""Least probability of the pair model from which a record on another thing may replace one."""
 
 _LATER = 3_600.0
 """Least seconds between them, since records within an hour usually belong together."""
@@ -317,16 +317,15 @@ def may_replace(
 ) -> bool:
     """Return whether a newer record may replace an older one for the question.
 
-    A record on another thing does not, and one without a number does not replace one with a number, unless the pair
-    model or a word of change says so.
+    One without a number does not replace one with a number, and one on another thing does not, unless it has a word
+    of change. For one on another thing the pair model has to agree.
     """
     from reverie.domain.similarity.pair_model import is_comparable, judge_pair  # here: few searches need it
 
-    is_same = not is_parallel(newer, older, asked, language)
-    lacks = lacks_number(one.content, other.content)
-    if is_same and (not lacks or change_words.tells_of_change(one.content)):
-        return True
-    if not (is_comparable(one.content) and is_comparable(other.content)):
+    changes = change_words.tells_of_change(one.content)
+    if not is_parallel(newer, older, asked, language):
+        return changes or not lacks_number(one.content, other.content)
+    if not (changes and is_comparable(one.content) and is_comparable(other.content)):
         return False
     return judge_pair(other.content, one.content).replaces >= _LIKELY
 

@@ -159,7 +159,7 @@ def _request_merges(
     elif reply == LATER:
         return sorted(waiting.union(signal.id for signal in signals if signal.kind in BAD))
     elif reply.why == NO_MODEL.why:
-        draft.note("no model: only what says the same by form was folded")
+        draft.note("no model: nothing was merged")
         return []
     elif reply.refused and not is_trusted:  # otherwise such a text could stop all merging
         draft.note(f"the model would not look at what tools, the web and imports say: {reply.why}")
