@@ -51,6 +51,9 @@ _RARE = 0.03
 _MOST_HOLDERS = 8
 """Most records with a rare word, in a memory of any size."""
 
+_SURE = 0.9
+"""Least probability of the pair model that counts for a text without a word of change."""
+
 _LIKELY = 0.6
 """Least probability of the pair model from which a record on another thing may replace one."""
 
@@ -304,12 +307,14 @@ def is_parallel(newer: Passage, older: Passage, asked: Mapping[str, int], langua
 
 
 def measure_change(newer: str, older: str) -> float:
-    """Return how likely the newer of two texts reports a change of the older one, from 0 to 1."""
+    """Return how much the newer of two texts reports a change of the older one, from 0 to 1."""
     from reverie.domain.similarity.pair_model import is_comparable, judge_pair  # here: few searches need it
 
     if change_words.tells_of_change(newer):
         return 1.0
-    return judge_pair(older, newer).replaces if is_comparable(older) and is_comparable(newer) else 0.0
+    if not (is_comparable(older) and is_comparable(newer)):
+        return 0.0
+    return chance if (chance := judge_pair(older, newer).replaces) >= _SURE else 0.0
 
 
 def may_replace(
