@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from reverie import Memory
-from reverie.domain.similarity.same_text import fold_text
+from reverie.domain.text.same_text import fold_text
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
 from tests.factories import MovableClock

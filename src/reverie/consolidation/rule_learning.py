@@ -20,8 +20,8 @@ from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
-from reverie.domain.similarity.same_text import compute_fingerprint
 from reverie.domain.text.escaping import NOTICE, unquoted_text
+from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import Clock
 from reverie.domain.word_lists import parse_word_set
 from reverie.repositories.records import NewRecord, RecordRepository, SaveResult

@@ -12,8 +12,8 @@ from reverie.domain.conversation import ROLES, Role
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import ORIGINS, STANDING, UNTRUSTED, Record
-from reverie.domain.similarity.same_text import fold_text
 from reverie.domain.text import validation
+from reverie.domain.text.same_text import fold_text
 from reverie.domain.text.tokenizer import tokenize
 from reverie.search.hits import Hit
 from reverie.search.scoring import FLOOR

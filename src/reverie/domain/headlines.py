@@ -20,7 +20,7 @@ from reverie.domain.record import (
     merge_tags,
     validate_record,
 )
-from reverie.domain.similarity.same_text import normalize_case
+from reverie.domain.text.same_text import normalize_case
 from reverie.domain.text.timestamps import format_time
 
 PARTS_VERSION = "parts_version"

@@ -14,9 +14,9 @@ from typing import Any, Literal, get_args
 from reverie.domain import category
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
-from reverie.domain.similarity.same_text import compute_fingerprint
 from reverie.domain.text import ids, relative_dates, timestamps
 from reverie.domain.text.json_values import from_json_object, to_json_object
+from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.validation import validate_count, validate_text
 
 Layer = Literal["episodic", "semantic", "procedural"]

@@ -12,8 +12,8 @@ from reverie.consolidation.rules.entities import extract_references, extract_tag
 from reverie.consolidation.rules.sentences import split_sentences
 from reverie.domain.provenance import is_said_by_owner
 from reverie.domain.similarity.grounding import split_statements
-from reverie.domain.similarity.same_text import fold_text
 from reverie.domain.text import escaping
+from reverie.domain.text.same_text import fold_text
 from tests.factories import make_turn
 
 LENGTH = 40_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.domain.similarity.same_text import compute_fingerprint, fold_text, normalize_case
+from reverie.domain.text.same_text import compute_fingerprint, fold_text, normalize_case
 
 SAME = (
     ("Likes tea", "likes  TEA", "Likes tea.", "Likes tea!", " likes\ntea ", "“Likes tea”", "- Likes tea"),
