@@ -16,8 +16,9 @@ from typing import Any, Literal, NamedTuple, NoReturn
 
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.secrets.redactor import MOST_PATTERNS, Redactor, build_redactor, explain_unsafe_pattern
+from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.timestamps import compute_next_run, parse_duration
+from reverie.domain.user_patterns import MAX_PATTERNS, build_redactor, explain_unsafe_pattern
 
 ENVIRONMENT_PREFIX = "REVERIE_"
 _IN_ENVIRONMENT = "in the environment"
@@ -585,8 +586,8 @@ def _validate_patterns(value: Any, *, where: str, called: str) -> tuple[str, ...
     if isinstance(value, str) or not isinstance(value, list | tuple):
         sort = type(value).__name__
         raise InvalidInput(f"{called} {where} is {sort}: it must be a list of regular expressions")
-    if len(value) > MOST_PATTERNS:
-        raise InvalidInput(f"{called} {where} has {len(value)} patterns: at most {MOST_PATTERNS} are allowed")
+    if len(value) > MAX_PATTERNS:
+        raise InvalidInput(f"{called} {where} has {len(value)} patterns: at most {MAX_PATTERNS} are allowed")
     for number, pattern in enumerate(value, start=1):
         why = (
             explain_unsafe_pattern(pattern)

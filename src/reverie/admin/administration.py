@@ -423,7 +423,7 @@ class Administration:
     @property
     def _secret_redactor(self) -> StoredSecretRedactor:
         from reverie.admin.erasure.redact_stored import StoredSecretRedactor
-        from reverie.domain.secrets.redactor import build_redactor
+        from reverie.domain.user_patterns import build_redactor
 
         return StoredSecretRedactor(
             self._writer,

@@ -1,4 +1,4 @@
-"""Regular expressions of users: which are accepted, and how long a match may take.
+"""Regular expressions of users: which are accepted, how long a match may take, and redaction by them.
 
 They run in the package `regex`, whose searches end after a given time. `re` backtracks without a limit.
 """
@@ -7,9 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
+from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.secrets.redactor import Redactor, get_built_in_redactor
+
+MAX_PATTERN_CHARACTERS = 500
+"""Characters of a pattern of secrets."""
+
+MAX_PATTERNS = 100
+"""Number of patterns of secrets."""
+
+_CHECK_TIMEOUT_S = 2.0
+_PLAIN_TEXTS = ("", "a", "the cat", "[redacted: own pattern]")
+"""Texts that a pattern of secrets must not match."""
 
 _REPEAT = defer_regex(r"\{(\d*)(?:,(\d*))?\}")
 _MAX_REPEATS = 100_000
@@ -59,8 +72,37 @@ class UserPattern:
             for match in self._compiled.finditer(text, timeout=timeout_s):
                 yield match.span(group)
         except TimeoutError:
-            from reverie.domain.errors import InvalidInput  # here: errors redact their messages
-
             raise InvalidInput(
                 f"The regular expression {self._text!r} takes too long. Make it simpler."
             ) from None
+
+
+# -- patterns of secrets ------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16)
+def build_redactor(enabled: bool, patterns: tuple[str, ...]) -> Redactor:
+    """Return the redactor of these settings from a cache.
+
+    Args:
+        enabled: Whether anything is redacted.
+        patterns: Regular expressions of further secrets.
+    """
+    if not (enabled and patterns):
+        return get_built_in_redactor() if enabled else Redactor(enabled=False)
+    return Redactor(patterns=[UserPattern(pattern) for pattern in patterns])
+
+
+def explain_unsafe_pattern(pattern: str) -> str | None:
+    """Return why a pattern of secrets is refused; None if it is accepted.
+
+    It is refused if it is too long, is not a regular expression, or matches the empty text or a short plain text.
+    """
+    if not pattern or len(pattern) > MAX_PATTERN_CHARACTERS:
+        return f"it has {len(pattern)} characters: write 1 to {MAX_PATTERN_CHARACTERS}"
+    try:
+        compiled = UserPattern(pattern)
+        matches = [compiled.has_match(plain, timeout_s=_CHECK_TIMEOUT_S) for plain in _PLAIN_TEXTS]
+    except ValueError as error:
+        return str(error)
+    return "it matches text that is no secret: make it say more" if any(matches) else None

@@ -27,10 +27,11 @@ from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreInc
 from reverie.domain.page import Paragraph, validate_paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
-from reverie.domain.secrets.redactor import Redactor, build_redactor
+from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, from_microseconds
+from reverie.domain.user_patterns import build_redactor
 from reverie.files import parsing
 from reverie.files.disk.atomic import AtomicFolder, UnsafePath
 from reverie.files.disk.rename import rename_to_new

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from reverie.domain.errors import MissingExtra
-from reverie.domain.secrets.redactor import build_redactor
+from reverie.domain.user_patterns import build_redactor
 from reverie.settings import Settings
 
 if TYPE_CHECKING:

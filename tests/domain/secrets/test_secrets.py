@@ -24,8 +24,9 @@ from reverie.domain.secrets.checksums import (
     is_placeholder,
     is_random,
 )
-from reverie.domain.secrets.redactor import KINDS, OWN, Redactor, explain_unsafe_pattern, redact_secrets
+from reverie.domain.secrets.redactor import KINDS, OWN, Redactor, redact_secrets
 from reverie.domain.secrets.rules import load_table
+from reverie.domain.user_patterns import build_redactor, explain_unsafe_pattern
 from tests.profiles import examples
 
 REDACTOR = Redactor()
@@ -280,7 +281,7 @@ def test_a_name_is_judged_by_its_form_alone() -> None:
 
 
 def test_switched_off_nothing_is_found() -> None:
-    off = Redactor(enabled=False, patterns=["ZX-[0-9]+"])
+    off = build_redactor(False, ("ZX-[0-9]+",))
     text = f"{made('openai')} and ZX-12"
     assert off.text(text) == text
     assert off.detect_secret_name(made("openai")) is None
@@ -288,7 +289,7 @@ def test_switched_off_nothing_is_found() -> None:
 
 
 def test_patterns_of_ones_own_go_beside_the_rules() -> None:
-    own = Redactor(patterns=[r"ZX-\d{6}", r"member (?P<value>[A-Z]{4})"])
+    own = build_redactor(True, (r"ZX-\d{6}", r"member (?P<value>[A-Z]{4})"))
     assert own.text("ZX-123456, member ABCD") == f"[redacted: {OWN}], member [redacted: {OWN}]"
     assert own.detect_secret_name("ZX-123456") == OWN
 
@@ -389,7 +390,7 @@ def test_a_sentence_without_a_secret_stays() -> None:
 def test_an_own_pattern_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("reverie.domain.secrets.redactor._PATTERN_TIMEOUT_S", 0.1)
     with pytest.raises(InvalidInput, match="takes too long"):
-        Redactor(patterns=["(a|aa)+$"]).text("a" * 60 + "!")
+        build_redactor(True, ("(a|aa)+$",)).text("a" * 60 + "!")
 
 
 # -- laws ----------------------------------------------------------------------------------------------

@@ -9,23 +9,18 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets import assignments
 from reverie.domain.secrets.rules import SecretRule, Span, get_words, load_table
-from reverie.domain.user_patterns import UserPattern
+
+if TYPE_CHECKING:
+    from reverie.domain.user_patterns import UserPattern
 
 OWN = "own pattern"
 """Kind of the matches of the user's own patterns."""
-
-LONGEST_PATTERN = 500
-"""Characters of an own pattern."""
-
-MOST_PATTERNS = 100
-"""Number of own patterns."""
 
 _PATTERN_TIMEOUT_S = 2.0
 """Seconds of processor time of one own pattern for one text."""
@@ -50,9 +45,6 @@ _SHORTEST_REPEATED = 6
 _MOST_REPEATED = 50
 
 _NO_SPAN: tuple[Span, ...] = ()
-
-_PLAIN_TEXTS = ("", "a", "the cat", "[redacted: own pattern]")
-"""Texts that an own pattern must not match."""
 
 _TABLE = load_table()
 
@@ -106,17 +98,16 @@ def has_redaction(given: str, stored: str) -> bool:
 class Redactor:
     """Replacement of the secrets in texts by their kinds. Safe to use from several threads."""
 
-    def __init__(self, *, enabled: bool = True, patterns: Sequence[str] = ()) -> None:
+    def __init__(self, *, enabled: bool = True, patterns: Sequence[UserPattern] = ()) -> None:
         """Create a redactor of the built-in rules and own patterns.
 
         Args:
             enabled: Whether anything is redacted; False leaves every text as it is.
-            patterns: Regular expressions of further secrets. Their group `value` is redacted, or the whole match if
-                they have no such group.
+            patterns: Patterns of further secrets. Their group `value` is redacted, or the whole match if they have no
+                such group.
         """
         self.enabled = enabled
-        self.patterns = tuple(patterns)
-        self._own = tuple(UserPattern(pattern) for pattern in self.patterns) if enabled else ()
+        self._own = tuple(patterns)
         self._clean: dict[str, None] = {}  # texts without a secret, as a cache
         self._clean_length = 0
         self._plain_names: set[str] = set()  # names that are no secret
@@ -309,30 +300,14 @@ def _merge_spans(spans: list[Span]) -> tuple[Span, ...]:
     return tuple(joined)
 
 
-@lru_cache(maxsize=16)
-def build_redactor(enabled: bool, patterns: tuple[str, ...]) -> Redactor:
-    """Return the redactor of these settings from a cache."""
-    return Redactor(enabled=enabled, patterns=patterns)
+_BUILT_IN = Redactor()
+
+
+def get_built_in_redactor() -> Redactor:
+    """Return the redactor of the built-in rules, whatever the settings are."""
+    return _BUILT_IN
 
 
 def redact_secrets(text: str) -> str:
     """Return a message with secrets replaced by the built-in rules, whatever the settings are."""
-    return build_redactor(True, ()).text(text)
-
-
-# -- own patterns -----------------------------------------------------------------------------------------
-
-
-def explain_unsafe_pattern(pattern: str) -> str | None:
-    """Return why a pattern is refused; None if it is accepted.
-
-    It is refused if it is too long, is not a regular expression, or matches the empty text or a short plain text.
-    """
-    if not pattern or len(pattern) > LONGEST_PATTERN:
-        return f"it has {len(pattern)} characters: write 1 to {LONGEST_PATTERN}"
-    try:
-        compiled = UserPattern(pattern)
-        matches = [compiled.has_match(plain, timeout_s=_PATTERN_TIMEOUT_S) for plain in _PLAIN_TEXTS]
-    except ValueError as error:
-        return str(error)
-    return "it matches text that is no secret: make it say more" if any(matches) else None
+    return _BUILT_IN.text(text)
