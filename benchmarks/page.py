@@ -74,13 +74,13 @@ def list_addresses(memory: Memory) -> list[str]:
     """Return an address of every view that shows something."""
     record = memory.list(limit=1)[0]
     session = quote(memory.sessions(limit=1)[0].state.id, safe="")
-    receipt = memory.admin.receipts(limit=1)[0]
+    entry = memory.admin.prompt_log(limit=1)[0]
     plan = memory.dreams.keep_plan(memory.dreams.plan("promote"))
     examples = {
         "/records/{id}": f"/records/{record.id}",
         "/records/{id}/edit": f"/records/{record.id}/edit",
         "/sessions/{id:path}": f"/sessions/{session}",
-        "/prompts/{id:path}/{position:int}": f"/prompts/{session}/{receipt.position}",
+        "/prompts/{id:path}/{position:int}": f"/prompts/{session}/{entry.position}",
         "/review/{id}": f"/review/{plan.id}",
         "/pages/{name:path}": "/pages/MEMORY.md",
         "/undo": None,

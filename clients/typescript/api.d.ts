@@ -57,7 +57,7 @@ export interface EntryOutput {
 }
 
 /** Contents of a prompt, with the texts as they were then. */
-export interface ExplainedReceipt {
+export interface ExplainedPromptOutput {
   session: string;
   position: number;
   at: string;
@@ -70,11 +70,11 @@ export interface ExplainedReceipt {
   cut: string[];
   replayed_messages: number;
   replayed_tokens: number;
-  standing: ReceiptLineOutput[];
+  standing: PromptLineOutput[];
   left_out: number;
   erased: number;
   question: string | null;
-  lines: ReceiptLineOutput[];
+  lines: PromptLineOutput[];
 }
 
 /** The user's rating of an answer. */
@@ -136,8 +136,8 @@ export interface Items_PlanOutput_ {
   items: PlanOutput[];
 }
 
-export interface Items_ReceiptOutput_ {
-  items: ReceiptOutput[];
+export interface Items_PromptOutput_ {
+  items: PromptOutput[];
 }
 
 export interface Items_Record_ {
@@ -307,20 +307,8 @@ export interface Promotion {
   to?: string;
 }
 
-/** Decision on a proposal. */
-export interface ProposalDecision {
-  verdict: "accept" | "reject" | "later";
-  reason?: string;
-}
-
-/** Answer of /readyz. */
-export interface Ready {
-  status: "ok";
-  sequence: number;
-}
-
 /** A candidate of a prompt, with its text at that time; content is None if it is no longer known. */
-export interface ReceiptLineOutput {
+export interface PromptLineOutput {
   id: string;
   type: string;
   verdict: string;
@@ -335,7 +323,7 @@ export interface ReceiptLineOutput {
 }
 
 /** Contents of a prompt, in numbers. */
-export interface ReceiptOutput {
+export interface PromptOutput {
   session: string;
   position: number;
   at: string;
@@ -351,6 +339,18 @@ export interface ReceiptOutput {
   standing: unknown[];
   left_out: number;
   erased: number;
+}
+
+/** Decision on a proposal. */
+export interface ProposalDecision {
+  verdict: "accept" | "reject" | "later";
+  reason?: string;
+}
+
+/** Answer of /readyz. */
+export interface Ready {
+  status: "ok";
+  sequence: number;
 }
 
 /** One thing remembered for the long term. An immutable value. */
@@ -630,8 +630,8 @@ export interface Api {
   previewErasure(body: ForgetInput, options?: Options): Promise<Result<ForgetOutput>>;
   /** List changes in their order, or the newest first. */
   listChanges(options?: { scope?: string; after?: number; before?: number | null; since?: string | null; until?: string | null; limit?: number; id?: string | null; actor?: string | null; subject?: "record" | "turn" | "session" | "page" | "paragraph" | null; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
-  /** List receipts of the prompts that were made, the newest first. */
-  listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_ReceiptOutput_>>;
+  /** List the entries of the prompt log, the newest first. */
+  listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
   /** List all pages and logs. */
   listPages(options?: Options): Promise<Result<Items_PageItem_>>;
   /** Return the text of a page or a log. */
@@ -716,10 +716,10 @@ export interface Api {
   buildContext(id: string, body: ContextInput, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Store the user's rating of an answer. */
   rateAnswer(id: string, body: FeedbackInput, options?: { scope?: string } & Options): Promise<Result<Turn>>;
-  /** List receipts of the prompts of a session, the newest first. */
-  listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_ReceiptOutput_>>;
+  /** List the entries of the prompt log of a session, the newest first. */
+  listPacksOfSession(id: string, options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
   /** Return the candidates for the prompt of one turn: each line with its source, score and verdict. */
-  getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedReceipt>>;
+  getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedPromptOutput>>;
   /** Add turns at the end of a session, in one transaction. */
   addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<Items_Turn_>>;
   /** List the turns of a session by position. */

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from reverie.admin.stats import ScopeStats
-    from reverie.context.receipts import PackReceipt
-    from reverie.repositories.prompt_log import ExplainedPack, ReceiptReader
+    from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
     from reverie.search.searcher import LeftOut
 
 Order = Literal["newest", "oldest", "created"]
@@ -292,23 +291,25 @@ class MemoryReader:
         state = self._store.session(self._resolve_session(id))
         return state if state is not None and self._is_visible(state.scope) else None
 
-    def receipts(self, session: str | None = None, *, limit: int | None = 50) -> builtins.list[PackReceipt]:
-        """Return receipts of the prompts that were made, the newest first.
+    def prompt_log(
+        self, session: str | None = None, *, limit: int | None = 50
+    ) -> builtins.list[PromptLogEntry]:
+        """Return the entries of the prompt log, the newest first.
 
         Args:
             session: Only those of this session.
-            limit: Most receipts to return; None for all.
+            limit: Most entries to return; None for all.
         """
         name = None if session is None else self._resolve_session(session)
-        return self._open_receipts().list(name, limit=limit)
+        return self._open_prompt_log().list(name, limit=limit)
 
-    def receipt(self, session: str, position: int) -> ExplainedPack:
-        """Return what the prompt of one turn was made of, with the texts as they were then.
+    def get_prompt(self, session: str, position: int) -> ExplainedPrompt:
+        """Return the entry of the prompt of one turn, with the texts as they were then.
 
         Raises:
-            NotFound: no receipt of it can be read here.
+            NotFound: no such entry can be read here.
         """
-        return self._open_receipts().get(self._resolve_session(session), position)
+        return self._open_prompt_log().get(self._resolve_session(session), position)
 
     # -- numbers -----------------------------------------------------------------------------------------
 
@@ -338,10 +339,10 @@ class MemoryReader:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _open_receipts(self) -> ReceiptReader:
-        from reverie.repositories.prompt_log import ReceiptReader  # here: seldom asked
+    def _open_prompt_log(self) -> PromptLog:
+        from reverie.repositories.prompt_log import PromptLog  # here: seldom asked
 
-        return ReceiptReader(self._store, self._scopes)
+        return PromptLog(self._store, self._scopes)
 
     def _is_visible(self, scope: str) -> bool:
         return self._scopes is None or scope in self._scopes

@@ -24,7 +24,7 @@ from reverie.domain.text.timestamps import Clock, Duration
 from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.pages import Pages, find_notes_from_turns
-from reverie.repositories.prompt_log import find_session_receipts
+from reverie.repositories.prompt_log import find_session_entries
 from reverie.repositories.records import (
     NewRecord,
     RecordChanges,
@@ -453,7 +453,7 @@ class ScopedMemory(MemoryReader):
                 build_shown_cursor(own): None,
                 build_cursor_name(own): None,
                 build_remembered_cursor(own): None,
-                **find_session_receipts(self._store, own),
+                **find_session_entries(self._store, own),
             },
             noted=lambda turns: find_notes_from_turns(self._store, turns),
         )

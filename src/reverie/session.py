@@ -56,7 +56,7 @@ from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
 from reverie.repositories.pages import Pages, build_daily_note_changes, commit_with_notes
-from reverie.repositories.prompt_log import PendingReceipts
+from reverie.repositories.prompt_log import PromptLogBuffer
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
@@ -139,7 +139,7 @@ class Session:
         self._shown = ShownLedger()
         self._shown_is_stored = True
         self._stored_shown = ShownLedger()  # as the store has it
-        self._receipts = PendingReceipts(id)
+        self._prompt_log = PromptLogBuffer(id)
 
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
@@ -356,7 +356,7 @@ class Session:
         if record_shown:
             with self._lock:
                 asked = any(turn.position == given.now_at for turn in given.replay)
-                self._receipts.add(given, pack, asked=asked)
+                self._prompt_log.add(given, pack, asked=asked)
                 if shown := [*pack.hits, *pack.standing]:
                     begin = given.replay[0].position if given.replay else given.now_at
                     self._shown = self._shown.since(begin).add_shown(shown, at=given.now_at)
@@ -515,7 +515,7 @@ class Session:
         Before the first turn there is no session in the store.
         """
         with self._lock:
-            if (self._receipts or not self._shown_is_stored) and self._stored is not None:
+            if (self._prompt_log or not self._shown_is_stored) and self._stored is not None:
                 self._commit([])
             return self._shown_is_stored
 
@@ -525,7 +525,7 @@ class Session:
             self._sequence = -1
             self._stored, self._window, self._next = None, (), 0
             self._shown, self._shown_is_stored, self._stored_shown = ShownLedger(), True, ShownLedger()
-            self._receipts.clear()
+            self._prompt_log.clear()
 
     # -- inside ----------------------------------------------------------------------------------------
 
@@ -608,7 +608,7 @@ class Session:
             cursors[build_shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
         counters = [build_recalled_counter(name) for name in self._shown.list_newer_ids(self._stored_shown)]
         cursors |= dict.fromkeys(counters, timestamps.format_time(now))
-        cursors |= self._receipts.build_cursors(self._store, edits)
+        cursors |= self._prompt_log.build_cursors(self._store, edits)
         rows = commit_with_notes(
             self._store,
             edits,
@@ -620,7 +620,7 @@ class Session:
             counts=dict.fromkeys(counters, 1) or None,
         )
         self._shown, self._shown_is_stored, self._stored_shown = ledger, True, ledger
-        self._receipts.clear()
+        self._prompt_log.clear()
         if rows:
             self._take_in(rows)
             self._writer.publish(rows)

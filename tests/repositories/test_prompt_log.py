@@ -1,4 +1,4 @@
-"""Receipts of packs: what a prompt was made of can be told later, and what is erased cannot."""
+"""The prompt log shows the lines of a prompt later, and no erased text."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
-from reverie.context.receipts import SLOTS, decode_receipt, encode_receipt
 from reverie.domain.scope import visible_scopes
 from reverie.repositories import prompt_log
-from reverie.repositories.prompt_log import ReceiptReader
+from reverie.repositories.prompt_log import MAX_SESSION_ENTRIES, PromptLog, decode_entry, encode_entry
 from reverie.scoped import ScopedMemory
 from tests.factories import MovableClock
 
@@ -40,19 +39,19 @@ def ask(memory: ScopedMemory, question: str, *, answer: str = "In its place.", c
     return position
 
 
-def test_a_receipt_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
+def test_an_entry_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
     fact = memory.save(FACT).record
     rule = memory.save("Always answer in English", kind="preference").record
     position = ask(memory, "Where is the spare key of the boat house?")
-    receipt = memory.admin.receipt(CHAT, position)
-    assert receipt.question == "Where is the spare key of the boat house?"
-    line = next(each for each in receipt.lines if each.line.id == fact.id)
+    logged = memory.admin.get_prompt(CHAT, position)
+    assert logged.question == "Where is the spare key of the boat house?"
+    line = next(each for each in logged.lines if each.line.id == fact.id)
     assert (line.line.verdict, line.then, line.state) == ("selected", fact, "unchanged")
     assert line.line.score > 0
     assert line.line.parts["relevance"] > 0
-    assert [each.then for each in receipt.standing] == [rule]
-    assert receipt.receipt.total == sum(receipt.receipt.tokens.values()) <= receipt.receipt.hard_tokens
-    assert memory.admin.receipts() == memory.admin.receipts(CHAT) == [receipt.receipt]
+    assert [each.then for each in logged.standing] == [rule]
+    assert logged.entry.total == sum(logged.entry.tokens.values()) <= logged.entry.hard_tokens
+    assert memory.admin.prompt_log() == memory.admin.prompt_log(CHAT) == [logged.entry]
 
 
 def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memory: Memory) -> None:
@@ -62,7 +61,7 @@ def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memor
     session.add_many([{"role": "user", "content": "Where is the spare key?"}])
     session.context("Something that nobody says")
     session.add_many([{"role": "user", "content": "Thanks"}])
-    assert [memory.admin.receipt(CHAT, position).question for position in (0, 1)] == [
+    assert [memory.admin.get_prompt(CHAT, position).question for position in (0, 1)] == [
         "Where is the spare key?",
         None,
     ]
@@ -72,83 +71,83 @@ def test_a_line_shows_what_it_said_then_and_that_it_has_changed(memory: Memory) 
     fact = memory.save(FACT).record
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.update(fact.id, content="The spare key of the boat house is with Ines")
-    (line,) = [each for each in memory.admin.receipt(CHAT, position).lines if each.line.id == fact.id]
+    (line,) = [each for each in memory.admin.get_prompt(CHAT, position).lines if each.line.id == fact.id]
     assert line.state == "changed"
     assert line.then is not None
     assert line.then.content == FACT
 
 
-def test_a_preview_and_a_memory_that_records_nothing_leave_no_receipt(memory: Memory) -> None:
+def test_a_preview_and_a_memory_that_records_nothing_leave_no_entry(memory: Memory) -> None:
     memory.save(FACT)
     session = memory.session(CHAT)
     session.add("user", "Where is the spare key?")
     session.context(record_shown=False)
     session.add("assistant", "Here.")
-    assert memory.admin.receipts() == []
-    with pytest.raises(NotFound, match="no receipt is kept"):
-        memory.admin.receipt(CHAT, 0)
+    assert memory.admin.prompt_log() == []
+    with pytest.raises(NotFound, match="has no entry"):
+        memory.admin.get_prompt(CHAT, 0)
 
 
-def test_the_receipt_of_a_prompt_survives_closing_without_an_answer(tmp_path: Path) -> None:
+def test_the_entry_of_a_prompt_survives_closing_without_an_answer(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "m") as memory:
         session = memory.session(CHAT)
         session.add("user", "Does anybody know anything?")
         session.context()
     with Memory.open(tmp_path / "m") as memory:
-        assert [receipt.position for receipt in memory.admin.receipts()] == [0]
+        assert [entry.position for entry in memory.admin.prompt_log()] == [0]
 
 
-def test_the_content_of_a_memory_is_not_in_its_receipts(memory: Memory) -> None:
+def test_the_content_of_a_memory_is_not_in_its_entries(memory: Memory) -> None:
     memory.save(FACT)
     ask(memory, "Where is the spare key of the boat house?")
     (text,) = memory._store.cursors("receipt:").values()
     assert not any(word in text for word in ("key", "boat", "shutter", "Where"))
     assert len(text) < 1_500
-    receipt = memory.admin.receipts()[0]
-    assert decode_receipt(receipt.session, encode_receipt(receipt)) == receipt
-    with pytest.raises(InvalidInput, match="not a receipt"):
-        decode_receipt(CHAT, "2025-01-15T10:31:00Z [1]")
+    entry = memory.admin.prompt_log()[0]
+    assert decode_entry(entry.session, encode_entry(entry)) == entry
+    with pytest.raises(InvalidInput, match="not an entry"):
+        decode_entry(CHAT, "2025-01-15T10:31:00Z [1]")
 
 
-def test_the_room_of_receipts_is_bounded(
+def test_the_room_of_entries_is_bounded(
     memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_log, "MOST_RECEIPTS", 5)
+    monkeypatch.setattr(prompt_log, "MAX_ENTRIES", 5)
     session = memory.session(CHAT)
-    for _ in range(SLOTS // 2 + 3):
+    for _ in range(MAX_SESSION_ENTRIES // 2 + 3):
         session.context("Where is the key?")
         session.add_many([{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "There."}])
-    kept = memory.admin.receipts(CHAT, limit=None)
-    assert len(kept) <= SLOTS // 2
-    assert kept[0].position == SLOTS + 4
+    kept = memory.admin.prompt_log(CHAT, limit=None)
+    assert len(kept) <= MAX_SESSION_ENTRIES // 2
+    assert kept[0].position == MAX_SESSION_ENTRIES + 4
     for chat in ("a", "b"):
         clock.move(seconds=1)
         ask(memory, "Where is it?", chat=chat)
-    assert len(memory.admin.receipts(limit=None)) == 5 + 1  # the oldest go when a session begins
+    assert len(memory.admin.prompt_log(limit=None)) == 5 + 1  # the oldest go when a session begins
     clock.move(days=31)
     ask(memory, "Where is it?", chat="c")
-    assert [receipt.session for receipt in memory.admin.receipts()] == ["c"]
+    assert [entry.session for entry in memory.admin.prompt_log()] == ["c"]
 
 
-def test_a_scope_sees_the_receipts_of_its_own_sessions_only(memory: Memory) -> None:
+def test_a_scope_sees_the_entries_of_its_own_sessions_only(memory: Memory) -> None:
     alice = memory.scoped("user:alice")
     alice.save(FACT)
     position = ask(alice, "Where is the spare key of the boat house?")
-    (receipt,) = memory.admin.receipts()
+    (entry,) = memory.admin.prompt_log()
     store = memory._store
-    assert ReceiptReader(store, visible_scopes("user:alice")).list() == [receipt]
+    assert PromptLog(store, visible_scopes("user:alice")).list() == [entry]
     for scope in ("user:bob", ""):
-        others = ReceiptReader(store, visible_scopes(scope))
-        assert others.list() == others.list(receipt.session) == []
+        others = PromptLog(store, visible_scopes(scope))
+        assert others.list() == others.list(entry.session) == []
         with pytest.raises(NotFound):
-            others.get(receipt.session, position)
+            others.get(entry.session, position)
 
 
-def test_a_deleted_session_takes_its_receipts_along(memory: Memory) -> None:
+def test_a_deleted_session_takes_its_entries_along(memory: Memory) -> None:
     ask(memory, "Where is the key?")
     ask(memory, "Where is the key?", chat=f"{CHAT}:1")
     memory.delete_session(CHAT)
-    assert [receipt.session for receipt in memory.admin.receipts()] == [f"{CHAT}:1"]
+    assert [entry.session for entry in memory.admin.prompt_log()] == [f"{CHAT}:1"]
 
 
 # -- erasure -------------------------------------------------------------------------------------------
@@ -159,41 +158,41 @@ def list_bytes(memory: Memory) -> bytes:
     return b"".join(file.read_bytes() for file in memory.path.rglob("*") if file.is_file())
 
 
-def test_an_erased_record_is_in_no_receipt(memory: Memory) -> None:
+def test_an_erased_record_is_in_no_entry(memory: Memory) -> None:
     fact = memory.save(FACT).record
     rule = memory.save("Never mention the boat house to Victor", kind="constraint").record
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.admin.forget(fact.id, rule.id)
-    receipt = memory.admin.receipt(CHAT, position)
-    assert not {fact.id, rule.id} & {each.line.id for each in (*receipt.lines, *receipt.standing)}
-    assert receipt.receipt.erased == 2
+    logged = memory.admin.get_prompt(CHAT, position)
+    assert not {fact.id, rule.id} & {each.line.id for each in (*logged.lines, *logged.standing)}
+    assert logged.entry.erased == 2
     assert not any(
         name in text for name in (fact.id, rule.id) for text in memory._store.cursors("receipt:").values()
     )
 
 
-def test_an_erased_session_leaves_neither_name_nor_receipt(memory: Memory) -> None:
+def test_an_erased_session_leaves_neither_name_nor_entry(memory: Memory) -> None:
     ask(memory, "Where is the key?", chat="telegram:+49-171-5550199")
     ask(memory, "Where is the key?")
     assert b"5550199" in list_bytes(memory)
     memory.admin.forget(session="telegram:+49-171-5550199")
     assert b"5550199" not in list_bytes(memory)
-    assert [receipt.session for receipt in memory.admin.receipts()] == [CHAT]
+    assert [entry.session for entry in memory.admin.prompt_log()] == [CHAT]
 
 
-def test_the_paragraphs_of_a_page_go_from_receipts_when_a_line_of_it_is_erased(memory: Memory) -> None:
+def test_the_paragraphs_of_a_page_go_from_entries_when_a_line_of_it_is_erased(memory: Memory) -> None:
     memory.pages.write(
         "people/victor.md", "- Victor sings in the choir of Saint Mary on Sundays\n- He cooks\n"
     )
     position = ask(memory, "When does Victor sing in the choir?")
-    assert "paragraph" in [each.line.type for each in memory.admin.receipt(CHAT, position).lines]
+    assert "paragraph" in [each.line.type for each in memory.admin.get_prompt(CHAT, position).lines]
     memory.admin.forget(match="sings in the choir of Saint Mary")
-    receipt = memory.admin.receipt(CHAT, position)
-    assert "paragraph" not in [each.line.type for each in receipt.lines]
-    assert receipt.receipt.erased >= 1
+    logged = memory.admin.get_prompt(CHAT, position)
+    assert "paragraph" not in [each.line.type for each in logged.lines]
+    assert logged.entry.erased >= 1
 
 
-def test_an_earlier_version_that_was_erased_is_not_told_by_a_receipt(
+def test_an_earlier_version_that_was_erased_is_not_told_by_a_entry(
     memory: Memory, clock: MovableClock
 ) -> None:
     fact = memory.save(FACT).record
@@ -201,8 +200,8 @@ def test_an_earlier_version_that_was_erased_is_not_told_by_a_receipt(
     clock.move(minutes=1)
     memory.update(fact.id, content="The boat house has been sold to the neighbours of Ines")
     memory.admin.forget(match="hangs behind the blue shutter")
-    explained = memory.admin.receipt(CHAT, position)
+    explained = memory.admin.get_prompt(CHAT, position)
     lines = {each.line.id: each for each in explained.lines}
     assert fact.id not in lines or lines[fact.id].then is None
     assert b"blue shutter" not in list_bytes(memory)
-    assert timedelta(0) < clock() - explained.receipt.at
+    assert timedelta(0) < clock() - explained.entry.at

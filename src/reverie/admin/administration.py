@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reverie.admin.stats import Stats, compute_stats, count_failures
-from reverie.context.receipts import PackReceipt
 from reverie.domain.errors import NotFound, StoreCorrupt, translate_os_errors
 from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.cursors import Cursors
-from reverie.repositories.prompt_log import ExplainedPack, ReceiptReader
+from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
@@ -139,29 +138,29 @@ class Administration:
         validate_count(days, name="days", least=1, most=KEPT_DAYS)
         return self._activity.read(days)
 
-    def receipts(self, session: str | None = None, *, limit: int | None = 50) -> list[PackReceipt]:
-        """Return receipts of the prompts that were made, the newest first, without their texts.
+    def prompt_log(self, session: str | None = None, *, limit: int | None = 50) -> list[PromptLogEntry]:
+        """Return the entries of the prompt log, the newest first, without texts.
 
-        One is kept for each turn of a user for which `Session.context` was called, for thirty days: of the last
+        `Session.context` logs one entry for each turn of a user. Entries stay for thirty days: of the last
         200 turns of a session, and about 2,000 in all.
 
         Args:
             session: The id of the session; None for all.
-            limit: Most receipts to return; None for all.
+            limit: Most entries to return; None for all.
         """
-        return ReceiptReader(self._store, None).list(session, limit=limit)
+        return PromptLog(self._store, None).list(session, limit=limit)
 
-    def receipt(self, session: str, position: int) -> ExplainedPack:
-        """Return what one prompt was made of, with the texts as they were then.
+    def get_prompt(self, session: str, position: int) -> ExplainedPrompt:
+        """Return the entry of one prompt, with the texts as they were then.
 
         Args:
             session: The id of the session.
             position: Position of the user's turn that it answered.
 
         Raises:
-            NotFound: no receipt is kept of it.
+            NotFound: the log has no such entry.
         """
-        return ReceiptReader(self._store, None).get(session, position)
+        return PromptLog(self._store, None).get(session, position)
 
     def check(self) -> list[StoreProblem]:
         """Return everything that is wrong with the stored data; an empty list when it is sound."""

@@ -1,148 +1,146 @@
 """The prompt log: which contexts a model was given, and why each line was in them.
 
-A receipt of each context is written with the next change of its session; here it is found, explained and erased.
+An entry has ids and numbers, no text. Texts are read from the journal as they were at that time, so erased text is
+gone from the log too. A session stores the entry of a context with its next change.
 """
 
 from __future__ import annotations
 
 import builtins
+import json
 import logging
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Literal
 
-from reverie.context.pack import Pack, PackInput
-from reverie.context.receipts import (
-    PackReceipt,
-    ReceiptLine,
-    build_receipt,
-    build_receipt_cursor,
-    build_receipts_prefix,
-    decode_receipt,
-    drop_erased_lines,
-    encode_receipt,
-    get_receipt_session,
-)
+from reverie.context.pack import CandidateDecision, Pack, PackInput, Verdict
 from reverie.context.retrieval import query_from_message
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
-from reverie.domain.text.json_values import to_json_object
+from reverie.domain.text.json_values import from_json_object, to_json_object
 from reverie.domain.text.timestamps import format_time
 from reverie.domain.text.validation import validate_count
 from reverie.search.page_index import PageIndex
 from reverie.stores.protocol import Store, get_reader
 
-KEPT = timedelta(days=30)
-"""Lifetime of a receipt."""
+RETENTION = timedelta(days=30)
+"""Lifetime of an entry."""
 
-MOST_RECEIPTS = 2_000
-"""Largest number of receipts of a memory. Older ones are removed when a session begins, so there may be more."""
+MAX_ENTRIES = 2_000
+"""Largest number of entries of a memory. Older ones are removed when a session begins, so there may be more."""
 
-_MOST_PENDING = 8
-_PRUNED_EVERY = 100  # positions of a session
+MAX_SESSION_ENTRIES = 200
+"""Entries of a session. A later entry replaces the one 200 positions before."""
 
+MAX_LINES = 40
+"""Most candidates of an entry; selected ones take precedence."""
 
-class PendingReceipts:
-    """Receipts of one session that wait to be stored with its next turn; the session's lock guards them."""
-
-    def __init__(self, session: str) -> None:
-        self._session = session
-        self._packs: dict[int, tuple[PackInput, Pack, bool]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._packs)
-
-    def add(self, given: PackInput, pack: Pack, *, asked: bool) -> None:
-        """Keep the pack of a turn, in place of an earlier one for the same turn."""
-        self._packs.pop(given.now_at, None)
-        self._packs[given.now_at] = (given, pack, asked)
-        if len(self._packs) > _MOST_PENDING:
-            del self._packs[next(iter(self._packs))]
-
-    def build_cursors(self, store: Store, changes: Sequence[Change]) -> dict[str, str | None]:
-        """Return the cursors to set in the transaction of some changes.
-
-        A message that was asked about before it was added is known by the turn that is among the changes.
-        """
-        cursors: dict[str, str | None] = {}
-        added = {each.after.position: each.after for each in changes if isinstance(each.after, Turn)}
-        for position, (given, pack, asked) in self._packs.items():
-            turn = added.get(position)
-            is_turn = turn is not None and query_from_message(turn.content) == given.query
-            receipt = build_receipt(self._session, given, pack, asked=asked or is_turn)
-            cursors[build_receipt_cursor(self._session, position)] = encode_receipt(receipt)
-            if position % _PRUNED_EVERY == 0:
-                cursors = {**find_old_receipts(store, given.now), **cursors}
-        return cursors
-
-    def clear(self) -> None:
-        """Drop the receipts, because they were stored or the session is being deleted."""
-        self._packs.clear()
-
-
-def find_old_receipts(store: Store, now: datetime) -> dict[str, None]:
-    """Return the cursors of receipts that are too old or too many."""
-    stored = store.cursors(build_receipts_prefix())
-    times = {name: text.partition(" ")[0] for name, text in stored.items()}  # in UTC, so they sort as text
-    newest = sorted(times, key=times.__getitem__, reverse=True)
-    first = format_time(now - KEPT)
-    return {
-        name: None for number, name in enumerate(newest) if number >= MOST_RECEIPTS or times[name] < first
-    }
-
-
-def find_session_receipts(store: Store, session: str) -> dict[str, None]:
-    """Return the cursors of all receipts of a session, to be removed."""
-    names = store.cursors(build_receipts_prefix(session))
-    return {name: None for name in names if get_receipt_session(name) == session}
-
-
-def find_erased_receipts(
-    store: Store, ids: Collection[str], sessions: Collection[str], *, pages: bool
-) -> dict[str, str | None]:
-    """Return what becomes of the receipts when things are erased.
-
-    Args:
-        ids: Ids of what is erased.
-        sessions: Sessions that are erased.
-        pages: Whether lines of pages are.
-    """
-    changes: dict[str, str | None] = {}
-    for name, text in store.cursors(build_receipts_prefix()).items():
-        session = get_receipt_session(name) or ""
-        try:
-            receipt = None if session in sessions else decode_receipt(session, text)
-        except InvalidInput:
-            receipt = None
-        after = None if receipt is None else drop_erased_lines(receipt, ids, pages=pages)
-        if after is None or after is not receipt:
-            changes[name] = None if after is None else encode_receipt(after)
-    return changes
-
+_PREFIX = "receipt:"  # of the cursors of entries, each with its session and a number up to 200
+_MAX_PENDING = 8
+_PRUNE_INTERVAL = 100  # positions of a session
 
 _log = logging.getLogger("reverie")
 
-FindParagraph = Callable[[str], Paragraph | None]
+LineType = Literal["record", "turn", "paragraph"]
 
 LineState = Literal["unchanged", "changed", "removed", "unknown"]
 """State of a line's source; `unknown` if the text that was shown cannot be determined any more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLogLine:
+    """One candidate of a context.
+
+    Attributes:
+        id: Id of the record, turn or paragraph.
+        type: `record`, `turn` or `paragraph`.
+        verdict: `selected`, or the reason for leaving it out.
+        score: 0 to 1.
+        tokens: Tokens of its line.
+        recent: Whether it was a candidate because it is recent, since little was found on the first turn.
+        shown_at: The position of the replayed turn for which it was already shown; None otherwise.
+        parts: The parts of its score by name, for a selected candidate.
+    """
+
+    id: str
+    type: LineType
+    verdict: Verdict
+    score: float
+    tokens: int
+    recent: bool = False
+    shown_at: int | None = None
+    parts: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+
+_LINE_FIELDS = tuple(each.name for each in fields(PromptLogLine))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptLogEntry:
+    """Contents of one context in ids and numbers.
+
+    Attributes:
+        session: The session.
+        position: Position of the user's turn that was answered.
+        at: When the context was made; the last time, if it was made several times for one turn.
+        sequence: Number of the newest change at that time.
+        asked: Whether the search was for that turn.
+        soft_tokens: The soft budget.
+        hard_tokens: The hard budget.
+        tokens: Tokens of each section.
+        cut: Sections that did not fit completely.
+        replayed_messages: Number of replayed messages.
+        replayed_tokens: Their tokens, outside the budget.
+        standing: Ids of the rules.
+        lines: The candidates, best first.
+        left_out: Number of further candidates.
+        erased: Number of candidates that were erased later.
+    """
+
+    session: str
+    position: int
+    at: datetime
+    sequence: int
+    asked: bool
+    soft_tokens: int
+    hard_tokens: int
+    tokens: Mapping[str, int]
+    cut: tuple[str, ...]
+    replayed_messages: int
+    replayed_tokens: int
+    standing: tuple[str, ...]
+    lines: tuple[PromptLogLine, ...]
+    left_out: int = 0
+    erased: int = 0
+
+    @property
+    def total(self) -> int:
+        """Tokens of the whole text."""
+        return sum(self.tokens.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry without its lines as JSON values."""
+        values = to_json_object(self) | {"total": self.total}
+        del values["lines"]
+        return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedLine:
-    """A line of a receipt with its text.
+    """A line of an entry with its text.
 
     Attributes:
         line: The line.
-        then: Its source when the prompt was made; None if that cannot be determined any more.
+        then: Its source when the context was made; None if that cannot be determined any more.
         state: The state of the source since.
     """
 
-    line: ReceiptLine
+    line: PromptLogLine
     then: Record | Turn | Paragraph | None
     state: LineState
 
@@ -156,111 +154,101 @@ class ExplainedLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedPack:
-    """A receipt with its texts.
+class ExplainedPrompt:
+    """An entry of the prompt log with its texts.
 
     Attributes:
-        receipt: The receipt.
+        entry: The entry.
         question: The text that was searched for; None if that cannot be determined any more.
-        standing: Records that stood in every prompt.
+        standing: The rules.
         lines: The candidates, best first.
     """
 
-    receipt: PackReceipt
+    entry: PromptLogEntry
     question: str | None
     standing: tuple[ExplainedLine, ...]
     lines: tuple[ExplainedLine, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the receipt with its texts as a JSON object."""
-        return self.receipt.to_dict() | to_json_object(self, "question", "standing", "lines")
+        """Return the entry with its texts as a JSON object."""
+        return self.entry.to_dict() | to_json_object(self, "question", "standing", "lines")
 
 
-class ReceiptReader:
-    """Reader of the receipts of the sessions of some scopes. Safe to use from several threads."""
+class PromptLog:
+    """Reader of the prompt log of the sessions of some scopes. Safe to use from several threads."""
 
     def __init__(self, store: Store, scopes: Sequence[str] | None) -> None:
-        """Read receipts.
+        """Read the prompt log of a store.
 
         Args:
-            scopes: Scopes whose sessions are seen; None for all.
+            store: The store.
+            scopes: Scopes whose sessions are visible; None for all.
         """
         self._store = store
         self._scopes = scopes
 
-    def list(self, session: str | None = None, *, limit: int | None = 50) -> builtins.list[PackReceipt]:
-        """Return the receipts of a session, or of all, the newest first. One that cannot be read is left out.
+    def list(self, session: str | None = None, *, limit: int | None = 50) -> builtins.list[PromptLogEntry]:
+        """Return the entries of a session, or of all, the newest first, without unreadable ones.
 
         Raises:
-            InvalidInput: `limit` is no number from 0 on.
+            InvalidInput: `limit` is not a number from 0 on.
         """
         if limit is not None:
             validate_count(limit, name="limit", least=0)
-        receipts = []
-        seen: dict[str, bool] = {}
-        for name, text in self._store.cursors(build_receipts_prefix(session)).items():
-            owner = get_receipt_session(name) or ""
-            if owner not in seen:
-                seen[owner] = session in (None, owner) and self._is_visible(owner)
-            if not seen[owner]:
+        entries = []
+        visible: dict[str, bool] = {}
+        for name, text in self._store.cursors(_build_prefix(session)).items():
+            owner = _get_session(name)
+            if owner not in visible:
+                visible[owner] = session in (None, owner) and self._is_visible(owner)
+            if not visible[owner]:
                 continue
             try:
-                receipts.append(decode_receipt(owner, text))
+                entries.append(decode_entry(owner, text))
             except InvalidInput as error:
-                _log.warning("the receipt %r cannot be read and is left out: %s", name, error)
-        receipts.sort(key=lambda receipt: (receipt.at, receipt.position), reverse=True)
-        return receipts if limit is None else receipts[:limit]
+                _log.warning("the entry %r of the prompt log cannot be read and is left out: %s", name, error)
+        entries.sort(key=lambda entry: (entry.at, entry.position), reverse=True)
+        return entries if limit is None else entries[:limit]
 
-    def get(self, session: str, position: int) -> ExplainedPack:
-        """Return the receipt of one prompt, with the texts as they were then.
+    def get(self, session: str, position: int) -> ExplainedPrompt:
+        """Return the entry of one context, with the texts as they were then.
 
         Raises:
-            NotFound: no receipt is kept of it.
-            InvalidInput: the receipt cannot be read, or an argument is not of its form.
+            NotFound: the log has no such entry.
+            InvalidInput: the entry cannot be read, or an argument is not of its form.
         """
         validate_count(position, name="position", least=0)
-        text = self._store.cursor(build_receipt_cursor(session, position))
-        receipt = None if text is None else decode_receipt(session, text)
-        if receipt is None or receipt.position != position or not self._is_visible(session):
+        text = self._store.cursor(_build_cursor(session, position))
+        entry = None if text is None else decode_entry(session, text)
+        if entry is None or entry.position != position or not self._is_visible(session):
             raise NotFound(
-                f"no receipt is kept of a prompt for turn {position} of session {session!r}: list those there are"
+                f"The prompt log has no entry for turn {position} of session {session!r}. List the entries."
             )
-        pages = PageIndex(self._store).read().list_all()
-        paragraphs = {paragraph.id: paragraph for paragraph in pages}
-        return explain_receipt(self._store, receipt, paragraphs.get)
+        paragraphs = {paragraph.id: paragraph for paragraph in PageIndex(self._store).read().list_all()}
+        with self._store.reading():
+            turns = self._store.turns(session=session, start=position, stop=position + 1)
+
+            def explain(line: PromptLogLine) -> ExplainedLine:
+                return _explain_line(self._store, line, entry.sequence, paragraphs.get)
+
+            return ExplainedPrompt(
+                entry=entry,
+                question=turns[0].content if turns and entry.asked else None,
+                standing=tuple(explain(_build_rule_line(name)) for name in entry.standing),
+                lines=tuple(map(explain, entry.lines)),
+            )
 
     def _is_visible(self, session: str) -> bool:
         state = self._store.session(session)
         return state is not None and (self._scopes is None or state.scope in self._scopes)
 
 
-def explain_receipt(store: Store, receipt: PackReceipt, find_paragraph: FindParagraph) -> ExplainedPack:
-    """Return a receipt with the texts that its lines had when the prompt was made.
-
-    Args:
-        find_paragraph: Returns the paragraph of a page by its id.
-    """
-    with store.reading():
-        turns = store.turns(session=receipt.session, start=receipt.position, stop=receipt.position + 1)
-        return ExplainedPack(
-            receipt=receipt,
-            question=turns[0].content if turns and receipt.asked else None,
-            standing=tuple(
-                _explain_line(store, _build_standing_line(name), receipt.sequence, find_paragraph)
-                for name in receipt.standing
-            ),
-            lines=tuple(
-                _explain_line(store, line, receipt.sequence, find_paragraph) for line in receipt.lines
-            ),
-        )
-
-
-def _build_standing_line(name: str) -> ReceiptLine:
-    return ReceiptLine(id=name, type="record", verdict="in every prompt", score=0.0, tokens=0)
+def _build_rule_line(id: str) -> PromptLogLine:
+    return PromptLogLine(id=id, type="record", verdict="in every prompt", score=0.0, tokens=0)
 
 
 def _explain_line(
-    store: Store, line: ReceiptLine, sequence: int, find_paragraph: FindParagraph
+    store: Store, line: PromptLogLine, sequence: int, find_paragraph: Callable[[str], Paragraph | None]
 ) -> ExplainedLine:
     now = next(iter(get_reader(store, line.type)([line.id])), None)
     if now is None and line.type == "paragraph" and (of_page := find_paragraph(line.id)) is not None:
@@ -274,3 +262,170 @@ def _explain_line(
     return ExplainedLine(
         line=line, then=then, state="unchanged" if now.content == then.content else "changed"
     )
+
+
+# -- writing -------------------------------------------------------------------------------------------
+
+
+class PromptLogBuffer:
+    """Contexts of one session that wait to be logged with its next turn; the session's lock guards them."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._packs: dict[int, tuple[PackInput, Pack, bool]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._packs)
+
+    def add(self, pack_input: PackInput, pack: Pack, *, asked: bool) -> None:
+        """Add the context of a turn; it replaces an earlier one for the same turn."""
+        self._packs.pop(pack_input.now_at, None)
+        self._packs[pack_input.now_at] = (pack_input, pack, asked)
+        if len(self._packs) > _MAX_PENDING:
+            del self._packs[next(iter(self._packs))]
+
+    def build_cursors(self, store: Store, changes: Sequence[Change]) -> dict[str, str | None]:
+        """Return the cursors to set in the transaction of some changes.
+
+        A message that was asked about before it was added is known by the turn that is among the changes.
+        """
+        cursors: dict[str, str | None] = {}
+        added = {each.after.position: each.after for each in changes if isinstance(each.after, Turn)}
+        for position, (pack_input, pack, asked) in self._packs.items():
+            turn = added.get(position)
+            is_turn = turn is not None and query_from_message(turn.content) == pack_input.query
+            entry = _build_entry(self._session, pack_input, pack, asked=asked or is_turn)
+            cursors[_build_cursor(self._session, position)] = encode_entry(entry)
+            if position % _PRUNE_INTERVAL == 0:
+                cursors = {**_find_old_entries(store, pack_input.now), **cursors}
+        return cursors
+
+    def clear(self) -> None:
+        """Drop the contexts, because they were logged or the session is being deleted."""
+        self._packs.clear()
+
+
+def _build_entry(session: str, pack_input: PackInput, pack: Pack, *, asked: bool) -> PromptLogEntry:
+    order = sorted(pack.choices, key=lambda choice: choice.verdict != "selected")
+    shown_ids = {id(choice) for choice in order[:MAX_LINES]}
+    return PromptLogEntry(
+        session=session,
+        position=pack_input.now_at,
+        at=pack_input.now,
+        sequence=pack_input.sequence,
+        asked=asked,
+        soft_tokens=pack.soft_tokens,
+        hard_tokens=pack.hard_tokens,
+        tokens=pack.diagnostics.tokens,
+        cut=pack.cut,
+        replayed_messages=len(pack.replay.messages),
+        replayed_tokens=pack.replay.tokens,
+        standing=tuple(hit.id for hit in pack.standing),
+        lines=tuple(_build_line(choice) for choice in pack.choices if id(choice) in shown_ids),
+        left_out=max(0, len(pack.choices) - MAX_LINES),
+    )
+
+
+def _build_line(choice: CandidateDecision) -> PromptLogLine:
+    hit = choice.hit
+    is_selected = choice.verdict == "selected"
+    return PromptLogLine(
+        id=hit.id,
+        type="record" if hit.record is not None else "turn" if hit.turn is not None else "paragraph",
+        verdict=choice.verdict,
+        score=round(hit.score, 3),
+        tokens=choice.tokens,
+        recent=choice.recent,
+        shown_at=choice.shown_at,
+        parts={name: round(value, 3) for name, value in hit.explanation.parts.items()} if is_selected else {},
+    )
+
+
+def _find_old_entries(store: Store, now: datetime) -> dict[str, None]:
+    """Return the cursors of entries that are too old or too many."""
+    stored = store.cursors(_PREFIX)
+    times = {name: text.partition(" ")[0] for name, text in stored.items()}  # in UTC, so they sort as text
+    newest = sorted(times, key=times.__getitem__, reverse=True)
+    first = format_time(now - RETENTION)
+    return {name: None for number, name in enumerate(newest) if number >= MAX_ENTRIES or times[name] < first}
+
+
+def find_session_entries(store: Store, session: str) -> dict[str, None]:
+    """Return the cursors of all entries of a session, to be removed."""
+    return {name: None for name in store.cursors(_build_prefix(session)) if _get_session(name) == session}
+
+
+def find_erased_entries(
+    store: Store, ids: Collection[str], sessions: Collection[str], *, pages: bool
+) -> dict[str, str | None]:
+    """Return the cursors of entries that an erasure changes, each with its new text, or None to remove it.
+
+    Args:
+        store: The store.
+        ids: Ids of erased values.
+        sessions: Erased sessions.
+        pages: Whether pages are erased. Ids of their paragraphs are made from their text.
+    """
+    changes: dict[str, str | None] = {}
+    for name, text in store.cursors(_PREFIX).items():
+        session = _get_session(name)
+        try:
+            entry = None if session in sessions else decode_entry(session, text)
+        except InvalidInput:
+            entry = None
+        after = None if entry is None else _drop_erased_lines(entry, ids, pages=pages)
+        if after is None or after is not entry:
+            changes[name] = None if after is None else encode_entry(after)
+    return changes
+
+
+def _drop_erased_lines(entry: PromptLogEntry, ids: Collection[str], *, pages: bool) -> PromptLogEntry:
+    lines = tuple(
+        line for line in entry.lines if line.id not in ids and not (pages and line.type == "paragraph")
+    )
+    standing = tuple(name for name in entry.standing if name not in ids)
+    left = {*(line.id for line in lines), *standing}
+    erased_ids = {*(line.id for line in entry.lines), *entry.standing} - left
+    if not erased_ids:
+        return entry
+    return replace(entry, lines=lines, standing=standing, erased=entry.erased + len(erased_ids))
+
+
+# -- stored form ---------------------------------------------------------------------------------------
+
+
+def _build_prefix(session: str | None) -> str:
+    return _PREFIX if session is None else f"{_PREFIX}{session}:"
+
+
+def _build_cursor(session: str, position: int) -> str:
+    return f"{_build_prefix(session)}{position % MAX_SESSION_ENTRIES}"
+
+
+def _get_session(cursor: str) -> str:
+    return cursor.removeprefix(_PREFIX).rpartition(":")[0]
+
+
+def encode_entry(entry: PromptLogEntry) -> str:
+    """Return an entry as one line of text that begins with its time, for `decode_entry`."""
+    values = to_json_object(entry)
+    del values["session"], values["at"]
+    values["lines"] = [
+        list(line.values()) for line in values["lines"]
+    ]  # without names, for a third of the size
+    return f"{format_time(entry.at)} {json.dumps(values, separators=(',', ':'))}"
+
+
+def decode_entry(session: str, text: str) -> PromptLogEntry:
+    """Return a stored entry.
+
+    Raises:
+        InvalidInput: it is not an entry.
+    """
+    at, _, document = text.partition(" ")
+    try:
+        values = json.loads(document)
+        lines = [dict(zip(_LINE_FIELDS, line, strict=True)) for line in values["lines"]]
+        return from_json_object(PromptLogEntry, {**values, "session": session, "at": at, "lines": lines})
+    except (ValueError, TypeError, KeyError) as error:
+        raise InvalidInput(f"not an entry of the prompt log: {error}") from None

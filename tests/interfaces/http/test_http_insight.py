@@ -1,4 +1,4 @@
-"""Receipts of prompts, plans that wait, proposals and counters by day, over HTTP and within scopes."""
+"""The prompt log, plans that wait, proposals and counters by day, over HTTP and within scopes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def ask(memory: Any) -> str:
     return str(session.id)
 
 
-def test_the_receipt_of_a_prompt_says_why_a_line_was_in_it(client: TestClient, memory: Memory) -> None:
+def test_the_entry_of_a_prompt_says_why_a_line_was_in_it(client: TestClient, memory: Memory) -> None:
     fact = memory.save(FACT).record
     ask(memory)
     (listed,) = client.get("/v1/packs").json()["items"]
     assert client.get("/v1/sessions/chat/packs").json()["items"] == [listed]
-    receipt = client.get(f"/v1/sessions/chat/packs/{listed['position']}").json()
-    (line,) = [each for each in receipt["lines"] if each["id"] == fact.id]
+    entry = client.get(f"/v1/sessions/chat/packs/{listed['position']}").json()
+    (line,) = [each for each in entry["lines"] if each["id"] == fact.id]
     assert (line["verdict"], line["content"], line["state"]) == ("selected", FACT, "unchanged")
-    assert receipt["question"] == QUESTION
+    assert entry["question"] == QUESTION
     assert client.get("/v1/sessions/chat/packs/7").status_code == 404
 
 
@@ -69,7 +69,7 @@ def tokens(server: HttpServer) -> Callable[[str], dict[str, str]]:
     return lambda name: {"Authorization": f"Bearer {made[name]}"}
 
 
-def test_proposals_and_receipts_stay_within_the_scope_of_a_token(
+def test_proposals_and_the_prompt_log_stay_within_the_scope_of_a_token(
     client: TestClient, memory: Memory, tokens: Callable[[str], dict[str, str]]
 ) -> None:
     alice = memory.scoped("user:alice")

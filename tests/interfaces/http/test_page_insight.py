@@ -94,7 +94,7 @@ def test_a_prompt_is_tried_with_another_budget_without_a_trace(client: TestClien
     assert "It did not fit the tokens." in small.text
     assert memory._store.sequence() == before
     assert memory.sessions() == []
-    assert memory.admin.receipts() == []
+    assert memory.admin.prompt_log() == []
     assert client.get("/inspect?message=x&session=nobody").status_code == 404
     assert client.get("/inspect?message=x&hard_tokens=-1").status_code == 422
 
@@ -116,7 +116,7 @@ def test_a_token_of_a_scope_sees_its_own_prompts_and_proposals_only(
 ) -> None:
     memory.scoped("user:bob").save(FACT)
     ask(memory.scoped("user:bob"))
-    (receipt,) = memory.admin.receipts()
+    (entry,) = memory.admin.prompt_log()
     propose(memory, "Bob pays by card", scope="user:bob")
     _, text = server.tokens.create("alice", scope="user:alice", rights=["read", "review"])
     sign_in(client, text)
@@ -128,7 +128,7 @@ def test_a_token_of_a_scope_sees_its_own_prompts_and_proposals_only(
     ):
         assert "shutter" not in see(client, path).text
         assert "Bob pays" not in see(client, path).text
-    assert client.get(f"/prompts/{receipt.session}/{receipt.position}").status_code == 404
+    assert client.get(f"/prompts/{entry.session}/{entry.position}").status_code == 404
     assert client.get("/activity").status_code == 403
     assert client.post("/review", data={"plan": "dream"}, headers=OWN).status_code == 403
 
@@ -306,7 +306,7 @@ def test_stored_text_is_shown_as_text_in_every_view(client: TestClient, memory: 
         failed=ATTACK,
     )
     memory.dreams.keep_plan(plan)
-    (receipt,) = memory.admin.receipts()
+    (entry,) = memory.admin.prompt_log()
     paths = [
         "/prompts",
         *find_links(see(client, "/prompts"), "/prompts/"),
@@ -327,7 +327,7 @@ def test_stored_text_is_shown_as_text_in_every_view(client: TestClient, memory: 
             path
         )
     assert "alert(1)" in see(client, f"/review/{plan.id}").text
-    assert receipt.session == session
+    assert entry.session == session
     assert proposed.content == text
 
 

@@ -64,7 +64,7 @@ from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.folder import MemoryFolder
 from reverie.files.mirror.scrub import scrub_files
 from reverie.repositories.pages import build_import_cursor
-from reverie.repositories.prompt_log import find_erased_receipts
+from reverie.repositories.prompt_log import find_erased_entries
 from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
@@ -545,7 +545,7 @@ class Eraser:
         erasing = [decision for decision in decisions if decision.item.fate != "kept"]
         present = [(each.match.now, each.after) for each in erasing]
         edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
-        also = self._find_receipts_and_plans(erasing, query)
+        also = self._find_prompts_and_plans(erasing, query)
         self.note_interruption(cursors={**also, **cursors})
         for entry, _ in present:
             if isinstance(entry, Entry):
@@ -580,20 +580,20 @@ class Eraser:
                 changes[name] = None
         return changes
 
-    def _find_receipts_and_plans(
+    def _find_prompts_and_plans(
         self, erasing: Sequence[EraseDecision], query: EraseQuery
     ) -> dict[str, str | None]:
-        """Return what becomes of the receipts of packs and of the plans that are about what is erased."""
+        """Return what becomes of entries of the prompt log and of plans that are about erased values."""
         names = [each.match.name for each in erasing if _is_erased(each)]
         sessions = {name for subject, name in names if subject == "session"}
-        receipts = find_erased_receipts(
+        prompts = find_erased_entries(
             self._store,
             {name for _, name in names},
             sessions,
             pages=any(each.match.name[0] == "page" for each in erasing),
         )
         ids = {each.match.name[1] for each in erasing}
-        return {**receipts, **find_erased_plans(self._store, ids, scope=query.scope)}
+        return {**prompts, **find_erased_plans(self._store, ids, scope=query.scope)}
 
     def _is_present(self, name: str) -> bool:
         """Whether there is a session, page or log of that name."""

@@ -180,7 +180,7 @@ def undo(call: Call, asked: schemas.UndoInput) -> Answer:
         .to_dict()
     )
     if not asked.dry_run:
-        body["differences"] = []  # a receipt keeps this answer, and no content
+        body["differences"] = []  # the answer is stored for repeated requests, without content
     return Answer(body, reference=body)
 
 

@@ -124,29 +124,29 @@ def build_context(call: Call, asked: schemas.ContextInput) -> Any:
 
 
 @OPERATIONS.add(
-    "GET", "/v1/packs", "read", query=schemas.ReceiptQuery, answer=schemas.Items[schemas.ReceiptOutput]
+    "GET", "/v1/packs", "read", query=schemas.PromptLogQuery, answer=schemas.Items[schemas.PromptOutput]
 )
 def list_packs(call: Call) -> Any:
-    """List receipts of the prompts that were made, the newest first."""
-    return {"items": call.reader.receipts(limit=call.query.limit)}
+    """List the entries of the prompt log, the newest first."""
+    return {"items": call.reader.prompt_log(limit=call.query.limit)}
 
 
 @OPERATIONS.add(
     "GET",
     f"{_SESSION}/packs",
     "read",
-    query=schemas.ReceiptQuery,
-    answer=schemas.Items[schemas.ReceiptOutput],
+    query=schemas.PromptLogQuery,
+    answer=schemas.Items[schemas.PromptOutput],
 )
 def list_packs_of_session(call: Call) -> Any:
-    """List receipts of the prompts of a session, the newest first."""
-    return {"items": call.reader.receipts(call.path["id"], limit=call.query.limit)}
+    """List the entries of the prompt log of a session, the newest first."""
+    return {"items": call.reader.prompt_log(call.path["id"], limit=call.query.limit)}
 
 
-@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:number}}", "read", answer=schemas.ExplainedReceipt)
+@OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:number}}", "read", answer=schemas.ExplainedPromptOutput)
 def get_pack(call: Call) -> Any:
     """Return the candidates for the prompt of one turn: each line with its source, score and verdict."""
-    return call.reader.receipt(call.path["id"], int(call.path["position"]))
+    return call.reader.get_prompt(call.path["id"], int(call.path["position"]))
 
 
 # -- the session as a whole ------------------------------------------------------------------------------

@@ -546,7 +546,7 @@ class AppliedPlan(Form):
     changes: int
 
 
-class ReceiptLineOutput(Form):
+class PromptLineOutput(Form):
     """A candidate of a prompt, with its text at that time; `content` is None if it is no longer known."""
 
     id: str
@@ -562,7 +562,7 @@ class ReceiptLineOutput(Form):
     scope: str
 
 
-class ReceiptOutput(Form):
+class PromptOutput(Form):
     """Contents of a prompt, in numbers."""
 
     session: str
@@ -582,16 +582,16 @@ class ReceiptOutput(Form):
     erased: int
 
 
-class ExplainedReceipt(ReceiptOutput):
+class ExplainedPromptOutput(PromptOutput):
     """Contents of a prompt, with the texts as they were then."""
 
     question: str | None
-    standing: list[ReceiptLineOutput]
-    lines: list[ReceiptLineOutput]
+    standing: list[PromptLineOutput]
+    lines: list[PromptLineOutput]
 
 
-class ReceiptQuery(ScopeQuery):
-    """Query of a list of receipts."""
+class PromptLogQuery(ScopeQuery):
+    """Query of the prompt log."""
 
     limit: Limit = 50
 

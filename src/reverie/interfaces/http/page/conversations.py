@@ -104,12 +104,12 @@ class InspectorQuery(ScopeQuery):
     hard_tokens: Number | None = None
 
 
-def _find_question(call: Call, receipt: dict[str, Any]) -> str:
+def _find_question(call: Call, entry: dict[str, Any]) -> str:
     """Return the message that a prompt was made for, if it is known; else the empty text."""
-    if not receipt["asked"]:
+    if not entry["asked"]:
         return ""
-    position = receipt["position"]
-    turns = call.reader.turns(receipt["session"], start=position, stop=position + 1)
+    position = entry["position"]
+    turns = call.reader.turns(entry["session"], start=position, stop=position + 1)
     return turns[0].content if turns else ""
 
 
@@ -121,24 +121,24 @@ def list_prompts(call: Call) -> Screen:
         kept = perform(call, conversations.list_packs_of_session, path={"id": query.session}, limit=_LISTED)
     else:
         kept = perform(call, conversations.list_packs, limit=_LISTED)
-    receipts = [{**each, "question": _find_question(call, each)} for each in kept["items"]]
-    return Screen("prompts.html", receipts=receipts, session=query.session or "", listed=_LISTED)
+    entries = [{**each, "question": _find_question(call, each)} for each in kept["items"]]
+    return Screen("prompts.html", entries=entries, session=query.session or "", listed=_LISTED)
 
 
 @VIEWS.add("GET", "/prompts/{id:path}/{position:number}", "read")
 def show_prompt(call: Call) -> Screen:
     """Show what one prompt was made of, and why."""
-    receipt = perform(call, conversations.get_pack)
-    question = receipt["question"] or ""
+    entry = perform(call, conversations.get_pack)
+    question = entry["question"] or ""
     lines = [
-        {**line, "matched": _find_shared_words(question, line["content"] or "")} for line in receipt["lines"]
+        {**line, "matched": _find_shared_words(question, line["content"] or "")} for line in entry["lines"]
     ]
     return Screen(
         "prompt.html",
-        receipt=receipt,
-        budget=_build_budget(receipt["tokens"], receipt["hard_tokens"]),
+        entry=entry,
+        budget=_build_budget(entry["tokens"], entry["hard_tokens"]),
         **_sort_lines(lines),
-        standing=receipt["standing"],
+        standing=entry["standing"],
     )
 
 
