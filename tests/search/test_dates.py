@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reverie import Memory, Settings
 from reverie.domain.passage import Passage
-from reverie.domain.text.relative_dates import get_local_day
+from reverie.domain.text.dates import get_local_day
 from reverie.search.dates import Closeness, analyze_dates, find_query_dates
 from tests.factories import MovableClock
 from tests.profiles import examples

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from reverie.domain import category
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
-from reverie.domain.text import ids, relative_dates, timestamps
+from reverie.domain.text import dates, ids, timestamps
 from reverie.domain.text.json_values import from_json_object, to_json_object
 from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.validation import validate_count, validate_text
@@ -198,7 +198,7 @@ class Record:
         """
         if not (self.category or self.tags or self.resolved_dates):
             return self.content
-        days = " ".join(str(start) for _, start, _ in relative_dates.parse_dates(self.resolved_dates))
+        days = " ".join(str(start) for _, start, _ in dates.parse_dates(self.resolved_dates))
         parts = (self.content, *self.tags, _list_category_words(self.category or ""), days)
         return "\n".join(part for part in parts if part)
 
@@ -393,8 +393,8 @@ def note_dates(record: Record, moment: datetime, zone: tzinfo) -> Record:
         moment: When it was said.
         zone: Time zone of the days.
     """
-    dates = relative_dates.resolve_dates(record.content, moment, zone=zone)
-    return replace(record, resolved_dates=relative_dates.format_dates(dates) if dates else "")
+    mentions = dates.resolve_dates(record.content, moment, zone=zone)
+    return replace(record, resolved_dates=dates.format_dates(record.content, mentions))
 
 
 def freeze_metadata(given: object) -> Mapping[str, str]:

@@ -22,9 +22,15 @@ from typing import NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
-from reverie.domain.text.calendar_words import fold_text
-from reverie.domain.text.dates import DateMention, find_dates, shift_day
-from reverie.domain.text.relative_dates import get_local_day, get_month_bounds, parse_dates
+from reverie.domain.text.dates import (
+    DateMention,
+    find_dates,
+    fold_text,
+    get_local_day,
+    get_month_bounds,
+    parse_dates,
+    shift_day,
+)
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
 _NEXT = defer_regex(
@@ -45,7 +51,7 @@ def analyze_dates(text: str, written: datetime, noted: str = "") -> str:
     Args:
         text: The text.
         written: When it was written; "tomorrow" is the day after, in UTC.
-        noted: Relative dates that were resolved in the owner's time zone, from `relative_dates.format_dates`.
+        noted: Relative dates that were resolved in the owner's time zone, from `dates.format_dates`.
     """
     tokens = tokenize_date(written)
     mentions = find_dates(text, written.date())

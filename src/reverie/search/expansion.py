@@ -19,7 +19,7 @@ from math import ceil
 from typing import Protocol
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
+from reverie.domain.text.dates import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
 from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
 from reverie.search.query import Alternative, ParsedQuery, QueryTerm

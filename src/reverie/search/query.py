@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 
 from reverie.domain.conversation import ROLES
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.dates import get_local_day
 from reverie.domain.text.languages import DEFAULT, get_function_words, guess_foreign_language
-from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks
 from reverie.search.common_words import get_shares
 from reverie.search.dates import NO_DATES, QueryDates, find_query_dates

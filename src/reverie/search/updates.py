@@ -21,7 +21,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.record import Record
 from reverie.domain.similarity import change_words
-from reverie.domain.text.calendar_words import MONTHS, WEEKDAYS
+from reverie.domain.text.dates import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD, get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, stem
 from reverie.search.common_words import get_shares

@@ -1,14 +1,16 @@
-"""Dates in every common form are days, and plain words are none."""
+"""Dates in every common form are days, plain words are none, and relative dates mean the day that they were said."""
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.domain.text.dates import find_dates
-from reverie.domain.text.relative_dates import parse_han_number
+from reverie import InvalidInput, Memory, Settings
+from reverie.domain.text.dates import find_dates, format_dates, parse_dates, resolve_dates
 from tests.profiles import examples
 
 TODAY = date(2026, 3, 18)  # a Wednesday
@@ -90,121 +92,65 @@ def test_slashes_mean_both_days_where_both_are_possible(day: date) -> None:
     assert days(text) == [str(day), *other]
 
 
+WEDNESDAY = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
+
+
+def resolved(text: str, said_at: datetime = WEDNESDAY, **more: object) -> list[str]:
+    return [str(when) for when in resolve_dates(text, said_at, **more)]  # type: ignore[arg-type]
+
+
 def test_plain_words_and_numbers_are_no_dates() -> None:
-    for text in [
-        "may",
-        "march",
-        "sun",
-        "mar",
-        "sat",
-        "mon",
-        "You may come",
-        "2 may come",
-        "the march of time",
-        "march on",
-        "sun and sea",
-        "el mar",
-        "il mare",
-        "May I? Yes. March on!",
-        "Marco is here",
-        "on Mars",
-        "guten Morgen",
-        "hier ist es schön",
-        "por la mañana",
-        "version 2.4.",
-        "Python 3.11.24",
-        "10.0.0.1",
-        "7 out of 10",
-        "10:30",
-        "3/4 of it",
-        "room 12345",
-        "call 555-01-02",
-        "€2026",
-        "every Friday",
-        "3か月",
-        "第1章",
-        "兄弟",
-        "a second",
-        "decade",
-        "jan",
-        "dec",
-        "1.5 million",
-        "2023-99-99",
-        "on the 2nd floor",
-    ]:
+    texts = (
+        "may; march; sun; mar; sat; mon; You may come; 2 may come; the march of time; march on; "
+        "sun and sea; el mar; il mare; May I? Yes. March on!; Marco is here; on Mars; guten Morgen; "
+        "hier ist es schön; por la mañana; version 2.4.; Python 3.11.24; 10.0.0.1; 7 out of 10; "
+        "10:30; 3/4 of it; room 12345; call 555-01-02; €2026; every Friday; 3か月; 第1章; 兄弟; a second; "
+        "decade; jan; dec; 1.5 million; 2023-99-99; on the 2nd floor"
+    )
+    for text in texts.split("; "):
         assert find_dates(text, TODAY) == []
 
 
-def test_relative_days_are_read_in_every_language() -> None:
-    for text, meant in [
-        ("gestern", "2026-03-17"),
-        ("ayer", "2026-03-17"),
-        ("ce que j'ai fait hier", "2026-03-17"),
-        ("ieri", "2026-03-17"),
-        ("ontem", "2026-03-17"),
-        ("昨天", "2026-03-17"),
-        ("昨日", "2026-03-17"),
-        ("übermorgen", "2026-03-20"),
-        ("pasado mañana", "2026-03-20"),
-        ("après-demain", "2026-03-20"),
-        ("dopodomani", "2026-03-20"),
-        ("depois de amanhã", "2026-03-20"),
-        ("后天", "2026-03-20"),
-        ("明後日", "2026-03-20"),
-        ("two days before yesterday", "2026-03-15"),
-        ("zwei Tage vor gestern", "2026-03-15"),
-        ("in a fortnight", "2026-04-01"),
-        ("a fortnight ago", "2026-03-04"),
-        ("vor zwei Wochen", "2026-03-04"),
-        ("hace tres días", "2026-03-15"),
-        ("il y a 3 jours", "2026-03-15"),
-        ("tre giorni fa", "2026-03-15"),
-        ("há 2 dias", "2026-03-16"),
-        ("三天前", "2026-03-15"),
-        ("3日後", "2026-03-21"),
-        ("letzten Freitag", "2026-03-13"),
-        ("el lunes pasado", "2026-03-16"),
-        ("vendredi prochain", "2026-03-20"),
-        ("sabato scorso", "2026-03-14"),
-        ("sexta-feira passada", "2026-03-13"),
-        ("先週の火曜", "2026-03-10"),
-        ("下周三", "2026-03-25"),
-        ("the 30th of this month", "2026-03-30"),
-        ("今月の30日", "2026-03-30"),
-    ]:
-        assert days(text) == [meant]
-
-
-def test_ranges_are_read() -> None:
-    for text, start, end in [
-        ("this weekend", "2026-03-21", "2026-03-22"),
-        ("nächste Woche", "2026-03-23", "2026-03-29"),
-        ("la semana que viene", "2026-03-23", "2026-03-29"),
-        ("le mois dernier", "2026-02-01", "2026-02-28"),
-        ("l'anno scorso", "2025-01-01", "2025-12-31"),
-        ("下个月", "2026-04-01", "2026-04-30"),
-        ("来年", "2027-01-01", "2027-12-31"),
-        ("3-7 May", "2026-05-03", "2026-05-07"),
-        ("from 3 May to 7 June", "2026-05-03", "2026-06-07"),
-        ("vom 3. bis 7. Mai", "2026-05-03", "2026-05-07"),
-        ("del 3 al 7 de mayo", "2026-05-03", "2026-05-07"),
-        ("two months ago", "2026-01-01", "2026-01-31"),
-        ("im März 2025", "2025-03-01", "2025-03-31"),
-        ("2025年3月", "2025-03-01", "2025-03-31"),
-        ("2026-12-20 to 2026-12-31", "2026-12-20", "2026-12-31"),
-        ("13 and 14 June", "2026-06-13", "2026-06-14"),
-        ("am 13. und 14. Juni", "2026-06-13", "2026-06-14"),
-        ("les 13 et 14 juin", "2026-06-13", "2026-06-14"),
-        ("el 13 y 14 de junio", "2026-06-13", "2026-06-14"),
-        ("June 13 and 14", "2026-06-13", "2026-06-14"),
-        ("in room 5 and 20 June", "2026-06-20", "2026-06-20"),
-        ("June 13 and 20", "2026-06-13", "2026-06-13"),
-    ]:
-        assert [(str(one.start), str(one.end)) for one in find_dates(text, TODAY)] == [(start, end)]
+def test_dates_are_read_in_every_language() -> None:
+    for meant, texts in {
+        "2026-03-17": "gestern; ayer; ce que j'ai fait hier; ieri; ontem; 昨天; 昨日",
+        "2026-03-20": "übermorgen; pasado mañana; après-demain; dopodomani; depois de amanhã; 后天; "
+        "明後日; vendredi prochain; due by the 20th",
+        "2026-03-15": "two days before yesterday; zwei Tage vor gestern; hace tres días; "
+        "il y a 3 jours; tre giorni fa; 三天前",
+        "2026-04-01": "in a fortnight",
+        "2026-03-04": "a fortnight ago; vor zwei Wochen",
+        "2026-03-16": "há 2 dias; el lunes pasado",
+        "2026-03-21": "3日後",
+        "2026-03-13": "letzten Freitag; sexta-feira passada",
+        "2026-03-14": "sabato scorso",
+        "2026-03-10": "先週の火曜",
+        "2026-03-25": "下周三",
+        "2026-03-30": "the 30th of this month; 今月の30日",
+        "2026-05-07": "7thmay; 7mai; 7.mai; 7º maio; am 7.5.; am 7/5; 5月7日",
+        "2026-03-21/2026-03-22": "this weekend",
+        "2026-03-23/2026-03-29": "nächste Woche; la semana que viene",
+        "2026-02-01/2026-02-28": "le mois dernier",
+        "2025-01-01/2025-12-31": "l'anno scorso",
+        "2026-04-01/2026-04-30": "下个月",
+        "2027-01-01/2027-12-31": "来年",
+        "2026-05-03/2026-05-07": "3-7 May; vom 3. bis 7. Mai; del 3 al 7 de mayo",
+        "2026-05-03/2026-06-07": "from 3 May to 7 June",
+        "2026-01-01/2026-01-31": "two months ago",
+        "2025-03-01/2025-03-31": "im März 2025; 2025年3月",
+        "2026-12-20/2026-12-31": "2026-12-20 to 2026-12-31",
+        "2026-06-13/2026-06-14": "13 and 14 June; am 13. und 14. Juni; les 13 et 14 juin; el 13 y 14 de junio; "
+        "June 13 and 14",
+        "2026-06-20": "in room 5 and 20 June",
+        "2026-06-13": "June 13 and 20",
+    }.items():
+        for text in texts.split("; "):
+            assert [str(one) for one in find_dates(text, TODAY)] == [meant], text
 
 
 def test_a_bare_weekday_is_the_last_or_the_next_one() -> None:
     assert days("on Friday") == days("am Freitag") == days("el viernes") == ["2026-03-20", "2026-03-13"]
+    assert days("réunion jeudi") == days("giovedì") == ["2026-03-19", "2026-03-12"]
     assert days("Friday, 20 March 2026") == ["2026-03-20"]
 
 
@@ -215,21 +161,172 @@ def test_any_text_can_be_read(text: str, today: date) -> None:
         assert 0 <= one.at < one.stop <= len(text)
 
 
-def test_chinese_numbers_are_read() -> None:
-    assert [parse_han_number(text) for text in ("一", "十", "十二", "二十", "三十一", "两", "一一")] == [
-        1, 10, 12, 20, 31, 2, 0,
-    ]  # fmt: skip
+# -- relative dates ------------------------------------------------------------------------------------------
 
 
-def test_a_date_without_a_year_is_found_also_without_spaces() -> None:
-    for text, day in [
-        ("7thmay", "2026-05-07"),
-        ("7mai", "2026-05-07"),
-        ("7.mai", "2026-05-07"),
-        ("7º maio", "2026-05-07"),
-        ("due by the 20th", "2026-03-20"),
-        ("am 7.5.", "2026-05-07"),
-        ("am 7/5", "2026-05-07"),
-        ("5月7日", "2026-05-07"),
+def test_an_expression_means_exact_days() -> None:
+    for day, texts in {
+        "2025-01-15": "today; tonight; this morning; this Wednesday",
+        "2025-01-14": "yesterday; last night; Tuesday this week",
+        "2025-01-16": "tomorrow",
+        "2025-01-13": "the day before yesterday; last Monday",
+        "2025-01-17": "day after tomorrow; this Friday",
+        "2025-01-12": "3 days ago; three days ago",
+        "2025-01-08": "a week ago; last Wednesday",
+        "2025-01-01": "two weeks ago; a couple of weeks ago",
+        "2024-12-15": "a month ago",
+        "2024-07-15": "six months ago",
+        "2024-01-15": "a year ago",
+        "2015-01-15": "ten years ago",
+        "2025-01-20": "in 5 days; coming Monday; next Monday",
+        "2025-01-22": "in a week; a week from today; next Wednesday",
+        "2025-04-15": "in three months",
+        "2025-01-29": "in two weeks' time",
+        "2026-01-15": "in one year",
+        "2025-01-25": "10 days from now",
+        "2025-01-10": "last Friday",
+        "2025-01-24": "next Friday; Friday next week; a week from Friday",
+        "2025-01-26": "next Sunday",
+        "2025-01-06": "Monday last week",
+        "2025-01-06/2025-01-12": "last week",
+        "2025-01-13/2025-01-19": "this week",
+        "2025-01-20/2025-01-26": "next week",
+        "2025-01-18/2025-01-19": "this weekend",
+        "2025-01-11/2025-01-12": "last weekend",
+        "2025-02-01/2025-02-28": "next month",
+        "2024-12-01/2024-12-31": "last month",
+        "2025-01-01/2025-01-31": "this month",
+        "2024-01-01/2024-12-31": "last year",
+        "2026-01-01/2026-12-31": "next year",
+        "2025-01-01/2025-03-31": "this quarter",
+        "2025-04-01/2025-06-30": "next quarter",
+        "2024-10-01/2024-12-31": "last quarter",
+        "2024-05-01/2024-05-31": "last May",
+        "2025-05-01/2025-05-31": "next May",
+        "2024-01-01/2024-01-31": "last January",
+        "2026-01-01/2026-01-31": "next January",
+        "2025-01-31": "the end of the month",
+        "2025-01-19": "by the end of this week",
+        "2025-12-31": "at the end of the year",
+    }.items():
+        for text in texts.split("; "):
+            for said in (text, f"We met {text}, with Ann.", text.upper()):
+                assert resolved(said) == [day], said
+
+
+def test_edges_of_weeks_months_and_years() -> None:
+    for said, text, day in [
+        ("2025-01-17", "next Friday", "2025-01-24"),
+        ("2025-01-17", "this Friday", "2025-01-17"),
+        ("2025-01-17", "last Friday", "2025-01-10"),
+        ("2025-01-18", "next Friday", "2025-01-24"),
+        ("2025-01-19", "next Monday", "2025-01-20"),
+        ("2025-01-20", "next Monday", "2025-01-27"),
+        ("2025-01-19", "this weekend", "2025-01-18/2025-01-19"),
+        ("2025-01-31", "in a month", "2025-02-28"),
+        ("2024-01-31", "in a month", "2024-02-29"),
+        ("2025-03-31", "a month ago", "2025-02-28"),
+        ("2024-02-29", "in a year", "2025-02-28"),
+        ("2024-12-31", "tomorrow", "2025-01-01"),
+        ("2025-01-01", "yesterday", "2024-12-31"),
+        ("2025-12-15", "next month", "2026-01-01/2026-01-31"),
+        ("2025-11-30", "next quarter", "2026-01-01/2026-03-31"),
+        ("2024-03-10", "last month", "2024-02-01/2024-02-29"),
     ]:
-        assert [str(mention.start) for mention in find_dates(text, TODAY)] == [day]
+        assert resolved(text, datetime.fromisoformat(said).replace(hour=12, tzinfo=UTC)) == [day]
+
+
+def test_what_has_no_one_meaning_is_left_alone() -> None:
+    texts = (
+        "on Friday; Friday; recently; a few days ago; soon; some weeks ago; in May; the other day; "
+        "in 2025; every day; in days; yesterdays; todayish; next; last; this; next of kin; "
+        "last year of school; the week of hell; within 3 days; in 99999 days; in 9999 years; "
+        "9999 years ago; 两三天前; 五六年前"
+    )
+    for text in texts.split("; "):
+        assert resolved(text) == []
+
+
+def test_the_speakers_place_decides_what_day_it_is() -> None:
+    late = datetime(2025, 1, 15, 23, 30, tzinfo=UTC)
+    assert resolved("today", late) == ["2025-01-15"]
+    assert resolved("today", late, zone=ZoneInfo("Europe/Berlin")) == ["2025-01-16"]
+    assert resolved("yesterday", late, zone=ZoneInfo("America/New_York")) == ["2025-01-14"]
+    assert resolved("today", late.astimezone(ZoneInfo("Asia/Tokyo"))) == ["2025-01-15"]
+
+
+def test_several_stand_in_their_order_with_their_words() -> None:
+    text = "Moved from Next  Friday to tomorrow; tomorrow, I said"
+    found = resolve_dates(text, WEDNESDAY)
+    assert [(text[when.at : when.stop], str(when)) for when in found] == [
+        ("Next  Friday", "2025-01-24"), ("tomorrow", "2025-01-16"), ("tomorrow", "2025-01-16"),
+    ]  # fmt: skip
+    line = format_dates(text, found)
+    assert line == "Next Friday = 2025-01-24; tomorrow = 2025-01-16"
+    assert list(parse_dates(line)) == [
+        ("Next Friday", date(2025, 1, 24), date(2025, 1, 24)),
+        ("tomorrow", date(2025, 1, 16), date(2025, 1, 16)),
+    ]  # fmt: skip
+    assert list(parse_dates("")) == []
+    assert list(parse_dates("x = y; next week = 2025-01-20/2025-01-26")) == [
+        ("next week", date(2025, 1, 20), date(2025, 1, 26))
+    ]
+
+
+def test_there_is_an_end_to_it() -> None:
+    assert len(resolve_dates("today " * 1_000, WEDNESDAY)) == 20
+    assert resolve_dates("word " * 200_000 + "today", WEDNESDAY) == []
+
+
+@given(st.text(max_size=200), st.datetimes(timezones=st.just(UTC)))
+def test_no_text_breaks_it(text: str, said_at: datetime) -> None:
+    for when in resolve_dates(text, said_at):
+        assert when.start <= when.end
+        assert 0 <= when.at < when.stop <= len(text)
+
+
+@given(st.dates(min_value=date(1990, 1, 1), max_value=date(2090, 1, 1)))
+def test_next_last_and_this_never_cross(today: date) -> None:
+    said_at = datetime(today.year, today.month, today.day, 12, tzinfo=UTC)
+    for name in ("Monday", "Thursday", "Sunday"):
+        last, this, following = (
+            resolve_dates(f"{which} {name}", said_at)[0].start for which in ("last", "this", "next")
+        )
+        assert last < today <= this
+        assert today < following <= today + timedelta(days=13)
+        assert {last.weekday(), this.weekday(), following.weekday()} == {
+            ["Monday", "Thursday", "Sunday"].index(name) * 3
+        }
+
+
+def test_what_a_record_says_is_dated_when_it_is_saved_and_the_words_are_kept() -> None:
+    with Memory.open(":memory:", clock=lambda: WEDNESDAY) as memory:
+        memory.save("The launch is next Friday")
+        (record,) = memory.list()
+        assert record.content == "The launch is next Friday"
+        assert record.resolved_dates == "next Friday = 2025-01-24"
+        assert [hit.id for hit in memory.search("what happens on 2025-01-24")] == [record.id]
+        chat = memory.session("cli:1")
+        chat.add("user", "When is the launch?")
+        assert "The launch is next Friday (next Friday = 2025-01-24)" in chat.context().text
+
+
+def test_the_same_words_on_another_day_mean_both() -> None:
+    now = [WEDNESDAY]
+    with Memory.open(":memory:", clock=lambda: now[0]) as memory:
+        memory.save("Dentist tomorrow")
+        now[0] += timedelta(days=7)
+        saved = memory.save("Dentist tomorrow")
+        assert saved.outcome == "reinforced"
+        assert saved.record.resolved_dates == "tomorrow = 2025-01-16; tomorrow = 2025-01-23"
+
+
+def test_the_moment_it_was_said_counts_and_the_owners_zone() -> None:
+    late = datetime(2025, 1, 15, 23, 30, tzinfo=UTC)
+    with Memory.open(
+        ":memory:", settings=Settings(time_zone="Europe/Berlin"), clock=lambda: WEDNESDAY
+    ) as memory:
+        record = memory.save("Called Ann today", created_at=late).record
+        assert record.resolved_dates == "today = 2025-01-16"
+    with pytest.raises(InvalidInput, match="time_zone"):
+        Settings(time_zone="Mars/Olympus")

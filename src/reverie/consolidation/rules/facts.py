@@ -14,7 +14,7 @@ from reverie.consolidation.rules.sentences import is_self_contained, strip_quota
 from reverie.consolidation.rules.statement_classifier import rate_statement
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, Kind
-from reverie.domain.text.calendar_words import fold_text
+from reverie.domain.text.dates import fold_text
 from reverie.domain.word_lists import parse_word_set
 
 Statement = Literal["preference", "constraint", "decision", "fact"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import validation
-from reverie.domain.text.calendar_words import MONTHS
+from reverie.domain.text.dates import MONTHS
 from reverie.domain.word_lists import parse_word_set
 
 LONGEST_TEXT = 8_000

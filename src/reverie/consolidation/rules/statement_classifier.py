@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import cache
 from math import exp
 
-from reverie.domain.text.calendar_words import fold_text
+from reverie.domain.text.dates import fold_text
 from reverie.domain.text.languages import is_function_word
 from reverie.search.related_words import RelatedWords
 

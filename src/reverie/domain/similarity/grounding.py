@@ -17,9 +17,8 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import extract_content_words
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, stem_word
-from reverie.domain.text.dates import DateMention, find_dates
+from reverie.domain.text.dates import DateMention, find_dates, get_local_day
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
-from reverie.domain.text.relative_dates import get_local_day
 from reverie.domain.text.tokenizer import find_language
 from reverie.domain.word_lists import parse_word_set
 

@@ -84,7 +84,7 @@ def _parse_day(value: str, ctx: click.Context | None) -> datetime | None:
     """Return when the day begins that words mean, where the person's days begin."""
     if value[:1].isdigit() and " " not in value:
         return None
-    from reverie.domain.text.relative_dates import parse_relative_day
+    from reverie.domain.text.dates import parse_relative_day
 
     now = timestamps.utc_now()
     if ctx is None or ctx.obj is None or parse_relative_day(value, now) is None:
