@@ -19,10 +19,10 @@ from typing import Any
 from evaluation.measures.harness import Evaluation, format_share, group_rows
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
+from reverie.consolidation.passes.digest import LineChange, PagePatch
 from reverie.consolidation.passes.infer import explain_unshown
 from reverie.consolidation.passes.remember import remember
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
-from reverie.consolidation.planning.page_patch import LineChange, PagePatch
 from reverie.consolidation.planning.requests import run_pass
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.domain.conversation import SessionState, Turn

@@ -15,9 +15,9 @@ from evaluation.measures.harness import Evaluation, format_share
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
-from reverie.consolidation.passes.headlines import HeadlineWriter
+from reverie.consolidation.passes.merge import HeadlineWriter
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.plan_builder import HeadlineProposal, PlanBuilder
 from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline
@@ -98,7 +98,8 @@ def _propose(case: HeadlineCase, parts: Sequence[Record], *, is_true: bool) -> s
         text = ask.messages[-1].content
         return ModelReply(text=answer_check(text, lambda _: is_true) if ask.purpose == "verify" else "{}")
 
-    run_pass(writer.write([writer.propose([part.id for part in parts], case.headline)]), answer)
+    names = dict.fromkeys(part.id for part in parts)
+    run_pass(writer.write([HeadlineProposal(parts=tuple(names), content=case.headline)]), answer)
     return "" if draft.steps else "; ".join(refusal.why for refusal in draft.plan().refused) or "no reason"
 
 

@@ -17,8 +17,7 @@ from typing import Literal
 
 from reverie.consolidation.inbox import Inbox
 from reverie.consolidation.passes import compact, digest, remember
-from reverie.consolidation.passes.headlines import REFUSED
-from reverie.consolidation.passes.merge import NOISE
+from reverie.consolidation.passes.merge import NOISE, REFUSED
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import (
     PassInput,

@@ -16,8 +16,7 @@ from evaluation.measures.scripted_verifier import answer_check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.consolidation.passes.headlines import REFUSED
-from reverie.consolidation.passes.merge import LEFT, NOISE, merge
+from reverie.consolidation.passes.merge import LEFT, NOISE, REFUSED, merge
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import Signal

@@ -1,44 +1,59 @@
-"""Digest of turns that leave the window: a paragraph of `HISTORY.md` and a patch of the notes.
+"""Digest of turns that leave the window: a paragraph of `HISTORY.md` and changed lines of `MEMORY.md`.
 
 Autobot's consolidation with safeguards. The paragraph, the notes and the new beginning of the window are one
-plan. A line of the notes changes only by a turn that says so, in the judgement of code and of the model, which is
-asked once more about all lines. A failed request changes nothing. Without a model the paragraph is made by rule, and
-the notes stay.
+plan. A line is added, changed or ended only by cited turns: code checks its specifics and words, and the model is asked
+once more about all lines. Every other line stays. A failed request changes nothing. Without a model the paragraph is
+made by rule, and the notes stay.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
+from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
-from reverie.consolidation.planning.material import format_labelled, label_turns, split_sentences
-from reverie.consolidation.planning.page_patch import (
-    CHANGES_SCHEMA,
-    LineChange,
-    PagePatch,
-    parse_changes,
+from reverie.consolidation.planning.material import cite_turns, format_labelled, label_turns, split_sentences
+from reverie.consolidation.planning.replies import (
+    UnusableReply,
+    iter_objects,
+    parse_answer,
+    to_ids,
+    to_text,
 )
-from reverie.consolidation.planning.replies import UnusableReply, parse_answer, to_text
 from reverie.consolidation.planning.requests import (
     NO_MODEL,
     TEXT,
+    TEXTS,
     Flow,
     ask_in_parts,
+    build_choice,
+    build_list,
     build_object,
     build_question,
 )
-from reverie.consolidation.planning.verification import verify_claims
+from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph, build_session_source
+from reverie.domain.page import HISTORY, LONGEST_PAGE, MEMORY, Page, Paragraph, build_session_source
 from reverie.domain.record import UNTRUSTED
-from reverie.domain.similarity.grounding import find_injection
+from reverie.domain.similarity.grounding import (
+    Evidence,
+    collect_evidence,
+    extract_content,
+    find_injection,
+    find_unknown_words,
+    find_unsaid,
+    is_among,
+)
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
+from reverie.domain.text.escaping import escape_line
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
 
 NAME = "digest"
@@ -66,8 +81,21 @@ TRIGGER = defer_regex(
 )
 """Words of sentences that are worth keeping (agentkit's session consolidation)."""
 
+ENDED_SHARE = 0.2
+"""Share of a line's words that the owner's turns must have to end it."""
+
+LONGEST_LINE = 500
+"""Characters of a line that a model writes."""
+
+_HEADING = defer_regex(r"\s{0,3}#{1,6}\s+\S")
+_MARKER = defer_regex(r"\A\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_LABEL = defer_regex(r"L?(\d{1,5})", re.IGNORECASE)
 _STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
-SCHEMA = build_object(history_entry=TEXT, changes=CHANGES_SCHEMA)
+_ACTIONS = ("add", "change", "end")
+SCHEMA = build_object(
+    history_entry=TEXT,
+    changes=build_list(do=build_choice(*_ACTIONS), line={"type": ["string", "null"]}, text=TEXT, turns=TEXTS),
+)
 
 
 def compute_kept_count(memory_window: int) -> int:
@@ -84,12 +112,8 @@ def digest(view: PassInput) -> Flow[Plan]:
     labels = label_turns(older)
     if not labels:
         return view.build_plan(NAME, steps=(window.move(),))
-    page = _get_notes(window)
-
-    def begin_patch() -> PagePatch:
-        return PagePatch(page, turns=older, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
-
-    patch = begin_patch()
+    page = window.page.content if window.page is not None else ""
+    patch = PagePatch(page, turns=older, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
     parts = yield from ask_in_parts(list(labels), lambda names: _build_request(view, patch, names, labels))
     usage = sum((reply.usage for _, reply in parts), TokenUsage())
     entries: list[str] = []
@@ -98,26 +122,28 @@ def digest(view: PassInput) -> Flow[Plan]:
         if not isinstance(reply, ModelReply):
             if reply.why != NO_MODEL.why:
                 return view.build_plan(NAME, failed=reply.why, usage=usage)
-            steps = _build_steps(view, window, build_headline(older), patch)
+            steps = _build_steps(view, window, build_headline(older), page)
             return view.build_plan(NAME, steps=steps, notes=("no model: the paragraph was made by rule",))
         try:
-            entry, changes = _parse_reply(reply, labels)
+            answer = parse_answer(reply, SCHEMA)
+            entries.append(to_text(answer.get("history_entry")))
+            if not entries[-1]:
+                raise UnusableReply("the answer has no history_entry")
         except UnusableReply as error:
             return view.build_plan(NAME, failed=str(error), usage=usage)
-        entries.append(entry)
-        reasons = ((change, patch.take(change)) for change in changes)
-        refused += [Rejection(what=change.describe(), why=why) for change, why in reasons if why]
+        for proposal in iter_objects(answer.get("changes")):
+            change = _parse_change(proposal, labels)
+            if why := patch.take(change):
+                refused.append(Rejection(what=change.describe(), why=why))
     verdicts = yield from verify_claims(view, [patch.to_claim(change) for change in patch.taken])
     usage += verdicts.usage
     if verdicts.failed:
         return view.build_plan(NAME, failed=verdicts.failed, usage=usage)
-    verified = begin_patch()
-    for change, why in zip(patch.taken, verdicts.reasons, strict=True):
-        if reason := why or verified.take(change):
-            refused.append(Rejection(what=change.describe(), why=reason))
-    patch = verified
+    judged = list(zip(patch.taken, verdicts.reasons, strict=True))
+    refused += [Rejection(what=change.describe(), why=why) for change, why in judged if why]
+    text = patch.apply([change for change, why in judged if not why])
     entry = _select_said(" ".join(entries), older) or build_headline(older)
-    steps = _build_steps(view, window, entry, patch)
+    steps = _build_steps(view, window, entry, text)
     return view.build_plan(NAME, steps=steps, refused=tuple(refused), usage=usage)
 
 
@@ -160,12 +186,14 @@ def _build_request(
     return build_question(text, purpose=NAME, schema=SCHEMA, answer_tokens=MOST_TOKENS)
 
 
-def _parse_reply(reply: ModelReply, labels: Mapping[str, Turn]) -> tuple[str, list[LineChange]]:
-    answer = parse_answer(reply, SCHEMA)
-    entry = to_text(answer.get("history_entry"))
-    if not entry:
-        raise UnusableReply("the answer has no history_entry")
-    return entry, parse_changes(answer.get("changes") or [], labels)
+def _parse_change(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> LineChange:
+    number = _LABEL.fullmatch("".join(to_ids(proposal.get("line"))[:1]))
+    return LineChange(
+        do=to_text(proposal.get("do")).lower(),
+        line=int(number[1]) - 1 if number else None,
+        text=to_text(proposal.get("text")),
+        turns=tuple(cite_turns(proposal, labels)),
+    )
 
 
 def _select_said(entry: str, older: Sequence[Turn]) -> str:
@@ -181,39 +209,171 @@ def _select_said(entry: str, older: Sequence[Turn]) -> str:
     return " ".join(kept)
 
 
-# -- the plan --------------------------------------------------------------------------------------------
-
-
-def _build_steps(view: PassInput, window: WindowInput, entry: str, patch: PagePatch) -> tuple[PlanStep, ...]:
+def _build_steps(view: PassInput, window: WindowInput, entry: str, text: str) -> tuple[PlanStep, ...]:
     """Return the steps that add the paragraph, change the notes and move the window."""
     older = window.older
     names = tuple(turn.id for turn in older)
+    has_tool_source = any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
     paragraph = Paragraph(
         id=view.new_id(),
         page=HISTORY,
         position=window.position,
         at=older[-1].at,
         content=stamp_paragraph(entry, older[-1].at),
-        source=build_session_source(older[-1].session, from_tools=_has_tool_source(older)),
+        source=build_session_source(older[-1].session, from_tools=has_tool_source),
     )
     why = f"digest of turns: {len(older)}"
     steps = [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
-    before = _get_notes(window)
-    text = patch.apply() if patch else before
-    if text != before:
+    if text != (window.page.content if window.page is not None else ""):
         edit = Change(before=window.page, after=Page(name=MEMORY, content=text, updated_at=view.now))
         steps.append(PlanStep(edit=edit, why="brought up to date", sources=names))
     return (*steps, window.move())
 
 
-def _get_notes(window: WindowInput) -> str:
-    return window.page.content if window.page is not None else ""
-
-
-def _has_tool_source(older: Sequence[Turn]) -> bool:
-    """Whether a turn beside the results of tools rests on what tools, the web or an import said."""
-    return any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
-
-
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_HEADLINE else f"{text[: _LONGEST_HEADLINE - 1].rstrip()}…"
+
+
+# -- the notes -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChange:
+    """One proposed change of a page.
+
+    Attributes:
+        do: `add`, `change` or `end`.
+        line: Index of the line that is changed or ended; of the line after which one is added; None for the end.
+        text: The new line; empty for an ended one.
+        turns: The turns that say so.
+    """
+
+    do: str
+    line: int | None
+    text: str
+    turns: tuple[Turn, ...]
+
+    def describe(self) -> str:
+        """Return the change in a few words."""
+        place = "" if self.line is None else f" L{self.line + 1}"
+        return f"{self.do}{place}: {escape_line(self.text)[:100]}".rstrip(": ")
+
+
+class PagePatch:
+    """Changes of the lines of one page. Not safe for several threads."""
+
+    def __init__(
+        self, content: str, *, turns: Iterable[Turn] = (), longest: int = LONGEST_PAGE, zone: tzinfo = UTC
+    ) -> None:
+        """Begin without a change.
+
+        Args:
+            content: The page as it is.
+            turns: The conversation, whose names may be in a line whatever it cites.
+            longest: Characters that the page may have in the end.
+            zone: Time zone of the speakers.
+        """
+        self._content = content
+        self._lines = content.rstrip("\n").split("\n") if content.strip() else []
+        self._known = {_normalize_line(line) for line in self._lines}
+        turns = list(turns)
+        self._asked = {turn.id: said.content for said, turn in pairwise(turns) if said.role == "assistant"}
+        said = collect_evidence(turns)
+        self._context = [*said, *(Evidence(text=content, at=each.at) for each in said[:1])]
+        self._room = longest - len(content)
+        self._zone = zone
+        self.taken: list[LineChange] = []
+
+    def format_lines(self) -> str:
+        """Return the lines as a question shows them, each with its label."""
+        labelled = [f"L{at}: {escape_line(line)}" for at, line in enumerate(self._lines, 1) if line.strip()]
+        return "\n".join(labelled) or "(empty)"
+
+    def take(self, change: LineChange) -> str:
+        """Add a change to those that are taken, or return why it is refused. A known line is left out."""
+        line = _normalize_line(change.text)
+        if change.do != "end" and line and line in self._known:
+            return ""
+        if reason := self._explain_refusal(change):
+            return reason
+        self.taken.append(change)
+        self._known.add(line)
+        self._room -= len(change.text)
+        return ""
+
+    def to_claim(self, change: LineChange) -> Claim:
+        """Return what a change claims, with the turns that it cites."""
+        evidence = format_evidence(change.turns, self._asked)
+        if change.do == "add" or change.line is None:
+            return Claim(kind="fact", text=change.text, evidence=evidence)
+        old = _MARKER.sub("", self._lines[change.line], count=1)
+        text = change.text if change.do == "change" else f"It no longer holds: {old}"
+        return Claim(kind=change.do, text=text, evidence=(f"- earlier line: {escape_line(old)}", *evidence))
+
+    def apply(self, changes: Sequence[LineChange]) -> str:
+        """Return the page with some of the changes that were taken."""
+        if not changes:
+            return self._content
+        new: list[list[str]] = [[], *([line] for line in self._lines)]
+        for change in changes:
+            at = len(self._lines) if change.line is None else change.line + 1
+            if change.do == "add":
+                below = next((line for line in self._lines[max(at - 1, 0) :] if _MARKER.match(line)), "- ")
+                new[at].append(_keep_marker(below, change.text))
+            else:
+                old = new[at].pop(0)
+                new[at][:0] = [_keep_marker(old, change.text)] if change.do == "change" else []
+        return "".join(f"{line}\n" for lines in new for line in lines)
+
+    def _explain_refusal(self, change: LineChange) -> str:
+        """Return why a change is not accepted; empty if it is."""
+        at, old = change.line, ""
+        if change.do not in _ACTIONS:
+            return "`do` is none of: add, change, end"
+        if (at is None and change.do != "add") or (at is not None and not 0 <= at < len(self._lines)):
+            return "`line` names no line of the notes"
+        if at is not None and change.do != "add":
+            old = self._lines[at]
+            if any(each.line == at and each.do != "add" for each in self.taken):
+                return f"L{at + 1} is changed already"
+            if not old.strip() or _HEADING.match(old):
+                return f"L{at + 1} is a heading or empty"
+        owned = collect_evidence(change.turns, only_owner=True)
+        if change.do == "end":
+            is_about = not find_unknown_words(old, owned, least=ENDED_SHARE)
+            return "" if is_about else "no turn of the user is about this line"
+        if not 1 <= len(change.text) <= LONGEST_LINE:
+            return f"a line has 1 to {LONGEST_LINE} characters"
+        if len(change.text) > self._room:
+            return "the notes would be too long"
+        if not owned:
+            return "no turn of the user's is cited, in their own words"
+        evidence = collect_evidence(change.turns)
+        known = [*evidence, Evidence(text=old, at=evidence[0].at)]
+        return (
+            find_unsaid(change.text, evidence, context=self._context, replaced=old, zone=self._zone)
+            or find_unknown_words(change.text, known, zone=self._zone)
+            or (_explain_replacement(old, change.text) if old else "")
+        )
+
+
+def _explain_replacement(old: str, new: str) -> str:
+    """Return why a line must not replace another; empty if something new is said for what is left out."""
+    before, after = extract_content(old), extract_content(new)
+    dropped = sorted(word for word in before if not is_among(word, after))
+    added = [word for word in after if not is_among(word, before)]
+    if not added:
+        return "it says nothing new; a line that is no longer valid is ended"
+    is_other = len(dropped) == len(before) or len(dropped) > len(added) + 1
+    return f"it would leave out: {', '.join(dropped)}" if is_other else ""
+
+
+def _normalize_line(line: str) -> str:
+    return " ".join(_MARKER.sub("", line, count=1).lower().split()).rstrip(".")
+
+
+def _keep_marker(old: str, text: str) -> str:
+    """Return a line with the list marker of another, if it has none."""
+    marker = _MARKER.match(old)
+    is_marked = marker is None or _MARKER.match(text) or _HEADING.match(text)
+    return text if is_marked or marker is None else f"{marker.group()}{text}"

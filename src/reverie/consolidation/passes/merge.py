@@ -2,23 +2,25 @@
 
 Repetitions are folded without a model. Then a model is shown what changed, each record with those that resemble
 it most, and proposes headlines over records, archiving of noise and better categories. A headline takes nothing
-away: its records stay live. One request never shows two scopes.
+away: its records stay live. Code checks what a headline brings in, and the model is asked whether it is true; one that
+is refused is not asked for again until one of its records has changed. One request never shows two scopes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from reverie.consolidation.passes.headlines import REFUSED, HeadlineProposal, HeadlineWriter
 from reverie.consolidation.passes.infer import PERMISSION
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import BAD, Signal, SimilarRecords, format_signals
-from reverie.consolidation.planning.plan_builder import PlanBuilder, find_new_injection
+from reverie.consolidation.planning.plan_builder import HeadlineProposal, PlanBuilder, find_new_injection
 from reverie.consolidation.planning.replies import (
     UnusableReply,
+    iter_numbered,
     iter_objects,
     parse_answer,
     to_text,
@@ -27,6 +29,7 @@ from reverie.consolidation.planning.replies import (
 from reverie.consolidation.planning.requests import (
     LATER,
     NO_MODEL,
+    NUMBER,
     TEXT,
     TEXTS,
     Flow,
@@ -34,8 +37,10 @@ from reverie.consolidation.planning.requests import (
     build_list,
     build_object,
     build_question,
+    build_verification,
 )
 from reverie.domain.category import ANTI_PATTERNS
+from reverie.domain.headlines import compute_parts_version, is_current
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
@@ -51,6 +56,12 @@ LEFT = "dream.merge.left"
 NOISE = "dream.merge.noise"
 """The store's cursor with the number of records archived as noise on each of the last thirty days."""
 
+REFUSED = "dream.merge.refused"
+"""The store's cursor with the versions of records whose headlines were refused for good."""
+
+MOST_REFUSED = 500
+"""Versions that are remembered, the latest."""
+
 MOST_TOKENS = 8_000
 """Tokens of records in one question; others wait for the next cycle."""
 
@@ -64,7 +75,13 @@ LONGEST_TAG = 60
 ALIKE = 3
 """Records shown beside each changed one, those that share most words with it."""
 
+VERIFY_PROMPT = "headline-check.md"
+
 _LEAST_ALIKE = 0.3
+_UNJUDGED = "the model did not say whether it is true"
+_VERDICTS = build_object(
+    headlines=build_list(headline=NUMBER, supports=TEXTS, contradicts=TEXTS, leaves_out=TEXTS, adds=TEXT)
+)
 
 _LISTS: Mapping[str, Schema] = {
     "merge": build_list(sources=TEXTS, content=TEXT, category=TEXT, tags=TEXTS, why=TEXT),
@@ -180,52 +197,52 @@ def _take(
     *,
     shown_ids: frozenset[str],
 ) -> Flow[None]:
+    """Take the proposals of an answer that the checks accept."""
     hidden = frozenset(record.id for record in view.records if not record.archived) - shown_ids
     try:
         answer = parse_answer(reply, _READ)
     except UnusableReply as error:
         draft.fail(str(error))
         return
+
+    def is_shown(what: str, names: Iterable[str]) -> bool:
+        """Return whether a proposal names no hidden record; otherwise it is refused."""
+        unseen = [name for name in names if name in hidden]
+        return not unseen or draft.refuse(what, f"{', '.join(unseen)} was not shown")
+
     headlines: list[HeadlineProposal] = []
-    for proposal in iter_objects(answer.get("merge")):
-        sources = to_texts(proposal.get("sources") or proposal.get("sourceIds"))
-        if not _has_hidden_record(draft, f"a headline over {', '.join(sources)}", sources, hidden):
-            fields = {
-                "category": to_text(proposal.get("category")) or None,
-                "tags": tuple(_limit_tags(to_texts(proposal.get("tags")))),
-                "why": to_text(proposal.get("why")),
-            }
-            headlines.append(writer.propose(sources, to_text(proposal.get("content")), **fields))
-    yield from writer.write(headlines)
-    for proposal in iter_objects(answer.get("archive") or answer.get("toDelete"), key="id"):
-        name = to_text(proposal.get("id"))
-        if not _has_hidden_record(draft, f"archive {name}", [name], hidden):
-            draft.archive(name, why=to_text(proposal.get("why")) or "noise")
-    for proposal in iter_objects(answer.get("refile")):
-        name = to_text(proposal.get("id"))
-        if _has_hidden_record(draft, f"refile {name}", [name], hidden):
-            continue
-        draft.refile(
-            name,
-            category=to_text(proposal.get("category")) or None,
-            tags=_limit_tags(to_texts(proposal.get("tags"))) or None,
-            why=to_text(proposal.get("why")),
+    for given in iter_objects(answer.get("merge")):
+        parts = to_texts(given.get("sources") or given.get("sourceIds"))
+        proposal = HeadlineProposal(
+            parts=tuple(dict.fromkeys(parts)),
+            content=to_text(given.get("content")),
+            category=to_text(given.get("category")) or None,
+            tags=tuple(_limit_tags(to_texts(given.get("tags")))),
+            why=to_text(given.get("why")),
         )
-    for proposal in iter_objects(answer.get("anti_patterns")):
-        _learn(view, draft, proposal, scope, signals)
+        if is_shown(proposal.describe(), parts):
+            headlines.append(proposal)
+    yield from writer.write(headlines)
+    for given in iter_objects(answer.get("archive") or answer.get("toDelete"), key="id"):
+        name = to_text(given.get("id"))
+        if is_shown(f"archive {name}", [name]):
+            draft.archive(name, why=to_text(given.get("why")) or "noise")
+    for given in iter_objects(answer.get("refile")):
+        name = to_text(given.get("id"))
+        if is_shown(f"refile {name}", [name]):
+            draft.refile(
+                name,
+                category=to_text(given.get("category")) or None,
+                tags=_limit_tags(to_texts(given.get("tags"))) or None,
+                why=to_text(given.get("why")),
+            )
+    for given in iter_objects(answer.get("anti_patterns")):
+        _learn(view, draft, given, scope, signals)
 
 
 def _limit_tags(tags: Sequence[str]) -> list[str]:
     """Return as many labels as one would search by."""
     return [tag for tag in tags if len(tag) <= LONGEST_TAG][:MOST_TAGS]
-
-
-def _has_hidden_record(draft: PlanBuilder, what: str, names: Iterable[str], hidden: frozenset[str]) -> bool:
-    """Return whether a proposal is refused because it names records that the request did not show."""
-    if not (unseen := [name for name in names if name in hidden]):
-        return False
-    draft.refuse(what, f"{', '.join(unseen)} was not shown")
-    return True
 
 
 def _learn(
@@ -305,3 +322,131 @@ def _format_records(records: Iterable[Record], changed: frozenset[str], writer: 
         about = ", ".join(chain((record.kind, record.category or "no category"), record.tags, under))
         lines.append(f"{number}. {new}[{record.id}] ({escape_line(about)}): {escape_line(record.content)}")
     return "\n".join(lines)
+
+
+# -- headlines -------------------------------------------------------------------------------------------
+
+
+class HeadlineWriter:
+    """Headlines of one plan. Not safe for several threads."""
+
+    def __init__(self, view: PassInput, draft: PlanBuilder) -> None:
+        """Begin with the existing headlines."""
+        self._view = view
+        self._draft = draft
+        self.left: set[str] = set()
+        """Ids of records whose headline could not be verified in this dream, which had no request left."""
+        self._refused = dict.fromkeys(view.refused)
+        self._records = {record.id: record for record in view.records}
+        self._over = {part: headline for headline in view.headlines for part in headline.parts}
+
+    @property
+    def refused(self) -> str:
+        """Versions of records whose headlines were refused for good, for the cursor."""
+        return " ".join(list(self._refused)[-MOST_REFUSED:])
+
+    def list_mates(self, id: str) -> list[Record]:
+        """Return the records under the same headline as a record, with it; none if it has no headline."""
+        headline = self._over.get(id)
+        return [] if headline is None else [self._records[name] for name in headline.parts]
+
+    def end_outdated(self) -> frozenset[str]:
+        """End headlines that are no longer true to their parts; return the ids of the parts that are live."""
+        freed: set[str] = set()
+        for headline in self._view.headlines:
+            parts = [self._records[name] for name in headline.parts if name in self._records]
+            if not is_current(headline, parts, self._view.now):
+                self._draft.end_headline(headline, "one of its records has changed")
+                freed.update(part.id for part in parts)
+                for name in headline.parts:
+                    self._over.pop(name, None)
+        return frozenset(freed)
+
+    def write(self, proposals: Iterable[HeadlineProposal]) -> Flow[None]:
+        """Add the headlines that code and the model find no fault with.
+
+        A headline is over the records that it names and those that share a headline with one of them.
+        """
+        asked: list[HeadlineProposal] = []
+        named: set[str] = set()
+        for proposal in proposals:
+            replacing = {
+                self._over[name].id: self._over[name] for name in proposal.parts if name in self._over
+            }
+            under = (name for headline in replacing.values() for name in headline.parts)
+            parts = tuple(dict.fromkeys((*proposal.parts, *under)))
+            proposal = replace(proposal, parts=parts, replacing=tuple(replacing.values()))
+            if any(set(old.parts) == set(parts) for old in proposal.replacing):
+                why = "they have one already"
+            elif self._get_version(parts) in self._refused:
+                why = "one was refused before, and none of these records has changed"
+            elif not named.isdisjoint(parts):
+                why = "another headline is proposed over one of these records"
+            else:
+                named.update(parts)
+                if why := self._draft.explain_headline(parts, proposal.content):
+                    self._refuse(proposal, why)
+                else:
+                    asked.append(proposal)
+                continue
+            self._draft.refuse(proposal.describe(), why, protects=parts)
+        if asked:
+            yield from self._verify(asked)
+
+    def _refuse(self, proposal: HeadlineProposal, why: str) -> None:
+        """Refuse a headline for good."""
+        self._draft.refuse(proposal.describe(), why, protects=proposal.parts)
+        if (version := self._get_version(proposal.parts)) is not None:
+            self._refused[version] = None
+
+    def _get_version(self, parts: Sequence[str]) -> str | None:
+        """Return the version of the records; None if one of them is unknown."""
+        records = [self._records[name] for name in parts if name in self._records]
+        return compute_parts_version(records) if len(records) == len(parts) else None
+
+    def _verify(self, proposals: Sequence[HeadlineProposal]) -> Flow[None]:
+        """Ask which records each headline supports, contradicts or leaves out; add those that are true."""
+        blocks = []
+        for number, proposal in enumerate(proposals, 1):
+            lines = [f"Headline {number}: {escape_line(proposal.content)}"]
+            lines += [f"- [{name}] {escape_line(self._records[name].content)}" for name in proposal.parts]
+            blocks.append("\n".join(lines))
+        text = self._view.fill_prompt(VERIFY_PROMPT, headlines="\n\n".join(blocks))
+        first = self._records[proposals[0].parts[0]]
+        request = build_verification(text, first.scope, schema=_VERDICTS, answer_tokens=3_000)
+        if first.origin in UNTRUSTED:
+            request = replace(request, group="")  # what tools said is shown by itself
+        reply = yield request
+        self._draft.spend(reply.usage)
+        verdicts: Mapping[int, Mapping[str, Any]] = {}
+        if reply == LATER:
+            self.left.update(name for proposal in proposals for name in proposal.parts)
+        elif not isinstance(reply, ModelReply):
+            self._draft.fail(reply.why)
+        else:
+            try:
+                answer = parse_answer(reply, _VERDICTS)
+                verdicts = dict(iter_numbered(answer.get("headlines"), "headline"))
+            except UnusableReply as error:
+                self._draft.note(f"no usable answer about headlines: {error}")
+        for number, proposal in enumerate(proposals, 1):
+            if (verdict := verdicts.get(number)) is None:
+                self._draft.refuse(proposal.describe(), _UNJUDGED, protects=proposal.parts)
+                continue
+            supported = [name for name in to_texts(verdict.get("supports")) if name in proposal.parts]
+            if why := _explain_wrong(proposal, verdict, supported):
+                self._refuse(proposal, why)
+            else:
+                left_out = tuple(name for name in proposal.parts if name not in supported)
+                self._draft.add_headline(replace(proposal, left_out=left_out))
+
+
+def _explain_wrong(proposal: HeadlineProposal, verdict: Mapping[str, Any], supported: Sequence[str]) -> str:
+    """Return why a headline is wrong by the model's verdict; empty if it is right."""
+    wrong = [name for name in to_texts(verdict.get("contradicts")) if name in proposal.parts]
+    added = to_text(verdict.get("adds"))
+    if wrong:
+        return f"it contradicts {', '.join(wrong)}"
+    if added and added.strip(" .-").lower() not in ("none", "nothing", "no", "n/a"):
+        return f"no record says: {added}"
+    return "it tells of fewer than two records" if len(supported) < 2 else ""

@@ -6,8 +6,8 @@ and its records are protected from everything else that is proposed in the same 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -44,6 +44,33 @@ _SLACK = 20  # characters of each record for the words that join it to the other
 
 MOST_TAGS = 20
 """Labels that a record may come to have by a model's word; a person may give it more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineProposal:
+    """Headline that a model proposes.
+
+    Attributes:
+        parts: Ids of its records.
+        content: What it says.
+        category: Its category; None takes that of the surest record.
+        tags: Labels for it.
+        why: The model's reason.
+        replacing: Earlier headlines over some of the records.
+        left_out: Ids of the records that it does not tell of.
+    """
+
+    parts: tuple[str, ...]
+    content: str
+    category: str | None = None
+    tags: tuple[str, ...] = ()
+    why: str = ""
+    replacing: tuple[Record, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """Return the proposal in a few words."""
+        return f"a headline over {', '.join(self.parts)}"
 
 
 class PlanBuilder:
@@ -131,50 +158,30 @@ class PlanBuilder:
         inventions = find_new_specifics(contents, content)
         return f"no record says: {', '.join(inventions)}" if inventions else ""
 
-    def add_headline(
-        self,
-        parts: Sequence[str],
-        content: str,
-        *,
-        category: str | None = None,
-        tags: Iterable[str] = (),
-        why: str = "",
-        left_out: Collection[str] = (),
-        replacing: Iterable[Record] = (),
-    ) -> bool:
-        """Add a headline over records, which stay as they are.
-
-        Args:
-            parts: The ids of the records.
-            content: What it says.
-            category: Its category; None takes that of the surest record.
-            tags: More labels for it.
-            why: The model's reason.
-            left_out: Ids of the records that it does not tell of.
-            replacing: Earlier headlines over some of the records.
-        """
-        what = f"a headline over {', '.join(parts)}"
-        if reason := self.explain_headline(parts, content):
-            return self.refuse(what, reason, protects=parts)
+    def add_headline(self, proposal: HeadlineProposal) -> bool:
+        """Add a headline over records, which stay as they are."""
+        parts = proposal.parts
+        if reason := self.explain_headline(parts, proposal.content):
+            return self.refuse(proposal.describe(), reason, protects=parts)
         records = [self._live[name] for name in parts]
         # Of two processes that sum up the same records at once, the second finds the id taken.
         name = compute_parts_version(records)[:12]
         try:
             headline = build_headline(
                 records,
-                content,
+                proposal.content,
                 id=self._view.new_id() if name in self._view.ended else name,
                 now=self._view.now,
-                category=None if category is None else validate_category(category),
-                tags=normalize_labels(tags, name="tag"),
-                left_out=left_out,
+                category=None if proposal.category is None else validate_category(proposal.category),
+                tags=normalize_labels(proposal.tags, name="tag"),
+                left_out=proposal.left_out,
             )
         except InvalidInput as error:
-            return self.refuse(what, str(error), protects=parts)
-        reason = f"{what}: {why}" if why else what
-        self._take(Change(before=None, after=headline), reason, tuple(parts))
+            return self.refuse(proposal.describe(), str(error), protects=parts)
+        reason = ": ".join(filter(None, (proposal.describe(), proposal.why)))
+        self._take(Change(before=None, after=headline), reason, parts)
         self._summed_up.update(parts)
-        for old in replacing:
+        for old in proposal.replacing:
             self.end_headline(old, f"replaced by {headline.id}")
         return True
 
