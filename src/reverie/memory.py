@@ -35,7 +35,7 @@ from reverie.search.related_words import load_related_words
 from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session, build_static_context
 from reverie.settings import Settings
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log, unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
@@ -163,8 +163,7 @@ class Memory(ScopedMemory):
                 writer, zone=settings.zone, is_enabled=settings.is_recording and not self._is_read_only
             ),
         )
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock()
         self._closing = threading.Lock()
         self._worker: Worker | None = None
         self.folder: MemoryFolder | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -37,7 +36,7 @@ from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.searcher import Searcher
 from reverie.session import Session
 from reverie.settings import Settings
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.telemetry import OperationSpan, trace
 from reverie.stores.writer import StoreWriter
 
@@ -593,8 +592,7 @@ class SessionPool:
         self._make = make
         self._clock = clock
         self._idle = idle
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock()
         self._sessions: dict[str, Session] = {}
         self._closed = False
 

@@ -7,7 +7,6 @@ sees what they have added. It holds a copy of the window, and what was shown sin
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -60,7 +59,7 @@ from reverie.repositories.prompt_log import PromptLogBuffer
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter
@@ -129,8 +128,7 @@ class Session:
         self._look = look
         self._listener = listener
         self._note_prompt = note_prompt
-        self._lock = threading.RLock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock(self._reset_after_fork)
         self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
         self._stored: SessionState | None = None
         self._window: tuple[Turn, ...] = ()

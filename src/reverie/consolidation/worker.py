@@ -30,7 +30,7 @@ from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
 from reverie.settings import Settings
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import LeasingStore, RenewableStore
 from reverie.stores.redacting import unwrap
 from reverie.stores.writer import StoreWriter
@@ -125,8 +125,7 @@ class Worker:
         self._has_renewed = not isinstance(self._leases, RenewableStore)
         self._nothing_due_at = -1  # number of the last journal entry when no session was due
         self._holders = Counter[str]()  # threads that work under the lease, by its owner
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock()
 
     # -- plans and runs ----------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import threading
 import time
 from bisect import bisect_left
 from collections import Counter
@@ -21,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from reverie.domain.errors import StoreError
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.writer import StoreWriter
 
 KEPT_DAYS = 400
@@ -91,8 +90,7 @@ class ActivityLog:
         self._writer = writer
         self._zone = zone
         self._is_enabled = is_enabled
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock()
         self._process = 0
         self._owner = ""
         self._totals: dict[str, Counter[str]] = {}

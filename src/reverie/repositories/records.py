@@ -40,7 +40,6 @@ from reverie.domain.record import (
 )
 from reverie.domain.text import timestamps
 from reverie.repositories.writing import WritingRepository
-from reverie.stores.forks import renew_lock_after_fork
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter
 
@@ -174,7 +173,6 @@ class RecordRepository(WritingRepository):
         """Return the same repository with another actor."""
         other = copy.copy(self)
         other._writer = self._writer.acting(actor)
-        renew_lock_after_fork(other)
         return other
 
     # -- saving ------------------------------------------------------------------------------------------

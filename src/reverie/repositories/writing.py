@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TypeVar
 
 from reverie.domain.change import Change, Operation
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.redacting import get_redactor
 from reverie.stores.writer import StoreWriter
 
@@ -24,8 +23,7 @@ class WritingRepository:
         self._writer = writer
         self._store = writer.store
         self._redactor = get_redactor(writer.store)
-        self._lock = threading.Lock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock()
 
     def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
         """Run `StoreWriter.retrying`, one thread at a time: a lock costs less than a lost race."""

@@ -2,8 +2,7 @@
 
 A forked child has only the thread that forked. Two things follow:
 
-* A lock that another thread held at that moment stays held in the child for ever. The child gets a new one:
-  `renew_lock_after_fork`.
+* A lock that another thread held at that moment stays held in the child for ever. A `ForkSafeLock` does not.
 * SQLite keeps a list of open files per process, with the locks it believes to hold on each. The child inherits
   the list and not the locks. A connection that the child opens to the same file finds the entry and takes no
   lock of its own; another process that sees no lock then deletes the log under it, and acknowledged commits are
@@ -21,12 +20,41 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
-_PATIENCE_S = 10.0
-_SHORTEST_ATTEMPT_S = 0.05
-_LONGEST_ATTEMPT_S = 1.0
-_RLOCK = type(threading.RLock())
+_MAX_WAIT_S = 10.0
+_MIN_ATTEMPT_S = 0.05
+_MAX_ATTEMPT_S = 1.0
+
+
+class ForkSafeLock:
+    """A reentrant lock that is free in a forked child even if another thread held it.
+
+    Args:
+        reset: A method that discards in the child what the lock guards and another thread may have left half changed.
+    """
+
+    def __init__(self, reset: Callable[[], None] | None = None) -> None:
+        self._lock = threading.RLock()
+        self._reset = None if reset is None else weakref.WeakMethod(reset)
+        with _listing:
+            _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Replace the lock in a child if a thread of the parent process held it."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+            return
+        self._lock = threading.RLock()
+        if self._reset is not None and (reset := self._reset()) is not None:
+            reset()
 
 
 class Pausable(Protocol):
@@ -53,19 +81,10 @@ not_forking = threading.Lock()
 """Lock that keeps the process from forking. Hold it to open a connection that no `Pausable` owns."""
 
 _listing = threading.Lock()  # guards the two sets below
-_owners: weakref.WeakSet[Any] = weakref.WeakSet()
+_locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 _pausable: weakref.WeakSet[Pausable] = weakref.WeakSet()
 _paused: list[Pausable] = []
 _held: list[threading.Lock] = []
-
-
-def renew_lock_after_fork(owner: Any) -> None:
-    """Give a forked child a free `owner._lock` if another thread held it.
-
-    What the lock guards may be half changed then: `owner._reset_after_fork()`, if there is one, discards it.
-    """
-    with _listing:
-        _owners.add(owner)
 
 
 def pause_for_forks(owner: Pausable) -> None:
@@ -78,14 +97,14 @@ def _before_fork() -> None:
     # All or nothing, with short attempts: a thread that uses a connection may wait for something that another
     # thread holds, which in turn waits for an owner that is paused already. Between two attempts all go on.
     _finish_imports()
-    deadline = time.monotonic() + _PATIENCE_S
-    attempt = _SHORTEST_ATTEMPT_S
+    deadline = time.monotonic() + _MAX_WAIT_S
+    attempt = _MIN_ATTEMPT_S
     while not _pause_all(attempt):
         if time.monotonic() > deadline:
             return  # in the child, owners that could not be paused raise errors
         _resume_all()
         time.sleep(attempt / 5)
-        attempt = min(2 * attempt, _LONGEST_ATTEMPT_S)
+        attempt = min(2 * attempt, _MAX_ATTEMPT_S)
 
 
 def _finish_imports() -> None:
@@ -130,13 +149,8 @@ def _after_fork_in_child() -> None:
     for owner in _paused:
         owner.reset_after_fork()
     _release_all()
-    for owner in list(_owners):
-        if owner._lock.acquire(blocking=False):
-            owner._lock.release()
-            continue
-        owner._lock = threading.RLock() if isinstance(owner._lock, _RLOCK) else threading.Lock()
-        if hasattr(owner, "_reset_after_fork"):
-            owner._reset_after_fork()
+    for lock in list(_locks):
+        lock.renew()
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch

@@ -26,12 +26,12 @@ class RepairReport:
     """Result of a repair.
 
     Attributes:
-        kept: The damaged file, under its new name; None if the store was repaired in place.
+        kept: The damaged file, under its new name.
         changes: Number of entries of the journal.
         lost: What could not be read, such as `3 changes`; never content.
     """
 
-    kept: Path | None
+    kept: Path
     changes: int
     lost: tuple[str, ...] = ()
 

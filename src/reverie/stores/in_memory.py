@@ -27,7 +27,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import BaseStore, build_conflict
 from reverie.stores.codec import analyze_searched, find_ids
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import Order, refuse_nested_change
 
 if TYPE_CHECKING:
@@ -111,8 +111,7 @@ class InMemoryStore(BaseStore):
 
     def __init__(self, *, analyse: Analyse) -> None:
         self._analyse = analyse
-        self._lock = threading.RLock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock(self._reset_after_fork)
         self._closed = False
         self._live = _Data()
         self._thread = threading.local()
@@ -613,7 +612,7 @@ class InMemoryStore(BaseStore):
 
     # -- below -----------------------------------------------------------------------------------------
 
-    def _open(self) -> threading.RLock:
+    def _open(self) -> ForkSafeLock:
         """Return the lock to hold while the store is used; refuse if the store is closed."""
         if self._closed:
             raise StoreUnavailable("the store has been closed: open another")

@@ -20,7 +20,7 @@ from reverie.admin.doctor.findings import (
     Remedy,
     Severity,
     build_finding,
-    build_repair_note,
+    build_repair_findings,
     count,
     get_part,
     summarize_names,
@@ -256,7 +256,7 @@ class Doctor:
                     remove_leftovers(self._path)
                 case "database" if isinstance(self._store, RepairableStore):
                     report = self._store.repair()
-                    return [] if report is None else [build_repair_note(report)]
+                    return [] if report is None else build_repair_findings(report)
                 case "words" if isinstance(self._store, RepairableStore):
                     self._store.refresh_analyses()
                 case "index":

@@ -89,13 +89,13 @@ def build_finding(code: str, what: str, about: Iterable[str] = (), **differing: 
     return Finding(code=code, what=what, about=tuple(about), **{**_KINDS[code]._asdict(), **differing})
 
 
-def build_repair_note(report: RepairReport) -> Finding:
-    """Return the finding that tells where the damaged database is kept, and what could not be read of it."""
-    lost = f"could not be read: {', '.join(report.lost)}" if report.lost else "nothing was lost"
-    kept = "" if report.kept is None else f"the damaged database is kept as {report.kept.name}; "
-    return build_finding(
-        "database-repaired", f"{kept}{lost}", () if report.kept is None else (report.kept.name,)
-    )
+def build_repair_findings(report: RepairReport) -> list[Finding]:
+    """Return what to know after a repair: where the damaged database is, and what could not be read of it."""
+    kept = f"the damaged database is kept as {report.kept.name}"
+    findings = [build_finding("database-repaired", kept, (report.kept.name,))]
+    if report.lost:
+        findings.append(build_finding("content-lost", f"could not be read: {', '.join(report.lost)}"))
+    return findings
 
 
 def get_part(remedy: Remedy) -> Part:

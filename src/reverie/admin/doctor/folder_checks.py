@@ -17,7 +17,7 @@ from reverie.admin.doctor.findings import (
     Diagnosis,
     Finding,
     build_finding,
-    build_repair_note,
+    build_repair_findings,
     count,
     summarize_names,
     to_relative_path,
@@ -219,21 +219,21 @@ def _check_database_copies(path: Path) -> Iterator[Finding]:
 # -- a memory that cannot be opened ------------------------------------------------------------------------
 
 
-def repair_unopened(path: Path) -> tuple[Finding, ...]:
+def repair_unopened(path: Path) -> tuple[Finding, list[Finding]]:
     """Replace a database that cannot be opened by a copy of everything that can be read of it.
 
     Args:
         path: The folder.
 
     Returns:
-        The finding that is repaired, and one that tells where the damaged database is kept.
+        The finding that is repaired, and those of `build_repair_findings`.
 
     Raises:
         StoreError: it cannot be repaired; nothing was changed.
     """
     report = repair_file(path / DATABASE, analyse=analyze)
     what = f"{DATABASE} was damaged so that it could not be opened"
-    return build_finding("database-damaged", what, remedy="database"), build_repair_note(report)
+    return build_finding("database-damaged", what, remedy="database"), build_repair_findings(report)
 
 
 def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:

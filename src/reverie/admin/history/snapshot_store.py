@@ -7,7 +7,6 @@ missing, and what an erasure left of a thing replaces it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -27,6 +26,7 @@ from reverie.domain.passage import SEARCHABLE, Analyse, AnalyzedText, Collection
 from reverie.domain.record import Record
 from reverie.domain.text import timestamps
 from reverie.domain.text.timestamps import Clock
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
@@ -72,9 +72,10 @@ class SnapshotStore(InMemoryStore):
 
     # -- what is read --------------------------------------------------------------------------------
 
-    def _open(self) -> threading.RLock:
+    def _open(self) -> ForkSafeLock:
         """Return the lock; read everything from the journal at the first question that is not about single ids."""
-        with (lock := super()._open()):
+        lock = super()._open()
+        with lock:
             if not self._is_loaded:
                 for key, value in sorted(
                     _select_present_values(self._source, self.last).items(), key=itemgetter(0)

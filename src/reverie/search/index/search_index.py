@@ -46,7 +46,7 @@ from reverie.search.index.tantivy_index import (
     remove_index,
     remove_older,
 )
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
@@ -88,8 +88,7 @@ class SearchIndex:
         self._folder = folder
         self._analyse = analyse
         self._fold_at = fold_at
-        self._lock = threading.RLock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock(self._reset_after_fork)
         self._folding: threading.Thread | None = None
         self._closing = False
         self._committed: TantivyIndex | None = None

@@ -6,7 +6,6 @@ same weights and the same order as within a scope in `SearchIndex`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter
 from reverie.domain.passage import SEARCHABLE, CandidateQuery, Searchable
 from reverie.search.index.candidates import CountCache, IndexStatus, compute_rarities
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import Store
 
 if TYPE_CHECKING:
@@ -33,8 +32,7 @@ class TableIndex:
     def __init__(self, store: Store, postings: PostingTables) -> None:
         self._store = store
         self._postings = postings
-        self._lock = threading.RLock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock(self._reset_after_fork)
         self._counts = CountCache()
 
     def _reset_after_fork(self) -> None:

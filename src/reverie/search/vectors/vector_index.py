@@ -32,7 +32,7 @@ from reverie.domain.record import Record
 from reverie.llm.embedding import Embedder, RuleClassifiers, is_loaded_here
 from reverie.search.vectors.rules import FORM_CHANCE, LEAST_CHANCE, RuleChances, compute_request_chance
 from reverie.settings import Settings
-from reverie.stores.forks import renew_lock_after_fork
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import KeptVector, Store, VectorStore, get_reader, read_or_none
 from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace_model
@@ -109,8 +109,7 @@ class VectorIndex:
         self._folder = folder
         self.embedder = embedder
         self._settings = settings
-        self._lock = threading.RLock()
-        renew_lock_after_fork(self)
+        self._lock = ForkSafeLock(self._reset_after_fork)
         self._file: VectorFile | None = None
         self._dimension = 0
         self._queries: OrderedDict[str, Any] = OrderedDict()

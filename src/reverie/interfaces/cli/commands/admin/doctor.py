@@ -27,8 +27,8 @@ def doctor(context: CommandContext, /, fix: bool) -> None:
     With --fix, a damaged database is replaced by a copy of everything in it that can be read. The damaged
     one is kept beside it.
 
-    Exits with 1 if there are findings. Also works on a database that cannot be opened; the exit code is
-    then 5. Never prints stored content.
+    Exits with 1 if there are findings, or if --fix could not read all content of a damaged database. Also
+    works on a database that cannot be opened; the exit code is then 5. Never prints stored content.
 
     With --json: {"sound": true or false, "findings": [{"code", "part", "severity", "what", "fix",
     "remedy", "about"}], "repaired": [the same], "checked": {"name": number}}.
@@ -59,12 +59,14 @@ def _diagnose_unopened(context: CommandContext, error: ReverieError, *, fix: boo
     if not fix or isinstance(error, NotFound):
         return diagnose_unopened(folder, error)
     try:
-        repaired, kept = repair_unopened(folder)
+        repaired, notes = repair_unopened(folder)
     except _CANNOT_OPEN as failure:
         return diagnose_unopened(folder, failure)
     with context.memory() as memory:
         diagnosis = memory.admin.doctor(fix=True)
-    return replace(diagnosis, repaired=(repaired, *diagnosis.repaired), findings=(*diagnosis.findings, kept))
+    return replace(
+        diagnosis, repaired=(repaired, *diagnosis.repaired), findings=(*notes, *diagnosis.findings)
+    )
 
 
 def _print(context: CommandContext, diagnosis: Diagnosis, *, fix: bool) -> None:
