@@ -824,12 +824,12 @@ def test_a_copy_that_cannot_be_removed_keeps_nothing_else_from_being_cleaned(
         secret = memory.save(SECRET).record
         copy = tmp_path / "m" / "reverie.db.v1.backup"
         copy.write_text(SECRET)
-        (tmp_path / "m" / "index" / "0").mkdir(parents=True)
+        (tmp_path / "m" / "index" / "old").mkdir(parents=True)
         monkeypatch.setattr(Path, "unlink", refuse)
         monkeypatch.setattr("reverie.admin.erasure.remains.remove_index", lambda _: None)
         done = memory.admin.forget(secret.id)
         assert done.pending == (
-            "the search index '0' of another version could not be removed",
+            "the search index 'old' of another version could not be removed",
             "the copy 'reverie.db.v1.backup' could not be removed: Permission denied",
         )
         assert b"small flat" not in (tmp_path / "m" / "reverie.db").read_bytes()

@@ -31,7 +31,7 @@ def commit(index: TantivyIndex, number: int) -> None:
             batch.add(IndexedPassage(key, record, analyze(record)))
         return number + 1
 
-    index.write(fill, merge=True)
+    index.write(fill)
     index.refresh()
 
 

@@ -57,7 +57,7 @@ def test_figures_of_the_commit_are_whole_numbers_and_exact() -> None:
             batch.add(leaf)  # type: ignore[attr-defined]
         return len(leaves)
 
-    committed.write(fill, merge=False)
+    committed.write(fill)
     committed.refresh()
     weights = [
         TermWeight(among="words", token=token, weight=weight)
@@ -80,7 +80,7 @@ def test_passages_with_a_word_near_another_are_remembered_until_the_next_commit(
                 batch.add(IndexedPassage(key, value, analyze(value)))
             return committed.sequence + len(contents)
 
-        committed.write(fill, merge=False)
+        committed.write(fill)
         committed.refresh()
 
     def find(allowed: Filter) -> list[int]:

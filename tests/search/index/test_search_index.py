@@ -385,7 +385,7 @@ def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
     holder = TantivyIndex(folder)
     writer = holder._open_writer()
     with pytest.raises(WriterBusy):
-        TantivyIndex(folder).write(lambda _: 1, merge=False)
+        TantivyIndex(folder).write(lambda _: 1)
     assert index.fold() is False
     assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 1
     del writer
@@ -445,7 +445,7 @@ def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteS
 def test_an_index_that_is_deleted_while_it_is_written_is_reported_as_broken(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     index = TantivyIndex(folder)
-    index.write(lambda _: 1, merge=False)
+    index.write(lambda _: 1)
     shutil.rmtree(folder)
     with pytest.raises(IndexCorrupt):
         index._make_private()

@@ -8,7 +8,8 @@ subtracted.
 
 When the inverted indexes have grown, the process that gets tantivy's writer lock commits them on a separate thread.
 The others notice the commit and drop what it covers. A missing or damaged index is rebuilt from the store, in memory
-if the disk refuses it.
+if the disk refuses it. An erasure empties the files; who has them open goes on with what is open, and the index is
+rebuilt a little later.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ _BATCH = 1_000
 _REBUILD_AT = 2_000
 _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
+_QUIET_S = 2.0  # without an erasure, before an emptied index is built again
 _TRIES = 3
 _NOT_FOLLOWED = -1
 _FEW = 8  # entries of the journal whose texts are analyzed faster than their analyses are read
@@ -93,6 +95,7 @@ class SearchIndex:
         self._closing = False
         self._committed: TantivyIndex | None = None
         self._lost = False
+        self._cleared_at: float | None = None
         self._problem = ""
         self._followed = 0
         self._counts = CountCache()
@@ -100,7 +103,7 @@ class SearchIndex:
         self._forget_tail(0)
 
     def _reset_after_fork(self) -> None:
-        self._committed, self._lost = None, False
+        self._committed, self._lost, self._cleared_at = None, False, None
         self._forget_tail(0)
 
     # -- reading -----------------------------------------------------------------------------------
@@ -316,10 +319,15 @@ class SearchIndex:
         newest = self._store.sequence()  # first, since it fails if the store is gone
         committed = self._committed if self._committed is not None else self._open()
         if self._lost:
-            self._start(self._rebuild)  # unless that is under way
+            if self._cleared_at is None or time.monotonic() > self._cleared_at + _QUIET_S:
+                self._start(self._rebuild)  # unless that is under way
         else:
             try:
-                if committed.refresh():
+                found = committed.find_newer()
+                if found == 0 and newest >= _REBUILD_AT:
+                    self._lost, self._cleared_at = True, time.monotonic()
+                elif found is not None:
+                    committed.refresh()
                     self._forget_tail(committed.sequence)
             except IndexCorrupt as error:
                 self._handle_loss(error)
@@ -384,12 +392,15 @@ class SearchIndex:
 
     # -- opening and building ------------------------------------------------------------------------
 
-    def _open(self) -> TantivyIndex:
+    def _open_or_replace(self) -> TantivyIndex:
         try:
-            committed = TantivyIndex(self._folder)
+            return TantivyIndex(self._folder)
         except IndexCorrupt as error:
             _log.warning("the search index cannot be read and is built again: %s", error)
-            committed = self._replace()
+            return self._replace()
+
+    def _open(self) -> TantivyIndex:
+        committed = self._open_or_replace()
         if committed.sequence > self._store.sequence():
             # An index of another store, or of one that was restored from a backup.
             committed = self._replace()
@@ -422,7 +433,7 @@ class SearchIndex:
         while True:
             try:
                 try:
-                    committed.write(self._fill, merge=True)
+                    committed.write(self._fill)
                 except WriterBusy:
                     if time.monotonic() > deadline:
                         return committed  # still correct, since all changes are followed in memory
@@ -460,15 +471,17 @@ class SearchIndex:
     def _handle_loss(self, error: Exception) -> None:
         """Go on with the files that are still open, since those on disk are gone or broken, and build new ones."""
         _log.warning("the search index was lost and is built again: %s", error)
-        self._lost = True
+        self._lost, self._cleared_at = True, None
         self._start(self._rebuild)
 
     def _rebuild(self) -> None:
-        replacement = self._build(self._replace())
+        replacement = self._replace() if self._cleared_at is None else self._open_or_replace()
+        if replacement.sequence == 0:  # no other process has built it meanwhile
+            replacement = self._build(replacement)
         with self._lock:
             self._committed = replacement
             self._forget_tail(replacement.sequence)
-            self._lost = False
+            self._lost, self._cleared_at = False, None
 
     # -- folding -----------------------------------------------------------------------------------
 
@@ -495,7 +508,7 @@ class SearchIndex:
             return sequence
 
         try:
-            committed.write(fill, merge=True)
+            committed.write(fill)
         except WriterBusy:
             return False
         except IndexCorrupt as error:
@@ -506,39 +519,42 @@ class SearchIndex:
         return True
 
     def scrub(self) -> bool:
-        """Write a new commit from the store, so that no file has a word of erased text.
+        """Empty the index on disk, so that no file has a word of erased text, in a time that is the same for any size.
 
-        Tantivy only marks deleted passages; their words stay in the files until these are merged. Other processes use
-        the new commit from their next search on.
+        Tantivy only marks deleted passages; their words stay in the files until these are merged. All processes go on
+        with the files that they have open, without what was erased, until the index has been built again: from two
+        seconds after the last erasure on, at a search, or else on closing.
 
         Returns:
             Whether that was done; False if another process was writing the whole time.
         """
+        if self._folder is None:
+            return True
         deadline = time.monotonic() + _WAIT_FOR_SCRUB_S
         while True:
-            with self._lock:
-                committed = self._catch_up()
-                unusable = self._lost or bool(self._problem)
             try:
-                if unusable:
-                    raise IndexCorrupt("it was lost before")
-                committed.write(self._fill, merge=False, afresh=True)
+                TantivyIndex(self._folder).clear()
+                break
             except WriterBusy:
                 if time.monotonic() > deadline:
                     return False
                 time.sleep(0.02)
-                continue
-            except IndexCorrupt:
-                self.rebuild()
-                return not self._problem or self._folder is None or not self._folder.exists()
-            with self._lock:
-                self._catch_up()
-            return True
+            except IndexCorrupt as error:
+                _log.warning("the search index cannot be emptied and is removed: %s", error)
+                remove_index(self._folder)
+                if self._folder.exists():
+                    return False
+                break
+        with self._lock:
+            self._catch_up()
+            if self._cleared_at is not None:
+                self._cleared_at = time.monotonic()
+        return True
 
     def rebuild(self) -> None:
         """Delete the index and build it again from the store. Other processes that have it open notice."""
         with self._lock:
-            self._lost, self._problem = False, ""
+            self._lost, self._cleared_at, self._problem = False, None, ""
             self._rebuild()
 
     def _fold_quietly(self) -> None:
@@ -571,7 +587,10 @@ class SearchIndex:
             folding.join()
         with self._lock:
             worthwhile = self._committed is not None and self._count_waiting() >= FOLD_ON_CLOSE
-        if worthwhile and self._folder is not None:
+            cleared = self._cleared_at is not None
+        if cleared:  # so that the next process need not build it at its first search
+            self._run_unless_store_fails(self._rebuild)
+        elif worthwhile and self._folder is not None:
             self._run_unless_store_fails(self.fold)
         with self._lock:
             self._committed = None

@@ -148,19 +148,26 @@ class TantivyIndex:
         """Number of segments of the commit."""
         return self._searcher.num_segments
 
-    def refresh(self) -> bool:
-        """Use a newer commit, if another process or `write` has made one.
-
-        Returns:
-            Whether there was one.
+    def find_newer(self) -> int | None:
+        """Return the last journal entry of a newer commit (0 for an empty one), or None if there is none.
 
         Raises:
             IndexCorrupt: the index has been deleted or cannot be read.
         """
         if self._read_stamp() == self._stamp:
-            return False
-        self._load()
-        return True
+            return None
+        with _reporting_damage():
+            self._index.reload()
+            return self._read_sequence(self._index.searcher())
+
+    def refresh(self) -> None:
+        """Use the newest commit, which another process or `write` may have made.
+
+        Raises:
+            IndexCorrupt: the index has been deleted or cannot be read.
+        """
+        if self._read_stamp() != self._stamp:
+            self._load()
 
     def _read_stamp(self) -> int:
         """Return a value that changes with every commit. It takes one `stat`, since every search calls it."""
@@ -389,16 +396,13 @@ class TantivyIndex:
 
     # -- writing -----------------------------------------------------------------------------------
 
-    def write(self, fill: Callable[[IndexBatch], int], *, merge: bool, afresh: bool = False) -> None:
+    def write(self, fill: Callable[[IndexBatch], int]) -> None:
         """Make one commit. The answers of this object stay the same until `refresh`.
 
         Args:
             fill: Adds and removes passages, and returns the number of the last journal entry that the index then
                 covers. It is called with the writer's lock held, and only if there was no other commit since the one
                 in use here.
-            merge: Whether to wait until tantivy has merged small segments, which makes later searches faster.
-            afresh: Whether to begin with an empty index, and to delete the files of earlier commits. Processes that
-                have them open can read them until their next `refresh`.
 
         Raises:
             WriterBusy: another process is writing, or has just written: refresh and try again.
@@ -409,28 +413,35 @@ class TantivyIndex:
             self._index.reload()
             if self._read_sequence(self._index.searcher()) != self.sequence:
                 raise WriterBusy("another commit came first")
-            earlier = self._list_word_files() if afresh else []
-            if afresh:
-                writer.delete_all_documents()
             batch = IndexBatch(writer, self._schema)
             sequence = fill(batch)
             batch.remove(_MARKER)
             writer.add_document(_build_marker(sequence))
             writer.commit()
-            for file in earlier:
-                file.unlink(missing_ok=True)
         self._commits_in_memory += 1
-        if merge:
-            with suppress(ValueError):  # a failed merge costs speed only; the commit stands
-                writer.wait_merging_threads()
+        with suppress(ValueError):  # a failed merge costs speed only; the commit stands
+            writer.wait_merging_threads()
         self._make_private()
         _return_memory()
 
-    def _list_word_files(self) -> list[Path]:
-        """Return the files with words: all except the lists of files and the locks."""
+    def clear(self) -> None:
+        """Make an empty commit, and delete every file with words. What has them open can still read them.
+
+        Raises:
+            WriterBusy: another process is writing.
+            IndexCorrupt: the index cannot be written.
+        """
         if self._folder is None:
-            return []
-        return [file for file in self._folder.iterdir() if file.name not in _NO_WORDS and file.is_file()]
+            return
+        writer = self._open_writer()
+        with _reporting_damage():
+            files = [file for file in self._folder.iterdir() if file.name not in _NO_WORDS and file.is_file()]
+            writer.delete_all_documents()
+            writer.commit()
+            for file in files:
+                file.unlink(missing_ok=True)
+            writer.wait_merging_threads()
+        self._make_private()
 
     def _make_private(self) -> None:
         """Make the files readable by the owner only, since tantivy creates them by the umask."""
