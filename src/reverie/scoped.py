@@ -507,14 +507,14 @@ class ScopedMemory(MemoryReader):
             determine_origin: Function that returns the origin of a text to be written, such as
                 `Session.determine_origin`. Text of a tool is kept out of prompts. None where origins are not known.
         """
-        from reverie.repositories.documents import KEPT_AS, Documents  # here: few agents keep files
+        from reverie.repositories.documents import STORE_NAME, Documents  # here: few agents keep files
 
         writer = self._parts.writer.acting(actor)
         return Documents(
             writer,
             pages=Pages(writer, settings=self.settings),
-            items=self._build_key_value(KEPT_AS, writer, "agent"),
-            unconfirmed=self._build_key_value(KEPT_AS, writer, "tool"),
+            items=self._build_key_value(STORE_NAME, writer, "agent"),
+            unconfirmed=self._build_key_value(STORE_NAME, writer, "tool"),
             scope=self.scope,
             look=self._parts.refresh_files,
             determine_origin=determine_origin,

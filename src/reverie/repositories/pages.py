@@ -333,7 +333,7 @@ class Pages(WritingRepository):
         validate_page_name(name)
         given = None if at is None else timestamps.to_utc(at, name="at")
         if is_log(name):
-            (added,) = self._append_paragraphs(
+            (added,) = self.append_many(
                 name, [text], at=given, source=source, operation="append", note=reason
             )
             return added
@@ -401,7 +401,7 @@ class Pages(WritingRepository):
         def attempt(_: int) -> PageWriteResult:
             before = self._find_page(name)
             if before is None:
-                self._refuse_twin(name)
+                self.refuse_twin(name)
             text, merged = change("" if before is None else before.content)
             text = self._redactor.text(text)
             if before is not None and text == before.content:
@@ -414,7 +414,7 @@ class Pages(WritingRepository):
 
         return self._run_with_retries(attempt)
 
-    def _refuse_twin(self, name: str) -> None:
+    def refuse_twin(self, name: str) -> None:
         """Raise `InvalidInput` if a name differs from another only in case: on many disks both would be one file."""
         for other in self.names():
             if other != name and other.casefold() == name.casefold():
@@ -432,7 +432,7 @@ class Pages(WritingRepository):
             moment, content = _stamp_note(line, at, day=day, now=now)
         return _create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
 
-    def _append_paragraphs(
+    def append_many(
         self,
         name: str,
         texts: Iterable[str],
@@ -442,7 +442,14 @@ class Pages(WritingRepository):
         operation: Operation,
         note: str = "",
     ) -> list[Paragraph]:
-        """Add paragraphs to the end of a log, all or none."""
+        """Add paragraphs to the end of a log, all or none.
+
+        Args:
+            name: The log.
+            texts: The paragraphs, each as in `append`, as are `at` and `source`.
+            operation: The operation, for the journal.
+            note: A person's words, for the journal.
+        """
         paragraphs = [self._build_paragraph(name, text, at, source) for text in texts]
 
         def attempt(_: int) -> list[Paragraph]:
