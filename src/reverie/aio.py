@@ -253,6 +253,8 @@ class AsyncPages(_Wrapper[Pages]):
     replace = _on_thread(Pages.replace)
     append = _on_thread(Pages.append)
     delete = _on_thread(Pages.delete)
+    refuse_twin = _on_thread(Pages.refuse_twin)
+    append_many = _on_thread(Pages.append_many)
 
 
 class AsyncJournal(_Wrapper[Journal]):
