@@ -23,11 +23,16 @@ from reverie.domain.conversation import Turn
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.hooks import runner
-from reverie.interfaces.hooks.events import EVENTS, LONGEST_MESSAGE, HookEvent, read_event, truncate_text
-from reverie.interfaces.hooks.kept import Occurrence, iterate_kept, keep
-from reverie.interfaces.hooks.projects import derive_project_scope
-from reverie.interfaces.hooks.runner import HookOptions
-from reverie.interfaces.hooks.transcript import read_last_exchange
+from reverie.interfaces.hooks.events import (
+    EVENTS,
+    LONGEST_MESSAGE,
+    HookEvent,
+    read_event,
+    read_last_exchange,
+    truncate_text,
+)
+from reverie.interfaces.hooks.runner import HookOptions, derive_project_scope
+from reverie.interfaces.hooks.turns import Occurrence, iterate_kept, keep
 from reverie.llm.embedding import is_loaded_here
 from tests.interfaces.conftest import environment, run_cli
 
@@ -704,7 +709,7 @@ def test_an_answer_that_is_not_there_yet_is_not_the_one_before(
     before = exchange("One", "Answer one.")
     path = transcript(tmp_path / "t.jsonl", *before, *exchange("Two", "x", tools=["Bash"])[:-1])
     clock = _Clock()
-    monkeypatch.setattr("reverie.interfaces.hooks.transcript.time", clock)
+    monkeypatch.setattr("reverie.interfaces.hooks.events.time", clock)
     found = read_last_exchange(path, settle_s=0.2)
     assert clock.now >= 0.2
     assert (found.prompt, found.answer, found.tools) == ("Two", "", {"Bash"})

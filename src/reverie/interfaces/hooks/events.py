@@ -1,15 +1,69 @@
-"""Events of an agent, read tolerantly from JSON."""
+"""Events of an agent, its transcript, and the marks around the context that hooks return."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import validation
-from reverie.interfaces.hooks.injection import remove_context
+from reverie.domain.text.escaping import NOTICE
+
+_BEGIN = r"\[reverie context ([0-9a-f]{12})\]"
+_BLOCK = defer_regex(rf"{_BEGIN}.*?\[end of reverie context \1\]", re.DOTALL)
+_OURS = defer_regex(rf"{_BEGIN}|{re.escape(NOTICE)}")
+_PLACE = "\x00"
+_ELEMENT_AROUND = defer_regex(rf"<([\w:.-]{{1,60}})(?:\s[^<>]*)?>\s*{_PLACE}\s*</\1\s*>")
+_TAG = r"<((?:[a-z]+[-_])*hook(?:[-_][a-z]+)*|system[-_]reminder)(?:\s[^<>]*)?>"
+_AT_START = defer_regex(rf"\s*{_TAG}.*?</\1\s*>", re.DOTALL)
+_AT_END = defer_regex(rf"{_TAG}(?:(?!<\1[\s>]).)*</\1\s*>\s*\Z", re.DOTALL)
+
+
+def mark_context(text: str) -> str:
+    """Return a context between marks that are made of the text, so that nothing in it can contain them.
+
+    >>> print(mark_context("# Memory"))
+    [reverie context 74052e9ac3c2]
+    # Memory
+    [end of reverie context 74052e9ac3c2]
+    """
+    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"[reverie context {mark}]\n{text}\n[end of reverie context {mark}]"
+
+
+MARKS_LENGTH = len(mark_context(""))
+"""Characters that the marks add to a context."""
+
+
+def remove_context(prompt: str) -> str:
+    """Return a prompt without the context of hooks: ours anywhere, and elements of hooks at both ends.
+
+    >>> remove_context("<hook_context>Be brief.</hook_context> Deploy from main")
+    'Deploy from main'
+    """
+    text = _BLOCK.sub(_PLACE, prompt.replace(_PLACE, ""))
+    while _PLACE in text:
+        text, count = _ELEMENT_AROUND.subn(_PLACE, text)
+        if not count:
+            text = text.replace(_PLACE, "")
+    while match := _AT_START.match(text) or _AT_END.search(text):
+        text = text[: match.start()] + text[match.end() :]
+    return text.strip() if text != prompt else prompt
+
+
+def has_context(prompt: str) -> bool:
+    """Return whether a prompt still contains a context of ours, such as one that the agent cut."""
+    return _OURS.search(prompt) is not None
+
+
+# -- events ---------------------------------------------------------------------------------------
+
 
 EVENTS: Mapping[str, str] = {
     "session-start": "SessionStart",
@@ -149,3 +203,139 @@ def _serialize_arguments(arguments: Any) -> str:
     written = json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, Mapping) else "{}"
     written = validation.clean_text(written)
     return written if len(written) <= _LONGEST_RESULT else json.dumps({"cut": written[:_LONGEST_RESULT]})
+
+
+# -- transcript -----------------------------------------------------------------------------------
+
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Bytes from the end of a transcript that are looked at."""
+
+_BLOCK_BYTES = 256 * 1024
+_LONGEST_LINE = 4 * 1024 * 1024
+_NOT_MESSAGES = ("isSidechain", "isMeta", "isApiErrorMessage")
+"""Marks of lines that are no messages of the user or the model; the last one marks a failed call of the model."""
+
+_EVERY_S = 0.05
+
+
+class TranscriptExchange(NamedTuple):
+    """The last exchange of a transcript.
+
+    Attributes:
+        prompt: The user's message; empty if it was not found.
+        answer: The assistant's final text; empty if it has not answered yet.
+        tools: Names of the tools called for the answer; None if unknown.
+    """
+
+    prompt: str = ""
+    answer: str = ""
+    tools: frozenset[str] | None = None
+
+
+def read_last_exchange(path: str, *, settle_s: float = 0.0) -> TranscriptExchange:
+    """Read the last exchange of a conversation.
+
+    Args:
+        path: The transcript; a missing or unreadable one has no exchange.
+        settle_s: Seconds to wait for an answer that the agent may still be writing; without a file there is
+            no wait.
+    """
+    until = time.monotonic() + settle_s
+    while True:
+        if not os.path.isfile(path):
+            return TranscriptExchange()
+        exchange = _read(path)
+        if exchange.answer or time.monotonic() >= until:
+            return exchange
+        time.sleep(_EVERY_S)
+
+
+def _read(path: str) -> TranscriptExchange:
+    texts: list[str] = []
+    tools: set[str] = set()
+    is_complete = False  # whether the text of the last answer is complete
+    try:
+        for line in _read_lines_backwards(path):
+            record = _parse_record(line)
+            if record is None:
+                continue
+            kind, content = record
+            if kind == "user":
+                is_complete = True
+                if (prompt := _extract_prompt(content)) is not None:
+                    return TranscriptExchange(
+                        prompt=prompt, answer=_join_texts(texts), tools=frozenset(tools)
+                    )
+                continue
+            text, called = _extract_content(content)
+            tools |= called
+            is_complete = is_complete or bool(called)
+            if text and not is_complete:
+                texts.append(text)
+    except OSError:
+        return TranscriptExchange()
+    return TranscriptExchange(answer=_join_texts(texts))
+
+
+def _parse_record(line: bytes) -> tuple[str, Any] | None:
+    """Return the role and the content of a line; None for anything but a message."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict) or any(record.get(name) for name in _NOT_MESSAGES):
+        return None
+    kind, message = record.get("type"), record.get("message")
+    if kind not in ("user", "assistant") or not isinstance(message, Mapping):
+        return None
+    return kind, message.get("content")
+
+
+def _extract_prompt(content: Any) -> str | None:
+    """Return the user's text; None for a tool's result, which has the same role."""
+    if isinstance(content, str):
+        return truncate_text(remove_context(content)) or None
+    if not isinstance(content, list) or any(_get_kind(block) == "tool_result" for block in content):
+        return None
+    return truncate_text(remove_context("\n".join(_extract_texts(content)))) or None
+
+
+def _extract_content(content: Any) -> tuple[str, set[str]]:
+    """Return the text of an assistant's message, and the names of the tools it calls."""
+    if isinstance(content, str):
+        return content, set()
+    if not isinstance(content, list):
+        return "", set()
+    called = {str(block.get("name", "")) for block in content if str(_get_kind(block)).endswith("tool_use")}
+    return "\n".join(_extract_texts(content)), called
+
+
+def _extract_texts(content: list[Any]) -> list[str]:
+    return [
+        text for block in content if _get_kind(block) == "text" and isinstance(text := block.get("text"), str)
+    ]
+
+
+def _get_kind(block: Any) -> Any:
+    return block.get("type") if isinstance(block, Mapping) else None
+
+
+def _join_texts(texts: list[str]) -> str:
+    return truncate_text("\n\n".join(text for text in reversed(texts) if text.strip()))
+
+
+def _read_lines_backwards(path: str) -> Iterator[bytes]:
+    """Iterate over the lines of a file from the end, up to `MOST_BYTES` back; skip long lines."""
+    with open(path, "rb") as file:
+        at = file.seek(0, os.SEEK_END)
+        stop = max(0, at - MOST_BYTES)
+        rest = b""
+        while at > stop:
+            start = max(stop, at - _BLOCK_BYTES)
+            file.seek(start)
+            pieces = (file.read(at - start) + rest).split(b"\n")
+            at, rest = start, pieces[0] if len(pieces[0]) <= _LONGEST_LINE else b""
+            yield from reversed(pieces[1:])
+        if at == 0:
+            yield rest
