@@ -58,22 +58,13 @@ ROOM_BUDGETS = {
 PRIVATE = frozenset(
     {
         *("_store", "_parts", "_searcher", "_index", "_clock", "_scopes", "_refresh_files", "_is_read_only"),
-        *("_vectors", "_flush", "_redact", "_discard_cache"),
+        "_vectors",
     }
 )
 """Private members of a memory, a scope and a session."""
 
 # Violations that existed when the check was introduced. The list may shrink and never grow.
-KNOWN: frozenset[str] = frozenset(
-    f"reverie.interfaces.{module} uses {name} of another object"
-    for module, names in {
-        "hooks.runner": ("_store",),
-        "hooks.turns": ("_discard_cache", "_flush", "_redact"),
-        "cli.commands.data.folder": ("_is_read_only", "_parts", "_store"),
-        "mcp.server": ("_refresh_files",),
-    }.items()
-    for name in names
-)
+KNOWN: frozenset[str] = frozenset()
 
 
 def main() -> int:

@@ -150,7 +150,7 @@ def test_a_turn_is_stored_when_add_returns(chat, store):
 def test_nothing_is_written_before_the_first_turn(chat, store):
     assert (chat.turns(), chat.recent_turns(), chat.state.status) == ([], [], "active")
     chat.context("hello")
-    chat._flush()
+    chat.flush()
     assert store.sequence() == 0
     assert store.session(ID) is None
     assert store.cursor(build_shown_cursor(ID)) is None
@@ -159,7 +159,7 @@ def test_nothing_is_written_before_the_first_turn(chat, store):
 def test_what_was_shown_in_a_session_that_never_began_is_not_stored(chat, store):
     remember(store, "The harbour is in Oslo")
     assert recalled(chat.context("harbour?")) == ["The harbour is in Oslo"]
-    chat._flush()
+    chat.flush()
     assert store.cursor(build_shown_cursor(ID)) is None
 
 
@@ -639,7 +639,7 @@ def test_a_preview_counts_nothing_as_shown(chat, store):
 
 def test_what_was_shown_survives_a_restart(start, store):
     remember(store, "The harbour is in Oslo")
-    for finish in (lambda chat: chat.add("assistant", "Oslo."), lambda chat: chat._flush()):
+    for finish in (lambda chat: chat.add("assistant", "Oslo."), lambda chat: chat.flush()):
         chat = start()
         chat.reset()
         chat.add("user", "harbour?")
@@ -667,7 +667,7 @@ def test_what_has_scrolled_out_is_dropped_from_the_ledger(chat, store):
     talk(chat, 30)
     chat.add("user", "vault?")
     chat.context()
-    chat._flush()
+    chat.flush()
     assert first.id not in store.cursor(build_shown_cursor(ID))
     assert second.id in store.cursor(build_shown_cursor(ID))
 

@@ -250,7 +250,7 @@ def talking(memory: Memory) -> None:
         chat.terminate(),
         chat.set_metadata("title", None),
     ]
-    assert_type(chat._flush(), bool)
+    assert_type(chat.flush(), bool)
     assert_type(chat.id, str)
     used: datetime = chat._last_used
     overviews: list[SessionOverview] = memory.scoped("user:alice").sessions(limit=5)

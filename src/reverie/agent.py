@@ -157,7 +157,7 @@ class Agent:
 
     def _pack(self, message: str, *, record_shown: bool = True) -> Pack | None:
         try:
-            related = "" if self._related is None else self._related(self.session._redact(message))
+            related = "" if self._related is None else self._related(self.session.redact_text(message))
             return self.session.context(message, record_shown=record_shown, extra_context=related)
         except ReverieError as error:
             _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
@@ -170,7 +170,7 @@ class Agent:
         messages = [ChatMessage(role="system", content=system)] if system else []
         replayed = [_parse_message(each) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
-        stored = escaping.escape_message(self.session._redact(message))
+        stored = escaping.escape_message(self.session.redact_text(message))
         if last is not None and (last.role, last.content) == ("user", stored):
             replayed.pop()
         replayed = [_truncate_message(each) for each in replayed]
@@ -227,7 +227,7 @@ class Agent:
         results = []
         for call in reply.tool_calls:
             said = STOPPED if self._stopping.is_set() else self._run(call)
-            shown = escaping.escape_message(self.session._redact(said))
+            shown = escaping.escape_message(self.session.redact_text(said))
             results.append(ChatMessage(role="tool", content=shown, tool_call_id=call.id))
         recorder.store_calls(reply, results)
         return [ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls), *results]

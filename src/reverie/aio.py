@@ -356,12 +356,15 @@ class AsyncSession(_Wrapper[Session]):
     search = _on_thread(Session.search)
     determine_origin = _on_thread(Session.determine_origin)
     context = _on_thread(Session.context)
+    redact_text = _on_thread(Session.redact_text)
     reset = _on_thread(Session.reset)
     feedback = _on_thread(Session.feedback)
     pause = _on_thread(Session.pause)
     resume = _on_thread(Session.resume)
     terminate = _on_thread(Session.terminate)
     set_metadata = _on_thread(Session.set_metadata)
+    flush = _on_thread(Session.flush)
+    discard = _on_thread(Session.discard)
 
 
 class AsyncMemoryReader(_Wrapper[MemoryReader]):
@@ -535,6 +538,14 @@ class AsyncMemory(AsyncScopedMemory):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    refresh_files = _on_thread(Memory.refresh_files)
+
+    @property
+    def identity(self) -> str:
+        """Identity of the database that stores this memory; `memory` for one in a folder or in memory."""
+        return self.sync.identity
+
+    exchange_files = _on_thread(Memory.exchange_files)
     flush = _on_thread(Memory.flush)
     close = _on_thread(Memory.close)
     warm_up = _on_thread(Memory.warm_up)

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from reverie.admin.administration import Administration
     from reverie.admin.history import History
     from reverie.consolidation.worker import Worker
+    from reverie.files.exchange import FileExchange
     from reverie.files.folder import MemoryFolder
     from reverie.llm.embedding import Embedder, Embedding
     from reverie.llm.protocol import Answering, Model
@@ -71,6 +72,7 @@ class Memory(ScopedMemory):
     Attributes:
         path: The folder; None in memory.
         folder: The readable files; None for a memory without files, and in a folder that cannot be written.
+        is_read_only: Whether the folder cannot be written.
 
     Example:
         >>> memory = Memory.open(":memory:")
@@ -121,10 +123,10 @@ class Memory(ScopedMemory):
         self.path = path
         self._profile = None if profile is None else Profile(profile)
         self._model = model if model is not None else settings.model
-        self._is_read_only = path is not None and is_read_only(path / DATABASE)
+        self.is_read_only = path is not None and is_read_only(path / DATABASE)
         self._cache = cache
         derived = path if cache is None else cache.path
-        self._derived = None if self._is_read_only else derived
+        self._derived = None if self.is_read_only else derived
         indexed = None if self._derived is None else self._derived / "index" / FORMAT
         self._index: CandidateIndex
         if postings is None:
@@ -155,12 +157,12 @@ class Memory(ScopedMemory):
             writer=writer,
             searcher=searcher,
             settings=settings,
-            refresh_files=self._refresh_files,
+            refresh_files=self.refresh_files,
             records=records,
             learner=RuleLearner(store, records.acting(RULES), settings=settings, clock=clock),
             sessions=sessions,
             activity=ActivityLog(
-                writer, zone=settings.zone, is_enabled=settings.is_recording and not self._is_read_only
+                writer, zone=settings.zone, is_enabled=settings.is_recording and not self.is_read_only
             ),
         )
         self._lock = ForkSafeLock()
@@ -271,6 +273,34 @@ class Memory(ScopedMemory):
         store = SQLiteStore(database, analyse=analyze, create=create, **patience)
         return build(store, path=folder, profile=profile_folder or folder)
 
+    def refresh_files(self) -> None:
+        """Import what a person changed in the files."""
+        if self.folder is not None:
+            self.folder.refresh()
+
+    @property
+    def identity(self) -> str:
+        """Identity of the database that stores this memory; `memory` for one in a folder or in memory."""
+        return getattr(unwrap(self._store), "identity", "memory")
+
+    def exchange_files(self, folder: str | os.PathLike[str]) -> FileExchange:
+        """Return the exchange of a memory in a database with a folder of readable files.
+
+        Args:
+            folder: The folder; `~` is the home directory.
+
+        Raises:
+            InvalidInput: this memory is not in a database.
+        """
+        from reverie.files.exchange import FileExchange
+        from reverie.stores.protocol import StoreOnServer
+
+        store = unwrap(self._store)
+        if not isinstance(store, StoreOnServer):
+            place = "in no folder" if self.path is None else f"in {str(self.path)!r}: edit its files there"
+            raise InvalidInput(f"Files are exchanged with a memory in a database. This one is {place}.")
+        return FileExchange(resolve_path(folder, name="folder"), self._parts.writer, identity=store.identity)
+
     def flush(self) -> bool:
         """Write the readable files of all changes now, rather than a moment later.
 
@@ -303,8 +333,8 @@ class Memory(ScopedMemory):
             if worker is not None:
                 closing.callback(worker.stop)
             for session in self._parts.sessions.remove_all():
-                if not self._is_read_only:
-                    closing.callback(session._flush)
+                if not self.is_read_only:
+                    closing.callback(session.flush)
 
     def __enter__(self) -> Memory:
         return self
@@ -399,7 +429,7 @@ class Memory(ScopedMemory):
 
     def _open_folder(self) -> MemoryFolder | None:
         """Return the readable files, brought up to date; None for a memory without files."""
-        if self.path is None or not self.settings.files or self._is_read_only:
+        if self.path is None or not self.settings.files or self.is_read_only:
             return None
         from reverie.files.folder import MemoryFolder
 
@@ -416,7 +446,7 @@ class Memory(ScopedMemory):
             settings=self.settings,
             scope=scope,
             standing=lambda: build_static_context(self.pages, self._profile),
-            look=self._refresh_files,
+            look=self.refresh_files,
             listener=self._parts.learner if is_recording else None,
             note_prompt=self._parts.activity.note_prompt,
         )
@@ -460,11 +490,6 @@ class Memory(ScopedMemory):
         self._index.notice(rows)
         if self._vectors is not None:
             self._vectors.notice(rows)
-
-    def _refresh_files(self) -> None:
-        """Import what a person changed in the files."""
-        if self.folder is not None:
-            self.folder.refresh()
 
 
 def is_database(path: object) -> TypeGuard[str]:

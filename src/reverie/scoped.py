@@ -619,14 +619,14 @@ class SessionPool:
         with self._lock:
             session = self._sessions.pop(id, None)
         if session is not None:
-            session._discard_cache()
+            session.discard()
 
     def flush(self) -> builtins.list[Session]:
         """Store what the open sessions were shown; return them."""
         with self._lock:
             sessions = builtins.list(self._sessions.values())
         for session in sessions:
-            session._flush()
+            session.flush()
         return sessions
 
     def remove_all(self) -> builtins.list[Session]:
@@ -643,7 +643,7 @@ class SessionPool:
         for session in builtins.list(self._sessions.values()):
             if session._last_used < limit:
                 with suppress(StoreUnavailable):  # a full disk; it stays open until there is room
-                    if session._flush():
+                    if session.flush():
                         del self._sessions[session.id]
 
 

@@ -343,7 +343,7 @@ class Session:
             raise InvalidInput(f"message is {quote_value(message)}: pass text or None for the last user turn")
         if not isinstance(extra_context, str):
             raise InvalidInput(f"extra_context is {quote_value(extra_context)}: pass a string")
-        message = None if message is None else self._redact(message)  # as it was stored, if it was
+        message = None if message is None else self.redact_text(message)  # as it was stored, if it was
         budget = self._build_budget(soft_tokens, hard_tokens)
         started = time.perf_counter()
         with trace(self._settings, "search_memory", scope=self._scope, session=self.id) as span:
@@ -418,8 +418,8 @@ class Session:
         holding = Filter(alive_at=now, valid_at=now)
         return tuple(record for record in self._standing_records[1] if is_record_allowed(holding, record))
 
-    def _redact(self, text: str) -> str:
-        """Return a text as this session would store it: with secrets replaced, unless redaction is off."""
+    def redact_text(self, text: str) -> str:
+        """Return a text as this session would store it: with secrets replaced, unless the setting is off."""
         return self._redactor.text(text)
 
     # -- changing the session --------------------------------------------------------------------------
@@ -507,18 +507,22 @@ class Session:
 
         return self._change_state(change, operation="set_metadata")
 
-    def _flush(self) -> bool:
-        """Store what was shown since the last turn was added; return whether all of it is stored.
+    def flush(self) -> bool:
+        """Store what was shown since the last turn was added.
 
-        Before the first turn there is no session in the store.
+        Returns:
+            Whether all of it is stored. Before the first turn there is no session in the store.
+
+        Raises:
+            StoreUnavailable: the store cannot be written.
         """
         with self._lock:
             if (self._prompt_log or not self._shown_is_stored) and self._stored is not None:
                 self._commit([])
             return self._shown_is_stored
 
-    def _discard_cache(self) -> None:
-        """Drop the copy held here without storing anything, because the session is being deleted."""
+    def discard(self) -> None:
+        """Drop everything that this object has read, and what was shown since, without storing anything."""
         with self._lock:
             self._sequence = -1
             self._stored, self._window, self._next = None, (), 0
@@ -532,7 +536,7 @@ class Session:
 
     def _redact_pack(self, pack: Pack) -> Pack:
         """Return the pack without secrets, which profile files and texts stored without redaction may contain."""
-        sections = tuple(each._replace(text=self._redact(each.text)) for each in pack.sections)
+        sections = tuple(each._replace(text=self.redact_text(each.text)) for each in pack.sections)
         return pack if sections == pack.sections else replace(pack, sections=sections)
 
     def _refresh(self) -> None:

@@ -417,7 +417,7 @@ class Administration:
             yield
         finally:
             for session in sessions:
-                session._discard_cache()
+                session.discard()
 
     @property
     def _secret_redactor(self) -> StoredSecretRedactor:

@@ -351,7 +351,7 @@ def test_a_session_goes_with_all_that_belongs_to_it(memory: Memory, clock: Movab
     digest = "[2025-06-03 09:30] Somebody asked about boats and was told."
     memory.pages.append("HISTORY.md", digest, source=f"session:{chat.id}")
     chat.context("when does Anna get up?")
-    chat._flush()
+    chat.flush()
     elsewhere = memory.session("chat:2")
     repeated = elsewhere.add("user", "So, the ferry to Cacilhas leaves every ten minutes?")
     elsewhere.add("assistant", "Yes.")

@@ -397,9 +397,9 @@ def test_what_a_prompt_shows_is_counted_with_the_next_turn(memory: Memory, clock
     clock.move(minutes=1)
     chat.add("user", "The port of the staging database?")
     chat.context()
-    chat._flush()
+    chat.flush()
     assert recalled() == (2, clock.now)
-    chat._flush()
+    chat.flush()
     chat.add("assistant", "5433.")
     assert recalled()[0] == 2
 

@@ -175,11 +175,7 @@ def _make_folder(memory: Memory) -> Path:
     """Return the folder for what hooks keep on this machine of a memory that is in a database; make it."""
     import platformdirs
 
-    from reverie.stores.redacting import unwrap
-
-    folder = Path(
-        platformdirs.user_state_dir("reverie"), getattr(unwrap(memory._store), "identity", "memory")
-    )
+    folder = Path(platformdirs.user_state_dir("reverie"), memory.identity)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

@@ -217,7 +217,7 @@ def _handle_session_start(occurrence: Occurrence, target: HookTarget) -> str:
     is_stored = _store(occurrence, target)
     pack = target.session.context("", hard_tokens=_compute_token_budget(target))
     if not is_stored:
-        target.session._discard_cache()  # what was shown may be shown again
+        target.session.discard()  # what was shown may be shown again
     return _render_sections(pack, _AT_START, target)
 
 
@@ -248,7 +248,7 @@ def _store(occurrence: Occurrence, target: HookTarget) -> bool:
             _STORES[occurrence.name](occurrence, target.session, target.memory.scoped(target.scope))
     except StoreUnavailable as error:
         for session in sessions:
-            session._discard_cache()  # closing the memory would wait once more
+            session.discard()  # closing the memory would wait once more
         noun = _NOUNS.get(occurrence.name, "event")
         try:
             keep(occurrence, target.folder, target.memory.settings.redactor)
@@ -277,14 +277,14 @@ def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
 def _store_start(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
     if occurrence.event.source == "compact":
         _reset_session(session)
-    session._flush()
+    session.flush()
 
 
 def _store_prompt(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
     """Store a prompt that is not stored already."""
     prompt, turns = occurrence.event.prompt, session.turns()
-    if turns and (turns[-1].role, turns[-1].content) == ("user", session._redact(prompt)):
-        session._flush()
+    if turns and (turns[-1].role, turns[-1].content) == ("user", session.redact_text(prompt)):
+        session.flush()
         return
     metadata = dict(occurrence.digests)
     if _NOT_TYPED.match(prompt) or has_context(prompt):
@@ -296,7 +296,7 @@ def _store_answer(occurrence: Occurrence, session: Session, memory: ScopedMemory
     exchange = occurrence.exchange
     answer = occurrence.event.answer or exchange.answer
     turns = session.turns()
-    if any(turn.content == session._redact(answer) for turn in _iterate_answers(turns)):
+    if any(turn.content == session.redact_text(answer) for turn in _iterate_answers(turns)):
         return
     if (not turns or turns[-1].role == "assistant") and _is_new_prompt(exchange.prompt, turns, session):
         session.add("user", exchange.prompt, at=occurrence.at)
@@ -375,7 +375,7 @@ def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool
     if not prompt or prompt.startswith("<") or has_context(prompt):
         return False
     last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
-    return last is None or last.content != session._redact(prompt)
+    return last is None or last.content != session.redact_text(prompt)
 
 
 def _determine_origin(

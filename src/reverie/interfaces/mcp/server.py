@@ -168,7 +168,7 @@ class MemoryServer:
         """Import hand edits of the files and run a function, on a thread."""
 
         def refresh_and_make() -> _T:
-            self.offer.memory._refresh_files()
+            self.offer.memory.refresh_files()
             return make()
 
         return await self.threads.run(refresh_and_make)

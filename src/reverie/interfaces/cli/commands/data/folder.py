@@ -42,7 +42,7 @@ def watch(context: CommandContext, /, once: bool) -> None:
     started_at = timestamps.utc_now()
     with _suppress_repetition(), context.memory() as memory:
         folder = memory.folder
-        if memory._is_read_only:
+        if memory.is_read_only:
             raise StoreUnavailable(f"{memory.path} is read-only: edits of files are not imported")
         if memory.path is None:
             raise InvalidInput("this memory is in no folder: for one in a database, use `reverie files`")
@@ -124,21 +124,8 @@ def files(context: CommandContext, /, action: str, folder: str) -> None:
     imported change: action, subject, id, file. A removed file removes what was in it. Files that cannot be
     imported are reported on standard error; then the exit code is 1.
     """
-    from reverie.files.disk.paths import resolve_path
-    from reverie.files.exchange import FileExchange
-    from reverie.stores.protocol import StoreOnServer
-    from reverie.stores.redacting import unwrap
-
     with _suppress_repetition(), context.memory() as memory:
-        store = unwrap(memory._store)
-        if not isinstance(store, StoreOnServer):
-            where = (
-                "in no folder" if memory.path is None else f"in {str(memory.path)!r}: edit its files there"
-            )
-            raise InvalidInput(f"`reverie files` is for a memory in a database, and this one is {where}")
-        exchange = FileExchange(
-            resolve_path(folder, name="folder"), memory._parts.writer, identity=store.identity
-        )
+        exchange = memory.exchange_files(folder)
         problems = _pull(context, exchange) if action == "pull" else _push(context, exchange)
     if problems:
         raise click.exceptions.Exit(ExitCode.NOTHING)
