@@ -202,6 +202,7 @@ class AsyncWorkingMemory(_Wrapper[WorkingMemory]):
     delete = _on_thread(WorkingMemory.delete)
     clear = _on_thread(WorkingMemory.clear)
     inventory = _on_thread(WorkingMemory.inventory)
+    sanitize = _on_thread(WorkingMemory.sanitize)
 
 
 class AsyncKeyValueStore(_Wrapper[KeyValueStore]):
@@ -253,7 +254,6 @@ class AsyncPages(_Wrapper[Pages]):
     replace = _on_thread(Pages.replace)
     append = _on_thread(Pages.append)
     delete = _on_thread(Pages.delete)
-    refuse_twin = _on_thread(Pages.refuse_twin)
     append_many = _on_thread(Pages.append_many)
 
 

@@ -131,19 +131,13 @@ def test_what_is_expected_is_compared_in_the_same_transaction(shelf: KeyValueSto
     assert found.value == two
 
 
-def test_a_key_whose_id_something_else_has_gets_another(memory: Memory, shelf: KeyValueStore) -> None:
-    first, second = key_value_codec.compute_ids("", key_value_codec.encode_place("app", (ALICE, "k")))
-    with Memory.open(":memory:", new_id=lambda: first) as other:
-        other.save("Something else, by chance of that id")
-        there = other.key_value("app")
-        there.put(ALICE, "k", {"n": 1})
-        there.put(ALICE, "k", {"n": 2})
-        found = there.get(ALICE, "k")
-        assert found is not None
-        assert (found.record, found.value) == (second, {"n": 2})
-        assert other.get(first) is not None
-        assert there.delete(ALICE, "k")
-        assert not there.delete(ALICE, "k")
+def test_a_key_whose_id_another_record_has_is_refused(memory: Memory) -> None:
+    taken = key_value_codec.compute_id("", key_value_codec.encode_place("app", (ALICE, "k")))
+    with Memory.open(":memory:", new_id=lambda: taken) as other:
+        saved = other.save("Something else, by chance of that id").record
+        with pytest.raises(Conflict):
+            other.key_value("app").put(ALICE, "k", {"n": 1})
+        assert other.get(taken) == saved
 
 
 def test_a_record_that_only_claims_a_key_is_not_believed(memory: Memory, shelf: KeyValueStore) -> None:

@@ -13,15 +13,17 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from itertools import islice, tee
 from typing import Any, TypeAlias
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.context.retrieval import query_from_message
-from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
+from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError, quote_value
 from reverie.domain.record import Origin
 from reverie.domain.text.validation import validate_count
-from reverie.repositories.key_value import KeyValueStore, parse_minutes
+from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import Item as StoredItem
 from reverie.repositories.key_value_codec import Namespace, Place, PutItem
 from reverie.scoped import ScopedMemory
@@ -190,7 +192,7 @@ class ReverieStore(BaseStore):
         return hits
 
     def _put_of(self, op: PutOp) -> PutItem:
-        ttl = None if op.ttl is None or op.value is None else parse_minutes(op.ttl)
+        ttl = None if op.ttl is None or op.value is None else _parse_minutes(op.ttl)
         texts = None if op.value is None else self._extract_texts(op.value, op.index)
         return PutItem(namespace=tuple(op.namespace), key=op.key, value=op.value, texts=texts, ttl=ttl)
 
@@ -487,3 +489,11 @@ def _is_satisfied(value: object, name: str, operand: object) -> bool:
 
 
 __all__ = ["ReverieStore"]
+
+
+def _parse_minutes(count: float) -> timedelta:
+    """Convert a number of minutes, which may be 0 or negative, to a duration; raise `InvalidInput`."""
+    if not isinstance(count, bool):
+        with suppress(TypeError, ValueError, OverflowError):
+            return timedelta(minutes=count)
+    raise InvalidInput(f"ttl is {quote_value(count)}: pass a number of minutes")

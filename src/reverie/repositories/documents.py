@@ -32,7 +32,7 @@ from reverie.domain.record import UNTRUSTED, Origin
 from reverie.domain.text.validation import validate_raw_text
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import PutItem
-from reverie.repositories.pages import Pages
+from reverie.repositories.pages import Pages, refuse_twin
 from reverie.repositories.writing import WritingRepository
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
@@ -374,7 +374,7 @@ class _PageFiles:
             if (None if there is None else there.content) != before[path]:
                 raise Conflict(f"page {name!r} has been changed: read it again")
             if there is None:
-                self._pages.refuse_twin(name)
+                refuse_twin(name, self._pages.names())
             self._refuse_hearsay(name, before[path] or "", text or "")
             new = None if text is None else validate_page(Page(name=name, content=text, updated_at=now))
             edits.append(Change(before=there, after=new))

@@ -6,8 +6,8 @@ records, can edit them, and undo what a program did. `key_value_codec` defines t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
@@ -288,21 +288,16 @@ class KeyValueStore(WritingRepository):
 
     def _fetch_records(self, places: Iterable[Place]) -> dict[Place, Record]:
         """Return the records at some addresses, including archived ones, without addresses that were never used."""
-        return self._look_up(places)[0]
+        by_id = {self._compute_id(place): place for place in map(_validate_address, places)}
+        return {
+            by_id[record.id]: record
+            for record in self._store.records(list(by_id))
+            if record.scope == self.scope
+            and key_value_codec.decode_place(self.name, record) == by_id[record.id]
+        }
 
-    def _look_up(self, places: Iterable[Place]) -> tuple[dict[Place, Record], set[str]]:
-        """Return the records at some addresses, and those of their ids that something else uses."""
-        unique = dict.fromkeys(map(_validate_address, places))
-        by_id = {name: place for place in unique for name in self._compute_ids(place)}
-        records = self._store.records(list(by_id))
-        found = {by_id[one.id]: one for one in records if self._is_record_of(one, by_id[one.id])}
-        return found, {one.id for one in records} - {one.id for one in found.values()}
-
-    def _is_record_of(self, record: Record, place: Place) -> bool:
-        return record.scope == self.scope and key_value_codec.decode_place(self.name, record) == place
-
-    def _compute_ids(self, place: Place) -> list[str]:
-        return key_value_codec.compute_ids(self.scope, key_value_codec.encode_place(self.name, place))
+    def _compute_id(self, place: Place) -> str:
+        return key_value_codec.compute_id(self.scope, key_value_codec.encode_place(self.name, place))
 
     def _read(self, record: Record, now: datetime, score: float | None = None) -> Item | None:
         """Return the item of a record; None if it is archived, expired or has no item of this store."""
@@ -315,7 +310,7 @@ class KeyValueStore(WritingRepository):
     ) -> bool:
         """Put the items; return False, and change nothing, if something else stands there than was expected."""
         now = self._clock()
-        there, used_ids = self._look_up(wanted)
+        there = self._fetch_records(wanted)
         for place, value in expected.items():
             found = self._read(there[place], now) if place in there else None
             if (None if found is None else found.value) != value:
@@ -324,23 +319,17 @@ class KeyValueStore(WritingRepository):
         for place, put in wanted.items():
             old = there.get(place)
             if put.value is not None:
-                edits.append(Change(before=old, after=self._build_record(place, put, old, now, used_ids)))
+                edits.append(Change(before=old, after=self._build_record(place, put, old, now)))
             elif old is not None and not old.archived:
                 edits.append(_build_archive_change(old, now, "deleted"))
         only_gone = all(put.value is None for put in wanted.values())
         self._commit(edits, operation="delete" if only_gone else "put")
         return True
 
-    def _build_record(
-        self, place: Place, put: PutItem, old: Record | None, now: datetime, used_ids: Collection[str]
-    ) -> Record:
-        """Return the record that will hold the value."""
-        if old is None:
-            names = self._compute_ids(place)
-            free = (name for name in names if name not in used_ids)
-            old = self._build_blank_record(place, next(free, names[-1]), now)  # the store refuses a taken one
-        elif self._read(old, now) is None:
-            old = self._build_blank_record(place, old.id, now)
+    def _build_record(self, place: Place, put: PutItem, old: Record | None, now: datetime) -> Record:
+        """Return the record of the new value."""
+        if old is None or self._read(old, now) is None:
+            old = self._build_blank_record(place, now)
         record = note_dates(key_value_codec.encode(old, put, self._redactor), now, self._zone)
         return validate_record(
             replace(
@@ -351,10 +340,10 @@ class KeyValueStore(WritingRepository):
             )
         )
 
-    def _build_blank_record(self, place: Place, id: str, now: datetime) -> Record:
+    def _build_blank_record(self, place: Place, now: datetime) -> Record:
         """Return a new record for an address, without a value."""
         return Record(
-            id=id,
+            id=self._compute_id(place),
             content="(empty)",
             category=key_value_codec.build_category(self.name, place[0]),
             kind="fact",
@@ -454,11 +443,3 @@ def _are_strings(values: object) -> bool:
 
 def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:
     return Change(before=record, after=replace(record, archived_at=now, archive_reason=reason))
-
-
-def parse_minutes(count: float) -> timedelta:
-    """Convert a number of minutes, which may be 0 or negative, to a duration; raise `InvalidInput`."""
-    if not isinstance(count, bool):
-        with suppress(TypeError, ValueError, OverflowError):
-            return timedelta(minutes=count)
-    raise InvalidInput(f"ttl is {quote_value(count)}: pass a number of minutes")

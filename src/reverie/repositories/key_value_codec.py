@@ -33,8 +33,6 @@ Place: TypeAlias = tuple[Namespace, str]
 
 HOW = "kept-how"
 VALUE = "kept-value"
-PROBES = 2
-"""Number of ids of an address: the second is used if the first belongs to something else."""
 
 _OURS = defer_regex(r"kept(-how|-value(-\d+)?)?")
 _LONGEST_PARTS = (50_000, 47_000, 44_000, 41_000)
@@ -109,15 +107,15 @@ def encode_place(store_name: str, place: Place) -> str:
     return _escape_unprinted(f"[{encode_basestring(store_name)}, [{labels}], {encode_basestring(key)}]")
 
 
-def compute_ids(scope: str, where: str) -> list[str]:
-    """Return the ids that the record of an address may have, the usual one first.
+def compute_id(scope: str, place: str) -> str:
+    """Return the id of the record of an address.
 
     Args:
         scope: The scope of the record.
-        where: The result of `encode_place`.
+        place: The result of `encode_place`.
     """
-    texts = (f"{scope}\0{where}\0{probe}" for probe in range(PROBES))
-    return [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12] for text in texts]
+    text = f"{scope}\0{place}\x000"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def build_category(store_name: str, namespace: Namespace) -> str:
@@ -165,7 +163,7 @@ def _decode_character(found: re.Match[str]) -> str:
 def decode_place(store_name: str, record: Record) -> Place | None:
     """Return the address of a record's value; None if it is no item of this store."""
     where = record.item_key
-    if not where or record.id not in compute_ids(record.scope, where):
+    if not where or record.id != compute_id(record.scope, where):
         return None
     try:
         name, namespace, key = json.loads(where)
@@ -291,13 +289,9 @@ def _render_content(put: PutItem, value: dict[str, Any]) -> str:
 
 def _render_lines(value: dict[str, Any]) -> str:
     leaves = list(_iterate_leaves(value))
-    if len(leaves) == 1 and _is_self_explanatory(*leaves[0]):
-        return str(leaves[0][1])
+    if len(leaves) == 1 and isinstance(leaves[0][1], str) and _SPEAKING.issuperset(leaves[0][0]):
+        return leaves[0][1]
     return "\n".join(f"{_format_label(path)}{_format_leaf(leaf)}" for path, leaf in leaves)
-
-
-def _is_self_explanatory(path: _Path, leaf: object) -> bool:
-    return isinstance(leaf, str) and all(step in _SPEAKING for step in path)
 
 
 def _format_label(path: _Path) -> str:
@@ -370,7 +364,7 @@ def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[st
 
 
 def _apply_hand_edit(value: dict[str, Any], content: str, digest: object) -> dict[str, Any]:
-    """Return the value with a person's edits of the record's content; unchanged if the lines cannot be told apart."""
+    """Return the value with a person's edits of the content; unchanged if the lines cannot be told apart."""
     leaves = list(_iterate_leaves(value))
     whole = [
         path for path, leaf in leaves if isinstance(leaf, str) and _compute_digest(clean_text(leaf)) == digest
@@ -378,36 +372,26 @@ def _apply_hand_edit(value: dict[str, Any], content: str, digest: object) -> dic
     if whole:
         return _replace_leaves(value, dict.fromkeys(whole, content))
     before = clean_text(_render_lines(value))
-    if (
-        _compute_digest(before) != digest or _from_lines(before, leaves) != {}
-    ):  # cut, or lines that look like others
-        return value
-    found = _from_lines(content, leaves)
-    return value if found is None else _replace_leaves(value, found)
+    if _compute_digest(before) != digest or _parse_lines(before, leaves) != {}:
+        return value  # the content was cut, or has lines that look like labels
+    return _replace_leaves(value, _parse_lines(content, leaves) or {})
 
 
-def _from_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_Path, object] | None:
-    """Return the text after each label of the lines; None unless every label is there, in order."""
-    starts: list[tuple[int, int]] = []
-    at = 0
+def _parse_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_Path, object] | None:
+    """Return the changed leaves; None unless every label is there, in order, with a leaf of its type."""
+    texts: list[str] = []
+    rest = f"\n{content}"
     for path, _ in leaves:
-        label = clean_text(_format_label(path))
-        begin = at if content.startswith(label, at) else content.find(f"\n{label}", at) + 1
-        if not content.startswith(label, begin) or (begin == 0 and starts):
+        before, label, rest = rest.partition(f"\n{clean_text(_format_label(path))}")
+        if not label or (before and not texts):
             return None
-        starts.append((begin, begin + len(label)))
-        at = begin + len(label)
-    ends = [begin - 1 for begin, _ in starts[1:]] + [len(content)]
+        texts.append(before)
     changed: dict[_Path, object] = {}
-    for (path, leaf), (_, start), end in zip(leaves, starts, ends, strict=True):
-        text = content[start:end]
+    for (path, leaf), text in zip(leaves, [*texts[1:], rest], strict=True):
         if text == clean_text(_format_leaf(leaf)):
             continue
-        if isinstance(leaf, str):
-            changed[path] = text
-            continue
         try:
-            changed[path] = json.loads(text)
+            changed[path] = text if isinstance(leaf, str) else json.loads(text)
         except ValueError:
             return None
         if isinstance(leaf, dict | list) or isinstance(changed[path], dict | list):

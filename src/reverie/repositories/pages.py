@@ -401,7 +401,7 @@ class Pages(WritingRepository):
         def attempt(_: int) -> PageWriteResult:
             before = self._find_page(name)
             if before is None:
-                self.refuse_twin(name)
+                refuse_twin(name, self.names())
             text, merged = change("" if before is None else before.content)
             text = self._redactor.text(text)
             if before is not None and text == before.content:
@@ -413,12 +413,6 @@ class Pages(WritingRepository):
             return PageWriteResult(page=after, outcome=outcome, merged=merged)
 
         return self._run_with_retries(attempt)
-
-    def refuse_twin(self, name: str) -> None:
-        """Raise `InvalidInput` if a name differs from another only in case: on many disks both would be one file."""
-        for other in self.names():
-            if other != name and other.casefold() == name.casefold():
-                raise InvalidInput(f"page is {name!r}, and there is {other!r} already: use that name")
 
     def _build_paragraph(self, name: str, text: str, at: datetime | None, source: str) -> Paragraph:
         """Return the paragraph to add, without its position."""
@@ -461,6 +455,13 @@ class Pages(WritingRepository):
             return placed
 
         return self._run_with_retries(attempt)
+
+
+def refuse_twin(name: str, names: Iterable[str]) -> None:
+    """Raise `InvalidInput` if a name differs from another only in case: on many disks both would be one file."""
+    for other in names:
+        if other != name and other.casefold() == name.casefold():
+            raise InvalidInput(f"page is {name!r}, and there is {other!r} already: use that name")
 
 
 # -- daily notes -------------------------------------------------------------------------------------------

@@ -207,6 +207,13 @@ class WorkingMemory:
         """
         return render.render_inventory(self.list(), self._clock())
 
+    def sanitize(self, text: str) -> str:
+        """Return a text without secrets and characters that an entry cannot contain.
+
+        Call it before a text is split into several entries: a secret that was split would not be found.
+        """
+        return self._redactor.text(_UNSTORABLE.sub("\ufffd", text))
+
     def _rank_entries(
         self, question: str, entries: builtins.list[Entry], allowed: builtins.list[Entry], limit: int
     ) -> builtins.list[EntryHit]:
@@ -250,18 +257,6 @@ class WorkingMemory:
             + (f"next to expire: {following}; " if following else "none of them expires; ")
             + "delete or overwrite one"
         )
-
-
-def sanitize_text(working: WorkingMemory, text: str) -> str:
-    """Return a text without secrets and characters that an entry cannot hold.
-
-    Call it before a text is split into several entries: a secret that was split would not be found.
-
-    Args:
-        working: The working memory that will hold the entries.
-        text: Any text.
-    """
-    return get_redactor(working._store).text(_UNSTORABLE.sub("\ufffd", text))
 
 
 def is_under(key: str, prefix: str) -> bool:

@@ -13,9 +13,9 @@ import inspect
 import logging
 import re
 import unicodedata
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
@@ -24,7 +24,7 @@ from reverie.domain.entry import LONGEST_DATA
 from reverie.domain.errors import InvalidInput, StoreError, WorkingMemoryFull
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import escaping, validation
-from reverie.repositories.working_memory import WorkingMemory, sanitize_text
+from reverie.repositories.working_memory import WorkingMemory
 from reverie.tools import rendering
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 from reverie.tools.working_memory import build_working_tools
@@ -36,23 +36,12 @@ _LEAST_FULL = 2  # a piece is at least half full, unless that would split a bloc
 _LOOKBACK = 64  # characters that are searched backwards for a boundary between letters
 
 
-@dataclass(slots=True)
-class _Places:
-    """Places where a text may be split, each list ascending.
+_Place = tuple[int, int]
+"""A position at which a text may be split, and its rank: 0 to 5 before a heading of that level, or a larger one."""
 
-    Attributes:
-        headings: Before a heading, by its level, the largest first.
-        blanks: After blank lines.
-        lines: At ends of lines outside of code blocks.
-        inside: At ends of lines within them.
-        fences: Where a code block begins and ends.
-    """
-
-    headings: list[list[int]] = field(default_factory=lambda: [[] for _ in range(6)])
-    blanks: list[int] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    inside: list[int] = field(default_factory=list)
-    fences: list[tuple[int, int]] = field(default_factory=list)
+_BLANK = 6  # after a blank line
+_LINE = 7  # at the end of a line outside of code blocks
+_INSIDE = 8  # at the end of a line in a code block
 
 
 def split_text(text: str, longest: int) -> list[str]:
@@ -69,33 +58,16 @@ def split_text(text: str, longest: int) -> list[str]:
     return cut
 
 
-def _find_cut(text: str, places: _Places, start: int, furthest: int) -> int:
-    """Return where the piece that begins at `start` ends, at most at `furthest`."""
+def _find_cut(text: str, places: Sequence[_Place], start: int, furthest: int) -> int:
+    """Return the end of the piece that begins at `start`, at most `furthest`."""
     least = start + max(1, (furthest - start) // _LEAST_FULL)
-    for candidates in (*places.headings, places.blanks, places.lines):
-        found = _find_last_place(candidates, least, furthest)
-        if found is not None:
-            return found
-    before = _find_last_place(places.lines, start + 1, furthest)
-    if before is not None and _is_whole_afterwards(places.fences, before, furthest - start):
-        return before
-    found = _find_last_place(places.inside, least, furthest)
-    if found is not None:
-        return found
+    window = places[bisect_left(places, (start + 1, 0)) : bisect_left(places, (furthest + 1, 0))]
+    best = min((place for place in window if place[0] >= least), key=lambda it: (it[1], -it[0]), default=None)
+    if best is not None:
+        outside = [at for at, rank in window if rank < _INSIDE] if best[1] == _INSIDE else []
+        return outside[-1] if outside else best[0]  # a code block is not torn if it can begin a piece
     space = max(text.rfind(" ", least, furthest), text.rfind("\n", least, furthest))
     return space + 1 if space >= 0 else _find_letter_boundary(text, start, furthest)
-
-
-def _find_last_place(places: Sequence[int], least: int, most: int) -> int | None:
-    """Return the last place within bounds, both included."""
-    at = bisect_right(places, most) - 1
-    return places[at] if at >= 0 and places[at] >= least else None
-
-
-def _is_whole_afterwards(fences: Sequence[tuple[int, int]], at: int, longest: int) -> bool:
-    """Whether a code block begins at a place, and fits into a piece of its own."""
-    number = bisect_left(fences, (at, 0))
-    return number < len(fences) and fences[number][0] == at and fences[number][1] - at <= longest
 
 
 def _find_letter_boundary(text: str, start: int, furthest: int) -> int:
@@ -109,37 +81,28 @@ def _find_letter_boundary(text: str, start: int, furthest: int) -> int:
     return furthest
 
 
-def _find_cut_places(text: str) -> _Places:
-    """Return every place where the text may be split."""
-    places = _Places()
-    rows = _find_line_spans(text)
+def _find_cut_places(text: str) -> list[_Place]:
+    """Return each position at which the text may be split, ascending."""
+    places = []
+    rows = [found.span() for found in re.finditer(r"[^\n]*\n|[^\n]+", text)]
     fences = _find_fences(text, rows)
-    inside_until = -1
-    blank_before = False
+    inside_until = 0
+    is_after_blank = False
     for start, end in rows:
-        if start in fences:
-            inside_until = fences[start]
-            places.fences.append((start, inside_until))
+        inside_until = fences.get(start, inside_until)
         is_inside = start < inside_until and start not in fences
         row = text[start : min(end, start + 80)]
-        if start and is_inside:
-            places.inside.append(start)
-        elif start:
-            places.lines.append(start)
-            if blank_before and row.strip():
-                places.blanks.append(start)
-            if heading := _HEADING.match(row):
-                places.headings[len(heading[1]) - 1].append(start)
-        blank_before = not is_inside and not text[start:end].strip()
+        heading = _HEADING.match(row)
+        if is_inside:
+            rank = _INSIDE
+        elif heading:
+            rank = len(heading[1]) - 1
+        else:
+            rank = _BLANK if is_after_blank and row.strip() else _LINE
+        if start:
+            places.append((start, rank))
+        is_after_blank = not is_inside and not text[start:end].strip()
     return places
-
-
-def _find_line_spans(text: str) -> list[tuple[int, int]]:
-    """Return the beginning and the end of each line, line end included."""
-    ends = [found.end() for found in re.finditer("\n", text)]
-    if not ends or ends[-1] < len(text):
-        ends.append(len(text))
-    return list(zip([0, *ends], ends, strict=False))
 
 
 def _find_fences(text: str, rows: Sequence[tuple[int, int]]) -> dict[int, int]:
@@ -230,7 +193,7 @@ class LargeResultStore:
                 return result
             if (rest := self._working.entry(str(entry.get("key")))) is not None:
                 return self._store(rest.data, rest.key.partition("/")[0], rest=rest.key)
-        text = sanitize_text(self._working, result.text)
+        text = self._working.sanitize(result.text)
         stored = self._store(text, _UNNAMEABLE.sub("-", name)[:_LONGEST_NAME] or "tool")
         return replace(stored, failed=result.failed, trusted=result.trusted)
 
