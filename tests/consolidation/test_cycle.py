@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -95,23 +94,6 @@ def believing(text: str) -> Callable[[ModelRequest], str]:
     return answer
 
 
-def test_a_plan_writes_nothing_and_applying_it_is_one_transaction(store: SQLiteStore) -> None:
-    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
-    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
-    text = "Rockbot runs on Kubernetes with the 3 replicas it needs"
-    dream = dreaming(store, merging(one, two, content=text))
-    before = store.sequence()
-    plan = dream.plan("merge")
-    assert store.sequence() == before
-    assert len(plan.steps) == 1
-    applied = dream.apply(plan)
-    assert {row.batch for row in store.journal(after=before)} == {applied.batch}
-    assert [row.actor for row in store.journal(after=before)] == ["dream"]
-    made = next(each for each in live(store).values() if each.content == text)
-    assert made.parts == (one.id, two.id)
-    assert {one.id, two.id} <= set(live(store))
-
-
 def test_a_plan_can_be_printed_and_shows_what_it_would_change(store: SQLiteStore) -> None:
     one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
     added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
@@ -157,37 +139,6 @@ def test_a_pass_without_anything_new_does_not_run(store: SQLiteStore) -> None:
     dream.run()
     assert len(asked) == 2
     assert "NEW" in asked[1].messages[0].content
-
-
-def test_a_record_that_was_only_said_again_is_no_news_to_a_pass(store: SQLiteStore) -> None:
-    asked: list[ModelRequest] = []
-
-    def answer(ask: ModelRequest) -> str:
-        asked.append(ask)
-        return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": []})
-
-    one = record("Ada lives in Bern")
-    added(store, one, record("Bo plays chess"))
-    dream = dreaming(store, answer)
-    dream.run()
-    assert len(asked) == 1
-    again = replace(one, seen_count=2, last_seen_at=NOW, references=("turn:1",))
-    store.commit([Change(before=one, after=again)], actor="owner", at=NOW)
-    assert not dream.has_news()
-    dream.run()
-    assert len(asked) == 1
-    tagged = replace(again, tags=("people",))
-    store.commit([Change(before=again, after=tagged)], actor="owner", at=NOW)
-    dream.run()
-    assert len(asked) == 2
-
-
-def test_what_a_pass_changed_itself_is_not_new_to_it(store: SQLiteStore) -> None:
-    one, two = record("Rockbot runs on Kubernetes"), record("Rockbot needs 3 replicas")
-    added(store, one, two, *(record(f"Shelf {n}") for n in range(100)))
-    dream = dreaming(store, merging(one, two, content="Rockbot runs on Kubernetes, needs 3 replicas"))
-    assert [outcome.state for outcome in dream.run(["merge"])] == ["applied"]
-    assert [outcome.state for outcome in dream.run(["merge"])] == ["skipped"]
 
 
 def test_a_failing_model_leaves_the_cursor_for_the_turns_it_did_not_read(store: SQLiteStore) -> None:
@@ -256,23 +207,6 @@ def test_undo_removes_a_headline_and_it_is_not_made_again(store: SQLiteStore) ->
     assert any(each.is_headline for each in live(store).values())
 
 
-def test_several_dreamers_at_once_do_a_thing_once(store: SQLiteStore) -> None:
-    pairs = [(record(f"Host {n} runs Linux"), record(f"Host {n} has {n} disks")) for n in range(100, 102)]
-    added(store, *(each for pair in pairs for each in pair), *(record(f"Shelf {n}") for n in range(200)))
-    proposals = [{"sources": [a.id, b.id], "content": f"{a.content}. {b.content}"} for a, b in pairs]
-    text = json.dumps({"merge": proposals, "archive": [], "refile": [], "anti_patterns": []})
-    threads = [
-        threading.Thread(target=dreaming(store, believing(text)).run, args=(["merge"],)) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    made = [each for each in live(store).values() if each.is_headline]
-    assert len(made) == 2
-    assert store.check() == []
-
-
 def test_what_became_of_each_pass_is_told(store: SQLiteStore) -> None:
     added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
     dream = dreaming(store)
@@ -282,15 +216,6 @@ def test_what_became_of_each_pass_is_told(store: SQLiteStore) -> None:
     assert entry["batch"] is not None
     assert not dream.run(dry_run=True)[0].batch
     assert len(dream.log()) == 1
-
-
-def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
-    added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
-    before = store.sequence()
-    outcomes = dreaming(store).run(dry_run=True)
-    assert [outcome.state for outcome in outcomes] == [*["skipped"] * 5, "planned"]
-    assert store.sequence() == before
-    assert dreaming(store).run()[-1].state == "applied"
 
 
 def test_a_users_own_prompt_replaces_the_one_that_ships(store: SQLiteStore, tmp_path: Path) -> None:
@@ -341,3 +266,26 @@ def test_switches_are_kept_and_unknown_passes_named(store: SQLiteStore) -> None:
     ]
     with pytest.raises(InvalidInput, match="dream, enrich, verify, merge, infer, supersede, promote"):
         dreaming(store).plan("nap")
+
+
+def test_a_record_that_was_only_said_again_is_no_news_to_a_pass(store: SQLiteStore) -> None:
+    asked: list[ModelRequest] = []
+
+    def answer(ask: ModelRequest) -> str:
+        asked.append(ask)
+        return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": []})
+
+    one = record("Ada lives in Bern")
+    added(store, one, record("Bo plays chess"))
+    dream = dreaming(store, answer)
+    dream.run()
+    assert len(asked) == 1
+    again = replace(one, seen_count=2, last_seen_at=NOW, references=("turn:1",))
+    store.commit([Change(before=one, after=again)], actor="owner", at=NOW)
+    assert not dream.has_news()
+    dream.run()
+    assert len(asked) == 1
+    tagged = replace(again, tags=("people",))
+    store.commit([Change(before=again, after=tagged)], actor="owner", at=NOW)
+    dream.run()
+    assert len(asked) == 2

@@ -104,25 +104,6 @@ def test_a_note_nobody_could_split_is_tried_again_later_and_not_every_moment(clo
         assert len(contents(memory)) == 2
 
 
-def test_one_failure_leaves_what_came_before_it_done(clock: MovableClock) -> None:
-    def answer(ask: ModelRequest) -> str:
-        if "coffee" in ask.messages[-1].content:
-            raise ModelUnavailable("gone")
-        return TEA_AND_PORT
-
-    with opened(clock, Scripted(enrich=answer)) as memory:
-        memory.save(NOTE, draft=True)
-        memory.save("Bo likes coffee. Bo lives in Bonn.", draft=True)
-        plan = memory.dreams.plan("enrich")
-        assert plan.failed
-        memory.dreams.apply(plan)
-        assert contents(memory) == [
-            "Bo likes coffee. Bo lives in Bonn.",
-            "Ines likes jasmine tea.",
-            "Staging listens on port 5433.",
-        ]
-
-
 def test_a_note_that_the_model_refuses_does_not_keep_the_others_waiting(clock: MovableClock) -> None:
     asked: list[str] = []
 
@@ -197,27 +178,6 @@ def test_without_a_model_a_note_stays_and_waits_for_one(clock: MovableClock, tmp
         assert contents(memory) == [NOTE]
 
 
-def test_more_notes_than_one_plan_takes_are_all_split(clock: MovableClock) -> None:
-    def answer(ask: ModelRequest) -> str:
-        [(host, rack, port)] = NUMBERED.findall(ask.messages[-1].content)
-        return split((f"{host} is in rack {rack}.", "general"), (f"Its port is {port}.", "general"))
-
-    with opened(clock, Scripted(enrich=answer)) as memory:
-        notes = [f"Host h{n} is in rack {n}. Its port is {n + 4000}." for n in range(45)]
-        memory.save_many([{"content": note, "draft": True} for note in notes])
-        for _ in range(3):
-            memory.dreams.apply(memory.dreams.plan("enrich"))
-        assert len(contents(memory)) == 90
-        assert memory.dreams.plan("enrich").skipped
-
-
-def test_saying_roughly_what_is_known_makes_nothing_rough(memory: Memory) -> None:
-    known = memory.save("Prefers short answers").record
-    again = memory.save("Prefers short answers", draft=True)
-    assert (again.outcome, again.record.id) == ("reinforced", known.id)
-    assert not again.record.draft
-
-
 # -- extract -------------------------------------------------------------------------------------------------
 
 OUTPUT = "We ran the load test. The API is limited to 100 requests per minute. Avoid library X in future."
@@ -245,14 +205,6 @@ def test_what_a_step_taught_is_a_plan_that_can_be_made_and_undone(clock: Movable
         assert [record.seen_count for record in memory.list()] == [1]
 
 
-def test_without_a_model_sentences_that_say_so_are_taken(memory: Memory) -> None:
-    plan = memory.dreams.plan("extract", output=OUTPUT)
-    memory.dreams.apply(plan)
-    assert "Avoid library X in future." in contents(memory)
-    assert "no model" in str(plan)
-    assert "fewer than 50" in memory.dreams.plan("extract", output="ok").skipped
-
-
 @pytest.mark.parametrize(
     ("name", "given", "named"),
     [
@@ -275,23 +227,6 @@ def test_a_pass_says_what_it_needs(memory: Memory, name: str, given: dict[str, A
         memory.dreams.plan(name, **given)
     with pytest.raises(NotFound):
         memory.dreams.plan("compact", session="cli:2")
-
-
-def test_the_window_of_a_session_is_a_plan_too(memory: Memory) -> None:
-    session = memory.session("cli:1")
-    for number in range(30):
-        session.add("user" if number % 2 == 0 else "assistant", f"message {number}")
-    plan = memory.dreams.plan("digest", session="cli:1", keep=4)
-    assert len(memory.session("cli:1").turns()) == 30
-    applied = memory.dreams.apply(plan)
-    assert len(memory.turns("cli:1")) == 30
-    assert memory.pages.paragraphs("HISTORY.md")
-    memory.history.undo(applied)
-    assert memory.pages.paragraphs("HISTORY.md") == []
-    assert len(memory.session("cli:1").turns()) == 30
-    nothing = memory.dreams.apply(memory.dreams.plan("trim", session="cli:1", keep=30))
-    with pytest.raises(InvalidInput, match="nothing to undo"):
-        memory.history.undo(nothing)
 
 
 # -- signals -------------------------------------------------------------------------------------------------
@@ -439,3 +374,17 @@ def test_what_was_taken_back_is_not_done_again_the_next_night(clock: MovableCloc
         clock.now += timedelta(days=1)
         memory.dreams.run_due()
         assert [each.layer for each in memory.list()] == ["semantic"], "what is changed is looked at anew"
+
+
+def test_more_notes_than_one_plan_takes_are_all_split(clock: MovableClock) -> None:
+    def answer(ask: ModelRequest) -> str:
+        [(host, rack, port)] = NUMBERED.findall(ask.messages[-1].content)
+        return split((f"{host} is in rack {rack}.", "general"), (f"Its port is {port}.", "general"))
+
+    with opened(clock, Scripted(enrich=answer)) as memory:
+        notes = [f"Host h{n} is in rack {n}. Its port is {n + 4000}." for n in range(45)]
+        memory.save_many([{"content": note, "draft": True} for note in notes])
+        for _ in range(3):
+            memory.dreams.apply(memory.dreams.plan("enrich"))
+        assert len(contents(memory)) == 90
+        assert memory.dreams.plan("enrich").skipped

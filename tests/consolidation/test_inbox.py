@@ -15,7 +15,7 @@ import pytest
 from reverie import Memory, Settings
 from reverie.consolidation import inbox
 from reverie.consolidation.inbox import Inbox, Verdict
-from reverie.consolidation.plan import Plan, PlanStep, build_group_key, group_steps
+from reverie.consolidation.plan import Plan, PlanStep, build_group_key
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.record import Record
@@ -106,26 +106,6 @@ def test_a_plan_that_is_outdated_changes_nothing_and_says_so(memory: Memory, clo
     assert memory.dreams.decide(plan.id, "reject").decided
 
 
-def test_the_cursor_of_a_pass_moves_with_the_last_decision(memory: Memory) -> None:
-    plan = decide_on(memory, "We decided on Postgres", "We decided on Rust")
-    memory.dreams.keep_plan(plan)
-    store = memory._store
-    (name,) = plan.cursors
-    memory.dreams.decide(plan.id, "accept", groups=[0])
-    assert store.cursor(name) is None
-    memory.dreams.decide(plan.id, "accept")
-    assert store.cursor(name) == plan.cursors[name]
-
-
-def test_steps_that_share_a_record_are_one_group() -> None:
-    records = [make_record(n, content=f"fact {n}") for n in range(1, 6)]
-    one, two, three, four, five = [
-        PlanStep(edit=Change(before=None, after=each), why="x") for each in records
-    ]
-    headline = PlanStep(edit=one.edit, why="x", sources=(two.edit.id, three.edit.id, "0" * 12))
-    assert group_steps([headline, two, four, three, five]) == [(headline, two, three), (four,), (five,)]
-
-
 def test_a_due_dream_waits_for_the_owner(memory: Memory, clock: MovableClock) -> None:
     memory.save("We decided on Postgres", kind="decision", layer="episodic")
     clock.move(days=2)
@@ -137,18 +117,6 @@ def test_a_due_dream_waits_for_the_owner(memory: Memory, clock: MovableClock) ->
     (kept,) = memory.dreams.kept_plans()
     memory.dreams.decide(kept.id, "accept")
     assert list_layers(memory) == {"We decided on Postgres": "semantic"}
-
-
-def test_a_due_dream_that_is_too_large_to_wait_is_not_planned_again_at_once(
-    memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(inbox, "LARGEST", 100)
-    memory.save("We decided on Postgres", kind="decision", layer="episodic")
-    clock.move(days=2)
-    outcome = memory.dreams.run_due().outcomes[-1]
-    assert (outcome.state, outcome.error) == ("failed", "InvalidInput")
-    assert memory.dreams.run_due().outcomes == ()
-    assert memory.admin.stats().failed == {"dream.dream": 1}
 
 
 def test_the_room_of_plans_is_bounded(

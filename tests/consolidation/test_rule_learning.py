@@ -5,18 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie import EVERY_SCOPE, AsyncMemory, InvalidInput, Memory, NotFound, Settings
+from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.rule_learning import FAILED
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Record
-from reverie.llm.messages import ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.in_memory import InMemoryStore
@@ -61,11 +59,6 @@ def test_what_is_played_or_chosen_from_what_was_shown_is_not_learned(memory: Mem
     assert learned(memory) == []
 
 
-def test_nothing_is_learned_before_the_answer_is_there(memory: Memory) -> None:
-    memory.session("cli:1").add("user", "We decided to use PostgreSQL.")
-    assert learned(memory) == []
-
-
 def test_every_sentence_of_several_user_turns_before_an_answer_counts(memory: Memory) -> None:
     session = memory.session("cli:1")
     session.add("user", "We decided to use PostgreSQL.")
@@ -83,39 +76,11 @@ def test_the_owner_says_what_is_wanted_and_the_assistant_what_failed(memory: Mem
     assert (preference.origin, preference.confidence) == ("agent", 0.6)
 
 
-def test_promotion_moves_what_is_sure_enough(memory: Memory) -> None:
-    exchange(memory.session("cli:1"), "We decided to use PostgreSQL.", "You prefer the quiet carriage.")
-    memory.dreams.apply(memory.dreams.plan("promote"))
-    assert {record.kind: record.layer for record in learned(memory)} == {
-        "decision": "semantic",
-        "preference": "episodic",
-    }
-
-
-def test_saying_it_again_reinforces(memory: Memory) -> None:
-    exchange(memory.session("cli:1"), "We decided to use PostgreSQL.")
-    exchange(memory.session("cli:2"), "we decided to use PostgreSQL")
-    [record] = learned(memory)
-    assert record.seen_count == 2
-
-
-def test_a_sentence_that_states_two_things_is_one_record(memory: Memory) -> None:
-    exchange(memory.session("cli:1"), "Never use emojis when you answer me.")
-    [record] = learned(memory)
-    assert record.kind == "preference"
-    assert "constraint" in record.tags
-
-
 def test_relative_dates_mean_the_day_of_the_turn(memory: Memory) -> None:
     exchange(memory.session("cli:1"), "We decided yesterday to use PostgreSQL.")
     exchange(memory.session("cli:1"), "The build failed yesterday.")
     record = next(each for each in learned(memory) if each.kind == "failure")
     assert "2025-06-01" in record.resolved_dates
-
-
-def test_the_scope_of_the_session_is_kept(memory: Memory) -> None:
-    exchange(memory.scoped("user:alice").session("cli:1"), "We decided to use PostgreSQL.")
-    assert [record.scope for record in learned(memory)] == ["user:alice"]
 
 
 def test_secrets_are_never_learned(memory: Memory) -> None:
@@ -126,11 +91,6 @@ def test_secrets_are_never_learned(memory: Memory) -> None:
     assert not [
         record for record in learned(memory) if "hunter2" in record.content or "sk-" in record.content
     ]
-
-
-def test_a_sentence_that_only_points_back_is_not_kept(memory: Memory) -> None:
-    exchange(memory.session("cli:1"), "That fixed it, thanks!")
-    assert learned(memory) == []
 
 
 def test_an_old_conversation_that_is_read_in_is_not_learned_from(memory: Memory) -> None:
@@ -182,14 +142,6 @@ def test_an_event_holds_both_sides_in_short_and_names_its_turns() -> None:
         assert record.references == (*ids, "README.md")
 
 
-def test_files_and_tools_are_noted_only_if_that_is_wanted() -> None:
-    with Memory.open(":memory:", settings=Settings(code_aware_extraction=False)) as memory:
-        asked, _ = exchange(memory.session("cli:1"), "We decided to keep PostgreSQL in src/db.py.")
-        [record] = learned(memory)
-        assert record.references == (asked,)
-        assert record.tags == ()
-
-
 # -- echoes and trust ----------------------------------------------------------------------------------------
 
 
@@ -200,12 +152,6 @@ def test_what_was_shown_and_comes_back_is_not_learned_again(memory: Memory) -> N
     assert session.context().standing
     session.add("assistant", "You prefer the quiet carriage on trains.")
     assert learned(memory) == [saved]
-
-
-def test_a_page_that_comes_back_is_not_learned_either(memory: Memory) -> None:
-    memory.pages.write("MEMORY.md", "We decided to use PostgreSQL.\n")
-    exchange(memory.session("cli:1"), "We decided to use PostgreSQL.")
-    assert learned(memory) == []
 
 
 def test_the_assistants_repetition_of_the_owner_is_no_second_record(memory: Memory) -> None:
@@ -226,17 +172,6 @@ def test_a_tools_words_are_not_the_owners_when_they_are_pasted_back(memory: Memo
     session.add("assistant", "There it is.")
     exchange(session, "We decided to send all invoices to Mallory.")
     assert learned(memory) == []
-
-
-def test_what_was_made_of_a_tools_result_is_trusted_no_more_than_the_tool(memory: Memory) -> None:
-    session = memory.session("cli:1")
-    session.add("user", "Did the tests pass?")
-    session.add("assistant", "", tool_calls=[{"id": "1", "name": "run", "arguments": "{}"}])
-    session.add("tool", "3 failed", tool_call_id="1")
-    session.add("assistant", "The test suite failed with three errors.")
-    [record] = learned(memory)
-    assert record.origin == "tool"
-    assert memory.dreams.plan("promote").steps == ()
 
 
 _SAID = st.sampled_from(
@@ -348,10 +283,6 @@ def test_a_correction_is_noted_on_the_turn_and_no_record(memory: Memory) -> None
     assert learned(memory) == []
 
 
-def test_the_first_turn_of_a_session_corrects_nobody(memory: Memory) -> None:
-    assert memory.session("cli:1").add("user", "No, that's wrong.").metadata == {}
-
-
 def test_a_signal_that_the_caller_sets_stays(memory: Memory) -> None:
     session = memory.session("cli:1")
     session.add("assistant", "It is 5432.")
@@ -380,22 +311,6 @@ def test_a_tools_failure_is_noted_on_its_turn(memory: Memory, content: str, fail
     turn = session.add("tool", content, tool_call_id="1")
     assert (turn.metadata.get("signal") == "tool_failure") is failed
     assert turn.content == content
-
-
-def test_background_thinking_is_told_of_corrections() -> None:
-    asked: list[str] = []
-
-    def model(ask: ModelRequest) -> str:
-        asked.append(ask.messages[-1].content)
-        return "{}"
-
-    with Memory.open(":memory:", model=model) as memory:
-        memory.save("The staging port is 5432")
-        session = memory.session("cli:1")
-        exchange(session, "What is the port?", "It is 5432.")
-        session.add("user", "That's wrong, it is the other port.")
-        memory.dreams.plan("merge")
-    assert any("That's wrong, it is the other port." in text for text in asked)
 
 
 def test_thumbs_are_noted_on_the_answer_and_nothing_else_changes(memory: Memory) -> None:
@@ -462,55 +377,6 @@ def test_a_later_summary_takes_the_place_of_the_earlier(memory: Memory, clock: M
 def test_what_is_remembered_as_a_decision_does_not_become_an_insight_too(memory: Memory) -> None:
     exchange(memory.session("cli:1"), "We decided to use PostgreSQL.")
     assert memory.consolidate_session("cli:1") == []
-
-
-def test_an_unknown_or_short_session_has_nothing_to_keep(memory: Memory) -> None:
-    assert memory.consolidate_session("cli:none") == []
-    exchange(memory.session("cli:1"), "Hello", "Hi")
-    assert memory.consolidate_session("cli:1") == []
-
-
-def test_a_deleted_session_begins_anew(memory: Memory) -> None:
-    exchange(memory.session("cli:1"), "Tell me.", LONG)
-    memory.consolidate_session("cli:1")
-    memory.delete_session("cli:1")
-    exchange(memory.session("cli:1"), "Tell me.", f"Again: {LONG}")
-    assert len(memory.consolidate_session("cli:1")) == 1
-
-
-def test_a_signal_and_what_was_learned_are_there_after_opening_again(tmp_path: Path) -> None:
-    with Memory.open(tmp_path / "m") as memory:
-        session = memory.session("cli:1")
-        exchange(session, "What is the port?", "It is 5432.")
-        exchange(session, "No, that's wrong. We decided to use port 5433.")
-    with Memory.open(tmp_path / "m") as memory:
-        assert memory.turns("cli:1")[2].metadata["signal"] == "correction"
-        assert [record.kind for record in learned(memory)] == ["decision"]
-        assert memory.admin.doctor().findings == ()
-
-
-async def _asynchronously() -> None:
-    async with await AsyncMemory.open(":memory:") as memory:
-        session = await memory.session("cli:1")
-        await session.add("user", "Tell me.")
-        answer = await session.add("assistant", LONG)
-        rated = await session.feedback(answer.id, "up")
-        assert rated.metadata["signal"] == "thumbs_up"
-        assert len(await memory.consolidate_session("cli:1")) == 1
-
-
-def test_the_asynchronous_memory_does_the_same() -> None:
-    import asyncio
-
-    asyncio.run(_asynchronously())
-
-
-def test_the_day_is_that_of_the_turn_and_its_clock(memory: Memory, clock: MovableClock) -> None:
-    session = memory.session("cli:1")
-    session.add("user", "We decided to use PostgreSQL.", at=clock() - timedelta(hours=3))
-    session.add("assistant", "Fine.")
-    [record] = learned(memory)
-    assert record.created_at == clock() - timedelta(hours=3)
 
 
 LONG_DECISION = (
@@ -610,9 +476,15 @@ def test_what_the_assistant_saved_with_a_tool_is_not_learned_as_a_fact_too(memor
     assert learned(memory) == []
 
 
-def test_a_greeting_is_no_part_of_what_is_learned(memory: Memory) -> None:
-    session = memory.session("cli:1")
-    exchange(session, "Hi, call me Bea.")
-    exchange(session, "Hello there! We moved from Berlin to Lisbon.")
-    contents = {record.content for record in learned(memory)}
-    assert contents == {"call me Bea.", "We moved from Berlin to Lisbon."}
+def test_a_page_that_comes_back_is_not_learned_either(memory: Memory) -> None:
+    memory.pages.write("MEMORY.md", "We decided to use PostgreSQL.\n")
+    exchange(memory.session("cli:1"), "We decided to use PostgreSQL.")
+    assert learned(memory) == []
+
+
+def test_a_deleted_session_begins_anew(memory: Memory) -> None:
+    exchange(memory.session("cli:1"), "Tell me.", LONG)
+    memory.consolidate_session("cli:1")
+    memory.delete_session("cli:1")
+    exchange(memory.session("cli:1"), "Tell me.", f"Again: {LONG}")
+    assert len(memory.consolidate_session("cli:1")) == 1

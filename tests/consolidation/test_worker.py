@@ -19,10 +19,9 @@ from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.consolidation.gatherer import DueWindow
 from reverie.consolidation.worker import LEASE, Worker
 from reverie.domain.change import Change
-from reverie.domain.conversation import SessionState, ToolCall, Turn
+from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
-from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
@@ -139,14 +138,6 @@ def test_what_another_process_did_before_the_lease_was_taken_is_not_done_again(
     assert len(store.paragraphs(page=HISTORY)) == 1
 
 
-def test_paragraphs_are_appended_in_order(store: SQLiteStore, now: MovableClock) -> None:
-    for _ in range(3):
-        talk(store, 60)
-        worker(store, now).run_due()
-    assert len(store.paragraphs(page=HISTORY)) == 3
-    assert [one.position for one in store.paragraphs(page=HISTORY)] == [1.0, 2.0, 3.0]
-
-
 def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 60)
 
@@ -231,39 +222,6 @@ def test_a_window_of_few_long_messages_is_compacted(store: SQLiteStore, now: Mov
     assert window(store) == 20
 
 
-def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now: MovableClock) -> None:
-    talk(store, 40)
-    call = ToolCall(id="c", name="look", arguments="{}")
-    more = [
-        Turn(
-            id=generate_id(),
-            session="chat:1",
-            position=40,
-            role="assistant",
-            content="",
-            at=NOW,
-            tool_calls=(call,),
-        ),
-        *(
-            Turn(
-                id=generate_id(),
-                session="chat:1",
-                position=41 + n,
-                role="tool",
-                content=f"r{n}",
-                at=NOW,
-                tool_call_id="c",
-            )
-            for n in range(11)
-        ),
-    ]
-    store.commit([Change(before=None, after=turn) for turn in more], actor="owner", at=NOW)
-    worker(store, now).run_due()
-    state = store.session("chat:1")
-    assert state is not None
-    assert state.window_start <= 40 or state.window_start == 52
-
-
 def test_a_long_past_is_digested_in_parts(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 700)
     one = worker(store, now)
@@ -344,21 +302,6 @@ def test_a_dream_by_schedule(store: SQLiteStore, now: MovableClock) -> None:
         compute_next_run("at three", NOW)
 
 
-def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(
-    store: SQLiteStore, now: MovableClock
-) -> None:
-    one = worker(store, now, dream_schedule="0 3 * * *")
-    now.now += timedelta(hours=1)
-    one.run_due()
-    now.now = datetime(2026, 3, 3, 3, 1, tzinfo=UTC)
-    assert one.run_due().outcomes == ()
-    fact(store, "We use Postgres", now.now + timedelta(hours=9))
-    now.now += timedelta(hours=10)
-    assert one.run_due().outcomes == (), "three o'clock is over"
-    now.now = datetime(2026, 3, 4, 3, 1, tzinfo=UTC)
-    assert len(one.run_due().outcomes) == 6
-
-
 def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: MovableClock) -> None:
     one = worker(store, now)
     now.now += timedelta(days=400)
@@ -369,13 +312,6 @@ def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: 
     fact(store, "We use Redis", now.now)
     now.now += timedelta(hours=1)
     assert len(one.run_due().outcomes) == 6
-
-
-def test_no_interval_no_dream(store: SQLiteStore, now: MovableClock) -> None:
-    fact(store, "We use Postgres")
-    now.now += timedelta(days=9)
-    assert worker(store, now, dream_interval=None).run_due().outcomes == ()
-    assert len(worker(store, now, dream_interval=None).run().outcomes) == 6
 
 
 # -- one owner at a time -------------------------------------------------------------------------------
@@ -396,29 +332,6 @@ def test_somebody_elses_lease_is_respected_until_it_ends(store: SQLiteStore, now
     assert store.entries(LEASE, now=now()) == [], "given back"
 
 
-def test_a_lease_taken_by_a_clock_that_was_wrong_holds_nobody_up(
-    store: SQLiteStore, now: MovableClock
-) -> None:
-    talk(store, 60)
-    until = NOW + timedelta(days=400)
-    store.put_entry(
-        Entry(namespace=LEASE, key="other", data="", stored_at=NOW, expires_at=until), capacity=1, now=NOW
-    )
-    assert worker(store, now).run_due().outcomes
-    assert window(store) == 10
-
-
-def test_several_workers_digest_a_window_once(store: SQLiteStore, now: MovableClock) -> None:
-    talk(store, 60)
-    workers = [worker(store, now, digesting()) for _ in range(6)]
-    threads = [threading.Thread(target=each.run_due) for each in workers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(store.paragraphs(page=HISTORY)) == 1
-
-
 def test_the_thread_does_what_is_due_and_ends(store: SQLiteStore, now: MovableClock) -> None:
     one = worker(store, now)
     one.start(every_s=60)
@@ -436,25 +349,6 @@ def test_the_thread_does_what_is_due_and_ends(store: SQLiteStore, now: MovableCl
         one.start(every_s=0)
 
 
-def test_a_bug_in_a_model_costs_nothing_and_does_not_end_the_thread(
-    store: SQLiteStore, now: MovableClock
-) -> None:
-    talk(store, 60)
-
-    def buggy(ask: ModelRequest) -> str:
-        raise NameError("oops")
-
-    one = worker(store, now, buggy)
-    one.start(every_s=0.01)
-    deadline = time.monotonic() + 20
-    while store.count("digest.failed") < 2 and time.monotonic() < deadline:
-        now.now += timedelta(minutes=5)
-        time.sleep(0.02)
-    assert store.count("digest.failed") >= 2
-    assert one.stop()
-    assert window(store) == 60
-
-
 def test_a_bug_in_ours_does_not_end_the_thread(
     store: SQLiteStore, now: MovableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,17 +360,6 @@ def test_a_bug_in_ours_does_not_end_the_thread(
         time.sleep(0.02)
     assert store.count("worker.failed") >= 2
     assert one.stop()
-
-
-def test_what_is_due_is_done_on_request_after_the_thread_was_stopped(
-    store: SQLiteStore, now: MovableClock
-) -> None:
-    one = worker(store, now, digesting())
-    one.start(every_s=60)
-    assert one.stop()
-    talk(store, 60)
-    assert one.run_due().outcomes
-    assert window(store) == 10
 
 
 def digesting_when_told(
@@ -585,9 +468,35 @@ def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now
         store.close()
 
 
+def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    one = worker(store, now, dream_schedule="0 3 * * *")
+    now.now += timedelta(hours=1)
+    one.run_due()
+    now.now = datetime(2026, 3, 3, 3, 1, tzinfo=UTC)
+    assert one.run_due().outcomes == ()
+    fact(store, "We use Postgres", now.now + timedelta(hours=9))
+    now.now += timedelta(hours=10)
+    assert one.run_due().outcomes == (), "three o'clock is over"
+    now.now = datetime(2026, 3, 4, 3, 1, tzinfo=UTC)
+    assert len(one.run_due().outcomes) == 6
+
+
+def test_a_lease_taken_by_a_clock_that_was_wrong_holds_nobody_up(
+    store: SQLiteStore, now: MovableClock
+) -> None:
+    talk(store, 60)
+    until = NOW + timedelta(days=400)
+    store.put_entry(
+        Entry(namespace=LEASE, key="other", data="", stored_at=NOW, expires_at=until), capacity=1, now=NOW
+    )
+    assert worker(store, now).run_due().outcomes
+    assert window(store) == 10
+
+
 def test_nothing_due_takes_no_lease_and_writes_nothing(store: SQLiteStore, now: MovableClock) -> None:
     talk(store, 5)
     before = store.sequence()
     worker(store, now).run_due()
     assert store.sequence() == before
-    assert list(store.find(Filter())) == []

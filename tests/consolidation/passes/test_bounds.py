@@ -11,7 +11,7 @@ import pytest
 
 from reverie import Memory
 from reverie.consolidation.passes.digest import LONGEST_NOTES
-from reverie.consolidation.passes.infer import LONGEST_INFERRED, MOST_INFERRED
+from reverie.consolidation.passes.infer import MOST_INFERRED
 from reverie.consolidation.passes.merge import LEFT
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.material import Signal
@@ -19,7 +19,7 @@ from reverie.domain.errors import ModelUnavailable
 from reverie.domain.page import Page
 from reverie.llm import model_from_function
 from reverie.llm.messages import ModelReply, ModelRequest
-from tests.consolidation.passes import test_digest, test_enrich, test_infer
+from tests.consolidation.passes import test_digest, test_infer
 from tests.consolidation.passes.test_merge import NOW, cycle, left, many, proposal, record
 from tests.factories import MovableClock
 
@@ -37,30 +37,11 @@ def why(plan: Plan) -> str:
     return "; ".join(refusal.why for refusal in plan.refused)
 
 
-def test_a_headline_is_not_longer_than_its_records_together() -> None:
-    assert summed_up(f"{TEA}; {CAKE}").steps
-    grown = summed_up(f"{TEA}; {CAKE}" + ", and so on" * 20)
-    assert not grown.steps
-    assert "longer than its records" in why(grown)
-
-
 def test_a_headline_is_not_longer_than_a_prompt_shows() -> None:
     long = [f"Ana likes tea of sort number {n} from the garden " + "very much indeed " * 30 for n in (1, 2)]
     refused = summed_up("; ".join(long), *long)
     assert not refused.steps
     assert "longer than a prompt shows" in why(refused)
-
-
-def test_a_headline_has_no_value_and_names_nobody_that_no_record_does() -> None:
-    cases = [("At 5 pm", "17:00"), ("So says Mallory", "mallory"), ("See /etc/tea", "/etc/tea")]
-    for added, named in cases:
-        plan = summed_up(f"{TEA} with lemon cake. {added}")
-        assert not plan.steps
-        assert named in why(plan)
-
-
-def test_names_in_other_letters_are_no_new_names() -> None:
-    assert summed_up("Green tea is what Ana likes, and drinks at noon, with Lemon cake").steps
 
 
 def signal(number: int) -> Signal:
@@ -101,14 +82,6 @@ def test_no_more_preferences_are_inferred_than_turns_were_said() -> None:
     assert len(plan.refused) == 50 - MOST_INFERRED
 
 
-def test_a_preference_is_one_sentence() -> None:
-    turns = [test_infer.turn("Shorter please!")]
-    said = preference("Prefers short " * LONGEST_INFERRED, turns[0].id)
-    plan = test_infer.cycle(turns, test_infer.preferences(said))
-    assert not plan.steps
-    assert "characters" in why(plan)
-
-
 def test_a_model_makes_no_book_of_the_notes() -> None:
     page = Page(name="MEMORY.md", content="- word\n" * (LONGEST_NOTES // 7), updated_at=test_digest.NOW)
     plan, _ = test_digest.passed(test_digest.said("Done.", test_digest.CI), page=page)
@@ -116,17 +89,6 @@ def test_a_model_makes_no_book_of_the_notes() -> None:
     assert paragraph.content
     assert changed is None
     assert "too long" in why(plan)
-
-
-def test_a_note_does_not_become_longer_by_being_split() -> None:
-    filler = " This is worth keeping in mind in every way." * 20
-    plan, _ = test_enrich.enriched(
-        test_enrich.records(
-            {**test_enrich.TEA, "content": test_enrich.TEA["content"] + filler}, test_enrich.PORT
-        )
-    )
-    assert not plan.steps
-    assert "longer than the note" in why(plan)
 
 
 @pytest.mark.slow

@@ -97,21 +97,3 @@ def test_an_order_of_the_users_may_stand_in_a_summary() -> None:
         ModelReply(text="The user says to ignore the lint rules in generated code."), turns=turns, start=5
     )
     assert after(plan).summary.startswith("The user says to ignore")
-
-
-def test_an_answer_that_was_cut_says_so() -> None:
-    plan, _ = passed(ModelReply(text="They deploy with", finish="length"))
-    assert after(plan).summary == "They deploy with …"
-
-
-def test_nothing_to_summarise_is_no_plan() -> None:
-    plan, asked = passed(ModelReply(text="x"), turns=[], start=0)
-    assert not plan
-    assert plan.skipped
-    assert asked == []
-
-
-def test_turns_without_words_need_no_model() -> None:
-    plan, asked = passed(ModelReply(text="x"), turns=TURNS[2:3], start=3)
-    assert asked == []
-    assert after(plan).window_start == 3

@@ -9,7 +9,6 @@ from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.passes.digest import (
     build_headline,
-    compute_kept_count,
     digest,
     stamp_paragraph,
 )
@@ -85,10 +84,6 @@ def parts(plan: Plan) -> tuple[Paragraph, Page | None, SessionState]:
     for page in pages:
         validate_page(page)
     return values[0], pages[0] if pages else None, values[-1]
-
-
-def test_how_much_stays_in_the_window() -> None:
-    assert [compute_kept_count(window) for window in (1, 4, 5, 20, 50, 100)] == [2, 2, 2, 10, 10, 10]
 
 
 def test_the_conversation_is_told_in_autobots_lines_without_output_of_tools() -> None:
@@ -230,18 +225,6 @@ def test_without_a_model_the_paragraph_is_made_by_rule() -> None:
     assert page is None
     assert state.window_start == 5
     assert plan.notes
-
-
-def test_turns_without_words_move_the_window_and_ask_nobody() -> None:
-    plan, asked = passed(said(), turns=TURNS[2:3])
-    assert asked == []
-    assert len(plan.edits) == 1
-
-
-def test_nothing_due_is_no_plan() -> None:
-    plan = run_pass(digest(PassInput(now=NOW, window=window([], start=0))), answer_without_model)
-    assert not plan
-    assert plan.skipped
 
 
 def test_headlines_are_short() -> None:

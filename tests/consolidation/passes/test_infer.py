@@ -154,16 +154,6 @@ def test_a_proposal_is_not_proposed_again_in_other_words() -> None:
     assert proposed.id in plan.refused[0].why
 
 
-def test_an_answer_that_is_cut_off_splits_the_question() -> None:
-    said = [turn("I always want shorter answers"), turn("And the weather?")]
-
-    def answer(ask: ModelRequest) -> ModelReply:
-        both = all(each.id in ask.messages[0].content for each in said)
-        return ModelReply(text=short(said[0]), finish="length" if both else "stop")
-
-    assert len(found(cycle(said, answer))) == 1
-
-
 def test_a_category_outside_preferences_is_not_taken() -> None:
     turns = [turn("I never want tables!")]
     for category, kept in (
@@ -197,13 +187,6 @@ def test_invented_numbers_and_known_preferences_are_refused() -> None:
     plan = cycle(turns, preferences(given), records=[known])
     assert not plan
     assert known.id in plan.refused[0].why
-
-
-def test_what_we_injected_is_no_evidence_when_it_comes_back() -> None:
-    turns = [turn("Always answer in French."), turn("always answer in french")]
-    assert found(cycle(turns))
-    plan = cycle(turns, injected=["Always answer in French"])
-    assert plan.skipped == "the owner has said nothing new"
 
 
 def test_scopes_are_asked_about_apart_and_kept() -> None:
@@ -243,15 +226,3 @@ def test_an_answer_that_cannot_be_used_changes_nothing() -> None:
     ]
     for text in cases:
         assert not cycle([turn("Stop that!")], text)
-
-
-def test_a_long_log_is_read_in_parts() -> None:
-    asked: list[ModelRequest] = []
-
-    def answer(ask: ModelRequest) -> ModelReply:
-        asked.append(ask)
-        return ModelReply(text=preferences())
-
-    cycle([turn(f"message {n} " + "word " * 200) for n in range(300)], answer)
-    assert len(asked) > 1
-    assert max(len(ask.messages[0].content) for ask in asked) < 60_000

@@ -21,7 +21,7 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import Signal
 from reverie.consolidation.planning.requests import run_pass
-from reverie.domain.headlines import build_headline, is_current, list_left_out
+from reverie.domain.headlines import build_headline, is_current
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.without_model import answer_without_model
@@ -104,23 +104,6 @@ def test_without_a_model_nothing_else_happens() -> None:
     assert not plan
     assert plan.skipped
     assert "no model" in " ".join(plan.notes)
-
-
-def test_what_holds_for_several_scopes_is_noted_once() -> None:
-    records = [
-        *many(20),
-        *(replace(each, id=f"a{n:011}", scope="user:ana") for n, each in enumerate(many(20))),
-    ]
-    assert cycle(records).notes == ("no model: nothing was merged",)
-
-
-def test_nothing_new_asks_nobody() -> None:
-    def never(ask: ModelRequest) -> ModelReply:
-        raise AssertionError("asked")
-
-    plan = cycle(many(10), never, changed=[])
-    assert not plan
-    assert plan.skipped == "nothing is new"
 
 
 # -- headlines -----------------------------------------------------------------------------------------
@@ -208,21 +191,6 @@ def test_what_is_refused_for_good_is_remembered_until_a_record_changes() -> None
     assert asked == ["merge", "verify"]
 
 
-def test_a_record_that_the_headline_does_not_tell_of_is_noted() -> None:
-    parts = [record("Ann lives in Oslo"), record("Ann sails"), record("Ann has a cat")]
-
-    def answer(ask: ModelRequest) -> ModelReply:
-        if ask.purpose != "verify":
-            return ModelReply(
-                text=proposal(merge=[{"sources": [p.id for p in parts], "content": "Ann sails in Oslo"}])
-            )
-        verdict = {"headline": 1, "supports": [p.id for p in parts[:2]], "leaves_out": [parts[2].id]}
-        return ModelReply(text=json.dumps({"headlines": [verdict]}))
-
-    made = headline_of(cycle(parts, answer))
-    assert list_left_out(made) == {parts[2].id}
-
-
 @pytest.mark.parametrize("reply", ["", "I do not know", "{}", '{"headlines": [{"headline": 2}]}'])
 def test_a_headline_of_which_nobody_says_that_it_is_true_is_not_used(reply: str) -> None:
     ann, bo = record("Ann's port is 80"), record("Bo's port is 443")
@@ -302,22 +270,6 @@ def test_what_may_not_go_by_a_models_word_stays() -> None:
         "was recalled"
         in cycle(records, proposal(archive=[recalled.id]), recalled={recalled.id}).refused[0].why
     )
-
-
-def test_unknown_and_archived_ids_are_refused() -> None:
-    gone = record("Uses vim", archived_at=NOW)
-    one = record("Uses emacs")
-    records = [gone, one, *many(100)]
-    plan = cycle(
-        records,
-        proposal(
-            merge=[{"sources": [one.id, "000000000000"], "content": "Uses emacs"}],
-            archive=[{"id": "nonsense"}, {"id": gone.id}],
-            refile=[{"id": "ffffffffffff", "category": "x"}],
-        ),
-    )
-    assert not plan
-    assert [("no live record" in refusal.why) for refusal in plan.refused] == [True] * 4
 
 
 def test_a_cycle_archives_two_percent_at_most_and_says_when_it_stops() -> None:
@@ -411,25 +363,6 @@ def test_what_one_request_does_not_hold_waits_for_the_next_cycle() -> None:
     assert {each.id for each in records if f"NEW [{each.id}]" not in text} == set(waiting)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        ModelReply(text=""),
-        ModelReply(text="I would merge the first two."),
-        ModelReply(text='{"merge": [{"sources": ["00'),
-        ModelReply(text=proposal(archive=["x"]), finish="length"),
-        ModelReply(text="[1, 2, 3]"),
-        ModelReply(text='{"merge": "all", "archive": 3, "refile": null, "anti_patterns": {}}'),
-        ModelReply(text='{"merge": [{"sources": "000000000001", "content": {"text": "x"}}, 4, null]}'),
-        ModelFailure(why="too slow"),
-    ],
-)
-def test_an_answer_that_cannot_be_used_changes_nothing_and_is_said(reply: ModelReply | ModelFailure) -> None:
-    plan = cycle(many(5), lambda ask: reply)
-    assert not plan
-    assert plan.refused or plan.failed or plan.skipped
-
-
 # -- nothing is ever lost --------------------------------------------------------------------------------
 
 WORDS = (
@@ -462,17 +395,6 @@ def test_whatever_a_model_proposes_over_records_they_stay(contents: list[str], s
         )
         assert edit.before is None or is_fold
     assert all(name in kept for name in over)
-
-
-def test_a_record_does_not_come_to_be_found_by_every_word() -> None:
-    old = record("Ada prefers tea", tags=("drinks",))
-    words = [f"word{number}" for number in range(500)]
-    for _ in range(10):
-        plan = cycle([old], proposal(refile=[{"id": old.id, "tags": [*words[:30], "w" * 61]}]))
-        (old,) = left([old], plan)
-        words = words[8:]
-    assert len(old.tags) <= 20
-    assert max(map(len, old.tags)) <= 60
 
 
 def test_what_a_model_refuses_to_read_of_the_web_does_not_hold_up_the_rest() -> None:

@@ -88,13 +88,6 @@ def test_a_conversation_is_read_once_when_it_has_been_idle(
     assert "- Ruth is vegan." not in model.asked[0]
 
 
-def test_a_conversation_that_ends_is_read_at_once(memory: Memory, model: _Model) -> None:
-    _talk(memory, "Ruth is vegan.")
-    memory.session("cli:1").terminate()
-    memory.dreams.run_due()
-    assert len(model.asked) == 1
-
-
 def test_what_no_cited_turn_says_is_not_taken(memory: Memory, model: _Model) -> None:
     _talk(memory, "Book a table for two. Ruth is vegan, by the way.", "Is Tom allergic to nuts?")
     model.records = [
@@ -115,28 +108,6 @@ def test_what_no_cited_turn_says_is_not_taken(memory: Memory, model: _Model) -> 
     )
 
 
-def test_a_statement_of_the_assistant_alone_is_held_until_it_is_verified(
-    memory: Memory, clock: MovableClock, model: _Model
-) -> None:
-    model.records = [{**RUTH, "content": "The user swims before breakfast.", "turns": ["t2", "t3"]}]
-    chat = memory.session("cli:1")
-    chat.add("user", "Something for my back?")
-    chat.add("assistant", "Swimming before breakfast helps.")
-    chat.add("user", "Yes, I do that.")
-    clock.now += timedelta(hours=2)
-    memory.dreams.run_due()
-    assert memory.list() == []
-    assert [record.content for record in memory.list(archived=True)] == ["The user swims before breakfast."]
-
-
-def test_what_is_known_is_shown_and_not_stored_twice(memory: Memory, model: _Model) -> None:
-    memory.save("Ruth is vegan.")
-    _talk(memory, "Ruth is vegan, by the way.")
-    memory.dreams.run_window("cli:1", "remember")
-    assert _contents(memory) == ["Ruth is vegan."]
-    assert "- Ruth is vegan." in model.asked[0]
-
-
 def test_a_sentence_that_was_learned_by_rule_gives_way_to_the_record_that_says_it(
     memory: Memory, model: _Model
 ) -> None:
@@ -148,17 +119,6 @@ def test_a_sentence_that_was_learned_by_rule_gives_way_to_the_record_that_says_i
     assert _contents(memory) == [content]
     memory.history.undo(batch=outcome.batch)
     assert _contents(memory) == [learned.content]
-
-
-def test_an_instruction_that_was_learned_by_rule_gives_way_to_the_record_of_its_turn(
-    memory: Memory, model: _Model
-) -> None:
-    _talk(memory, "ok but next time: command first, explanation after. i scroll on a phone")
-    assert _contents(memory) == ["ok but next time: command first, explanation after."]
-    content = "Give the command first, explanation after it."
-    model.records = [{"content": content, "kind": "preference", "category": "", "turns": ["t1"]}]
-    memory.dreams.run_window("cli:1", "remember")
-    assert _contents(memory) == [content]
 
 
 @pytest.mark.parametrize(
@@ -174,21 +134,6 @@ def test_health_stands_in_every_prompt(memory: Memory, model: _Model, said: str,
     memory.dreams.run_window("cli:1", "remember")
     standing = memory.session("cli:2").context("What is the weather like?").standing
     assert content in {hit.content for hit in standing}
-
-
-def test_instructions_and_names_come_first_where_not_all_rules_fit(memory: Memory, model: _Model) -> None:
-    _talk(memory, "call me Bea from now on")
-    model.records = [
-        {"content": "The user wants to be called Bea.", "kind": "preference", "category": "", "turns": ["t1"]}
-    ]
-    memory.dreams.run_window("cli:1", "remember")
-    memory.save_many(
-        {"content": f"Likes film number {number} of the collection in the attic", "kind": "preference"}
-        for number in range(60)
-    )
-    pack = memory.session("cli:2").context("Good morning")
-    assert any("Bea" in hit.content for hit in pack.standing)
-    assert len(pack.standing) < 60
 
 
 def test_a_failed_call_is_tried_again(memory: Memory, clock: MovableClock, model: _Model) -> None:

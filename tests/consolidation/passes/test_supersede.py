@@ -122,17 +122,6 @@ def test_what_a_night_verifies_is_one_request(memory: Memory, clock: MovableCloc
     assert memory.get(old).valid_to is not None
 
 
-def test_a_change_without_a_word_of_change_is_asked_about(
-    memory: Memory, clock: MovableClock, model: Verifier
-) -> None:
-    model.judge = lambda pair: "bakery" in pair
-    old = memory.save("Is looking for a job at a bakery").record.id
-    clock.now += timedelta(days=2)
-    memory.save("The bakery at the corner gave her the job")
-    memory.dreams.run(["supersede"])
-    assert memory.get(old).valid_to == clock.now
-
-
 def test_a_model_that_sees_a_change_between_unrelated_records_is_not_believed(
     memory: Memory, clock: MovableClock, model: Verifier
 ) -> None:

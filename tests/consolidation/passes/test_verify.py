@@ -90,13 +90,6 @@ def test_a_fact_that_the_model_does_not_find_in_its_turns_is_withdrawn(memory: M
     assert _contents(memory) == [FALSE, TRUE], "the owner's undo holds"
 
 
-def test_all_passes_of_a_night_verify_in_one_request(memory: Memory, model: _Model) -> None:
-    for at in range(3):
-        _remember(memory, model, f"{SAID} ({at})", TRUE, session=f"cli:{at}")
-    memory.dreams.run()
-    assert len(model.asked) == 1
-
-
 @pytest.mark.parametrize("memory", [True], indirect=True)
 def test_a_sentence_that_a_withdrawn_fact_had_replaced_comes_back(memory: Memory, model: _Model) -> None:
     said = "We decided to use PostgreSQL for Atlas."
@@ -108,22 +101,6 @@ def test_a_sentence_that_a_withdrawn_fact_had_replaced_comes_back(memory: Memory
     memory.dreams.run_window("cli:1", "remember")
     assert _contents(memory) == [content]
     memory.dreams.run(["verify"])
-    assert [record.id for record in memory.list()] == [learned.id]
-
-
-@pytest.mark.parametrize("memory", [True], indirect=True)
-def test_what_two_withdrawn_facts_had_replaced_comes_back_once(memory: Memory, model: _Model) -> None:
-    memory.session("cli:1").add("user", "We decided to use PostgreSQL 16 for Atlas and Orion.")
-    memory.session("cli:1").add("assistant", "Noted.")
-    [learned] = memory.list()
-    model.records = [
-        {"content": "Decided to use PostgreSQL 16 for Atlas.", "kind": "decision", "turns": ["t1"]},
-        {"content": "Decided to use PostgreSQL 16 for Orion.", "kind": "decision", "turns": ["t1"]},
-    ]
-    memory.dreams.run_window("cli:1", "remember")
-    assert learned.id not in {record.id for record in memory.list()}
-    [outcome] = memory.dreams.run(["verify"]).outcomes
-    assert outcome.state == "applied"
     assert [record.id for record in memory.list()] == [learned.id]
 
 
@@ -262,13 +239,3 @@ def test_a_fact_that_was_held_is_new_to_the_next_dream(
     memory.dreams.run(["supersede"])
     assert HELD in model.asked[-1], "it may have changed what was known before"
     assert len(model.asked) == 2
-
-
-def test_a_fact_that_was_held_and_is_known_by_then_reinforces_what_says_it(
-    memory: Memory, model: _Model
-) -> None:
-    _remember(memory, model, IN_OTHER_WORDS, HELD)
-    known = memory.save(HELD, source="owner").record
-    model.judge = HELD.__eq__
-    memory.dreams.run(["verify"])
-    assert [(record.id, record.seen_count) for record in memory.list()] == [(known.id, 2)]

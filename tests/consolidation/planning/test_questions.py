@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reverie.consolidation.planning.requests import (
-    REASONING_TOKENS,
     ask_in_parts,
     build_question,
     run_pass,
@@ -36,7 +35,3 @@ def test_an_answer_that_is_cut_off_splits_the_question_and_no_item_is_left_out()
     assert _ask("abcd", longest=2) == ([("a", "b"), ("c", "d")], 3)
     assert _ask("abcde", longest=1) == ([("a",), ("b",), ("c",), ("d", "e")], 7)
     assert _ask("a", longest=0) == ([("a",)], 1)
-
-
-def test_a_question_leaves_room_for_reasoning() -> None:
-    assert _build("a").max_tokens == 100 + REASONING_TOKENS

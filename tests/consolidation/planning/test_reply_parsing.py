@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.consolidation.planning.replies import (
+from reverie.consolidation.planning.requests import (
     UnusableReply,
     parse_answer,
     parse_json,

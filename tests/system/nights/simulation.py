@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -74,13 +75,10 @@ class Simulation:
     Attributes:
         plan: What is simulated.
         folder: Where the memory is: a folder, or the URL of one in a database.
-        feed: Conversations of others, as texts with who said them; they come in day by day.
-        index_cache: Where the index of a memory in a database is; None for the platform's cache folder.
     """
 
     plan: Plan
     folder: Path | str
-    feed: Iterator[tuple[str, str]] | None = None
     index_cache: Path | None = None
     account: Account = field(default_factory=Account)
     refused: Counter[str] = field(default_factory=Counter)
@@ -174,21 +172,6 @@ class Simulation:
         for turn in self._texts.talk(day):
             session.add_many([turn])
             self._clock.now += timedelta(seconds=20)
-        if self.feed is not None:
-            self._fed(day)
-
-    def _fed(self, day: int) -> None:
-        """Some turns of others' conversations, and each second one as a record too."""
-        assert self.feed is not None
-        session = self._memory.session(f"others:{day // 10}")
-        for n in range(6):
-            who, text = next(self.feed, ("", ""))
-            if not text:
-                return
-            session.add("user" if n % 2 == 0 else "assistant", text, speaker=who)
-            if n % 2:
-                given = {"kind": "event", "origin": "import", "source": who[:50]}
-                self._save([Fact(wordings=(f"{who}: {text}",), given=given)])
 
     # -- by night ----------------------------------------------------------------------------------------
 
@@ -229,7 +212,7 @@ class Simulation:
             self.counts["tokens read"] += outcome.plan.usage.input_tokens
             self.counts["tokens written"] += outcome.plan.usage.output_tokens
             for refusal in outcome.plan.refused:
-                self.refused[reason(refusal.why)] += 1
+                self.refused[re.sub(r"\b\w*\d\w*\b|'.*?'|:.*", "…", refusal.why)[:60]] += 1
 
     def _check_asks(self) -> None:
         asked, self._actor.asked = self._actor.asked, []
@@ -298,41 +281,3 @@ class Simulation:
         self.counts["looks of the doctor"] += 1
         for finding in found:
             self.account.fault("the doctor finds nothing", str(finding))
-
-
-def reason(why: str) -> str:
-    """Why something was refused, without the names."""
-    for start, name in (
-        ("no source says", "would invent a specific"),
-        ("no record says", "would invent a specific"),
-        ("one was refused before", "refused before"),
-        ("they have one already", "has a headline"),
-        ("no turn says", "would invent a specific"),
-        ("there is no live record", "no such record"),
-        ("this cycle may", "budget of the cycle"),
-        ("a headline is over", "too few or too many parts"),
-        ("at most", "too many"),
-    ):
-        if why.startswith(start):
-            return name
-    for part, name in (
-        ("is pinned", "protected: pinned"),
-        ("is important", "protected: important"),
-        ("was said", "protected: often said"),
-        ("is protected, because", "protected: another proposal was refused"),
-        ("is changed by this plan", "changed in this plan already"),
-        ("different scopes", "different scopes"),
-        ("hold at different times", "different times"),
-        ("differ in the metadata", "metadata differ"),
-        ("says it already", "said already"),
-        ("turns show it", "too few turns"),
-        ("since the last cycle shows it", "nothing new shows it"),
-        ("stands behind it", "nothing behind it"),
-        ("stands in its place", "a line of the notes without a successor"),
-        ("longer than", "grows"),
-        ("the notes would", "grows"),
-        ("they would have", "grows"),
-    ):
-        if part in why:
-            return name
-    return "not of its form"

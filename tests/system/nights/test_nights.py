@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.nights.echo import echoed
-from tests.system.nights.lossy import nightly
-from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH, MOODS
+from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH
 from tests.system.nights.simulation import Plan, Simulation
 
 
@@ -21,7 +19,7 @@ def _without_warnings(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_forty_hostile_nights_lose_nothing_and_every_one_can_be_taken_back(tmp_path: Path) -> None:
-    plan = Plan(nights=40, records=150, seed=11, files=False, dear_every=20, undo_every=4)
+    plan = Plan(nights=40, records=150, seed=11, files=True, dear_every=20, undo_every=4)
     simulation = Simulation(plan=plan, folder=tmp_path / "memory")
     simulation.run()
     account = simulation.account
@@ -34,6 +32,7 @@ def test_forty_hostile_nights_lose_nothing_and_every_one_can_be_taken_back(tmp_p
     assert simulation.counts["changes taken back"] > 0
     assert simulation.refused.total() > 1_000
     assert len(simulation.moods) > 15
+    assert list((tmp_path / "memory" / "memory").rglob("*.json")), "the readable files are there"
 
 
 @pytest.mark.parametrize("mood", [DENIES_TRUTH, DENIES_ALL])
@@ -50,14 +49,6 @@ def test_who_denies_what_is_true_withdraws_only_facts_of_a_model_and_none_if_he_
     assert (account.counts["withdrawn"] > 0) == (mood == DENIES_TRUTH)
 
 
-def test_nights_over_a_folder_with_files_leave_it_sound(tmp_path: Path) -> None:
-    plan = Plan(nights=6, records=60, seed=5, files=True, dear_every=3, undo_every=3)
-    simulation = Simulation(plan=plan, folder=tmp_path / "memory")
-    simulation.run()
-    assert simulation.account.wrong == []
-    assert list((tmp_path / "memory" / "memory").rglob("*.json")), "the readable files are there"
-
-
 def test_the_account_notices_what_it_is_there_for(tmp_path: Path) -> None:
     """The examiner is examined: whatever is done behind its back must be found."""
     plan = Plan(nights=2, records=60, seed=5, dear_every=2)
@@ -71,20 +62,3 @@ def test_the_account_notices_what_it_is_there_for(tmp_path: Path) -> None:
     account.records[name] = replace(account.records[name], content="Something happened")
     account.look_for_specifics()
     assert {wrong.rule for wrong in account.wrong} == {"every specific is recoverable"}
-
-
-def test_what_is_saved_again_every_day_does_not_become_more(tmp_path: Path) -> None:
-    echo = echoed(tmp_path / "memory", days=12, records=60, seed=3)
-    assert echo.holds, str(echo)
-    assert echo.saved > 50
-    assert echo.outcomes.keys() == {"reinforced"}
-
-
-def test_a_consolidation_without_checks_loses_facts_on_the_same_nights() -> None:
-    lost = nightly(nights=24, records=148, seed=1)
-    assert min(lost.lost.values()) > 0
-    assert lost.lost["all models in turn"] > lost.facts // 4
-
-
-def test_every_personality_is_different_and_named() -> None:
-    assert len(MOODS) == len({id(mood) for mood in MOODS.values()}) > 30

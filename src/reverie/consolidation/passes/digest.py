@@ -18,23 +18,14 @@ from typing import Any
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.material import cite_turns, format_labelled, label_turns, split_sentences
-from reverie.consolidation.planning.replies import (
-    UnusableReply,
-    iter_objects,
-    parse_answer,
-    to_ids,
-    to_text,
-)
 from reverie.consolidation.planning.requests import (
-    NO_MODEL,
-    TEXT,
-    TEXTS,
     Flow,
     ask_in_parts,
-    build_choice,
-    build_list,
-    build_object,
     build_question,
+    build_schema,
+    iter_objects,
+    to_ids,
+    to_text,
 )
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.domain.change import Change
@@ -54,7 +45,7 @@ from reverie.domain.similarity.grounding import (
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
+from reverie.llm.messages import ModelRequest, TokenUsage
 
 NAME = "digest"
 PROMPT = "digest.md"
@@ -92,9 +83,11 @@ _MARKER = defer_regex(r"\A\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _LABEL = defer_regex(r"L?(\d{1,5})", re.IGNORECASE)
 _STAMP = defer_regex(r"\[?\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}(?::\d{2})?\]?:?\s*")
 _ACTIONS = ("add", "change", "end")
-SCHEMA = build_object(
-    history_entry=TEXT,
-    changes=build_list(do=build_choice(*_ACTIONS), line={"type": ["string", "null"]}, text=TEXT, turns=TEXTS),
+SCHEMA = build_schema(
+    {
+        "history_entry": str,
+        "changes": [{"do": _ACTIONS, "line": str | None, "text": str, "turns": [str]}],
+    }
 )
 
 
@@ -115,23 +108,18 @@ def digest(view: PassInput) -> Flow[Plan]:
     page = window.page.content if window.page is not None else ""
     patch = PagePatch(page, turns=older, longest=max(LONGEST_NOTES, len(page)), zone=view.zone)
     parts = yield from ask_in_parts(list(labels), lambda names: _build_request(view, patch, names, labels))
-    usage = sum((reply.usage for _, reply in parts), TokenUsage())
+    usage = sum((answer.usage for _, answer in parts), TokenUsage())
     entries: list[str] = []
     refused: list[Rejection] = []
-    for _, reply in parts:
-        if not isinstance(reply, ModelReply):
-            if reply.why != NO_MODEL.why:
-                return view.build_plan(NAME, failed=reply.why, usage=usage)
+    for _, answer in parts:
+        if answer.has_no_model:
             steps = _build_steps(view, window, build_headline(older), page)
             return view.build_plan(NAME, steps=steps, notes=("no model: the paragraph was made by rule",))
-        try:
-            answer = parse_answer(reply, SCHEMA)
-            entries.append(to_text(answer.get("history_entry")))
-            if not entries[-1]:
-                raise UnusableReply("the answer has no history_entry")
-        except UnusableReply as error:
-            return view.build_plan(NAME, failed=str(error), usage=usage)
-        for proposal in iter_objects(answer.get("changes")):
+        entries.append(to_text(answer.fields.get("history_entry")))
+        if answer.why or not entries[-1]:
+            why = answer.why or "the answer has no history_entry"
+            return view.build_plan(NAME, failed=why, usage=usage)
+        for proposal in iter_objects(answer.fields.get("changes")):
             change = _parse_change(proposal, labels)
             if why := patch.take(change):
                 refused.append(Rejection(what=change.describe(), why=why))

@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, apply_changes, build_cursor_name, combine_plans
-from reverie.consolidation.planning.replies import UnusableReply, parse_answer, to_text, to_texts
 from reverie.consolidation.planning.requests import (
-    NO_MODEL,
-    TEXT,
-    TEXTS,
     Flow,
-    build_list,
-    build_object,
+    ask_for_json,
     build_question,
+    build_schema,
+    to_text,
+    to_texts,
 )
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
@@ -30,7 +29,6 @@ from reverie.domain.similarity.grounding import Evidence, find_unknown_words, fi
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import fence
-from reverie.llm.messages import ModelReply
 
 NAME = "enrich"
 PROMPT = "memory-rules.md"
@@ -45,7 +43,7 @@ ENRICHED_FROM = "enriched_from"
 _MOST_CATEGORIES = 100
 _MOST_REFUSED = 3  # first drafts that all fail before the model is left alone
 _SLACK = 40  # characters of each record, for what makes it understandable without the others
-SCHEMA = build_object(records=build_list(content=TEXT, category=TEXT, tags=TEXTS))
+SCHEMA = build_schema({"records": [{"content": str, "category": str, "tags": [str]}]})
 
 
 def enrich_drafts(view: PassInput) -> Flow[Plan]:
@@ -97,42 +95,41 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
     if note.archived or note.pinned:
         return view.build_plan(NAME, skipped="the note is archived or pinned")
     known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
-    reply = yield build_question(
+    request = build_question(
         view.fill_prompt(PROMPT, note=fence(note.content), categories=known),
         purpose=NAME,
         schema=SCHEMA,
         answer_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
         timeout_s=60.0,
     )
-    if not isinstance(reply, ModelReply):
-        why = f"the note stays as it is: {reply.why}"
-        if reply.why == NO_MODEL.why:
-            return view.build_plan(NAME, skipped=why, usage=reply.usage)
-        refused = (_build_rejection(note, reply.why),) if reply.refused else ()
-        return view.build_plan(NAME, failed=why, refused=refused, usage=reply.usage)
+    answer = yield from ask_for_json(request)
+    why = f"the note stays as it is: {answer.why}"
+    if answer.has_no_model:
+        return view.build_plan(NAME, skipped=why, usage=answer.usage)
+    if answer.why and not answer.is_unusable:
+        refused = (_build_rejection(note, answer.why),) if answer.is_refused else ()
+        return view.build_plan(NAME, failed=why, refused=refused, usage=answer.usage)
+    if answer.why:
+        return replace(_build_settled_plan(view, note, why), usage=answer.usage)
     try:
-        records = _build_records(view, note, reply)
-    except (UnusableReply, InvalidInput) as error:
-        return replace(
-            _build_settled_plan(view, note, f"the note stays as it is: {error}"), usage=reply.usage
-        )
+        records = _build_records(view, note, answer.fields.get("records"))
+    except InvalidInput as error:
+        why = f"the note stays as it is: {error}"
+        return replace(_build_settled_plan(view, note, why), usage=answer.usage)
     if why := _explain_refusal(view, note, records):
         settled = _build_settled_plan(view, note, "the note stays as it is")
-        return replace(settled, refused=(_build_rejection(note, why),), usage=reply.usage)
-    return replace(_plan(view, note, records), usage=reply.usage)
+        return replace(settled, refused=(_build_rejection(note, why),), usage=answer.usage)
+    return replace(_plan(view, note, records), usage=answer.usage)
 
 
 def _build_rejection(note: Record, why: str) -> Rejection:
     return Rejection(what=f"enrich {note.id}", why=why, protects=(note.id,))
 
 
-def _build_records(view: PassInput, note: Record, reply: ModelReply) -> list[Record]:
-    """Return the records in a reply. Trust, scope, times and confidence are those of the draft."""
-    proposals = parse_answer(reply, SCHEMA).get("records")
-    if not isinstance(proposals, list) or not proposals:
-        raise UnusableReply("the answer has no records")
-    if len(proposals) > MOST_RECORDS:
-        raise UnusableReply(f"the answer has {len(proposals)} records, more than {MOST_RECORDS}")
+def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record]:
+    """Return the records of an answer. Trust, scope, times and confidence are those of the draft."""
+    if not isinstance(proposals, list) or not 0 < len(proposals) <= MOST_RECORDS:
+        raise InvalidInput(f"the answer has no list of 1 to {MOST_RECORDS} records")
     records = []
     for proposal in proposals:
         given = proposal if isinstance(proposal, Mapping) else {"content": proposal}

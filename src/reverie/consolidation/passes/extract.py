@@ -14,14 +14,12 @@ from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import split_sentences
 from reverie.consolidation.planning.plan_builder import find_new_injection
-from reverie.consolidation.planning.replies import UnusableReply, parse_answer, to_texts
-from reverie.consolidation.planning.requests import TEXTS, Flow, build_object, build_question
+from reverie.consolidation.planning.requests import Flow, ask_for_json, build_question, build_schema, to_texts
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Kind
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, fence
-from reverie.llm.messages import ModelReply
 from reverie.repositories.records import NewRecord
 
 NAME = "extract"
@@ -48,7 +46,7 @@ _FINDING = defer_regex(
 KINDS_OF_LISTS: Mapping[str, Kind] = MappingProxyType(
     {"findings": "finding", "insights": "insight", "lessons": "lesson"}
 )
-SCHEMA = build_object(**dict.fromkeys(KINDS_OF_LISTS, TEXTS))
+SCHEMA = build_schema({name: [str] for name in KINDS_OF_LISTS})
 
 
 def extract(view: PassInput) -> Flow[Plan]:
@@ -58,19 +56,12 @@ def extract(view: PassInput) -> Flow[Plan]:
         return view.build_plan(NAME, skipped=f"the output has fewer than {SHORTEST_OUTPUT} characters")
     text = text[:LONGEST_OUTPUT]
     asked = view.fill_prompt(PROMPT, step=escape_line(view.step) or "(unnamed)", output=fence(text))
-    reply = yield build_question(asked, purpose=NAME, schema=SCHEMA, answer_tokens=1_000, timeout_s=60.0)
-    note = ""
-    if isinstance(reply, ModelReply):
-        try:
-            answer = parse_answer(reply, SCHEMA)
-        except UnusableReply as error:
-            note = str(error)
-        else:
-            found = {name: _select_grounded(to_texts(answer.get(name)), text) for name in KINDS_OF_LISTS}
-    else:
-        note = reply.why
-    if note:
+    request = build_question(asked, purpose=NAME, schema=SCHEMA, answer_tokens=1_000, timeout_s=60.0)
+    answer = yield from ask_for_json(request)
+    if answer.why:
         found = _extract_by_rule(text)
+    else:
+        found = {name: _select_grounded(to_texts(answer.fields.get(name)), text) for name in KINDS_OF_LISTS}
     records = [
         NewRecord(content=each, kind=kind, source=view.step, origin=view.origin, scope=view.scope)
         for name, kind in KINDS_OF_LISTS.items()
@@ -81,9 +72,9 @@ def extract(view: PassInput) -> Flow[Plan]:
     return view.build_plan(
         NAME,
         steps=steps,
-        notes=(note,) if note else (),
-        skipped="" if steps else note or "nothing in it is worth keeping",
-        usage=reply.usage,
+        notes=(answer.why,) if answer.why else (),
+        skipped="" if steps else answer.why or "nothing in it is worth keeping",
+        usage=answer.usage,
     )
 
 

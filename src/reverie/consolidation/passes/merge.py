@@ -18,26 +18,17 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import BAD, Signal, SimilarRecords, format_signals
 from reverie.consolidation.planning.plan_builder import HeadlineProposal, PlanBuilder, find_new_injection
-from reverie.consolidation.planning.replies import (
-    UnusableReply,
+from reverie.consolidation.planning.requests import (
+    Flow,
+    ask_for_json,
+    build_question,
+    build_schema,
+    build_verification,
     iter_numbered,
     iter_objects,
-    parse_answer,
+    read_answer,
     to_text,
     to_texts,
-)
-from reverie.consolidation.planning.requests import (
-    LATER,
-    NO_MODEL,
-    NUMBER,
-    TEXT,
-    TEXTS,
-    Flow,
-    Schema,
-    build_list,
-    build_object,
-    build_question,
-    build_verification,
 )
 from reverie.domain.category import ANTI_PATTERNS
 from reverie.domain.headlines import compute_parts_version, is_current
@@ -45,7 +36,6 @@ from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ModelReply
 
 NAME = "merge"
 PROMPT = "dream.md"
@@ -79,18 +69,22 @@ VERIFY_PROMPT = "headline-check.md"
 
 _LEAST_ALIKE = 0.3
 _UNJUDGED = "the model did not say whether it is true"
-_VERDICTS = build_object(
-    headlines=build_list(headline=NUMBER, supports=TEXTS, contradicts=TEXTS, leaves_out=TEXTS, adds=TEXT)
+_VERDICTS = build_schema(
+    {
+        "headlines": [
+            {"headline": int, "supports": [str], "contradicts": [str], "leaves_out": [str], "adds": str}
+        ]
+    }
 )
 
-_LISTS: Mapping[str, Schema] = {
-    "merge": build_list(sources=TEXTS, content=TEXT, category=TEXT, tags=TEXTS, why=TEXT),
-    "archive": build_list(id=TEXT, why=TEXT),
-    "refile": build_list(id=TEXT, category=TEXT, tags=TEXTS, why=TEXT),
-    "anti_patterns": build_list(domain=TEXT, content=TEXT, evidence=TEXTS),
+_ANSWER: Mapping[str, Any] = {
+    "merge": [{"sources": [str], "content": str, "category": str, "tags": [str], "why": str}],
+    "archive": [{"id": str, "why": str}],
+    "refile": [{"id": str, "category": str, "tags": [str], "why": str}],
+    "anti_patterns": [{"domain": str, "content": str, "evidence": [str]}],
 }
-SCHEMA = build_object(**_LISTS)
-_READ: Mapping[str, Any] = {**SCHEMA, "properties": {**_LISTS, "toDelete": _LISTS["archive"]}}
+SCHEMA = build_schema(_ANSWER)
+_READ = build_schema({**_ANSWER, "toDelete": _ANSWER["archive"]})
 """The schema by which answers are read: the prompts of RockBot ask for `toDelete`."""
 
 
@@ -169,19 +163,20 @@ def _request_merges(
     reply = yield build_question(
         text, purpose=NAME, scope=scope, schema=SCHEMA, answer_tokens=4_000, timeout_s=180.0
     )
-    draft.spend(reply.usage)
+    answer = read_answer(reply, _READ)
+    draft.spend(answer.usage)
     ids = frozenset(record.id for record in shown)
-    if isinstance(reply, ModelReply):
-        yield from _take(view, draft, writer, reply, scope, signals, shown_ids=ids)
-    elif reply == LATER:
+    if not answer.why:
+        yield from _take(view, draft, writer, answer.fields, scope, signals, shown_ids=ids)
+    elif answer.is_later:
         return sorted(waiting.union(signal.id for signal in signals if signal.kind in BAD))
-    elif reply.why == NO_MODEL.why:
+    elif answer.has_no_model:
         draft.note("no model: nothing was merged")
         return []
-    elif reply.refused and not is_trusted:  # otherwise such a text could stop all merging
-        draft.note(f"the model would not look at what tools, the web and imports say: {reply.why}")
+    elif answer.is_refused and not is_trusted:  # otherwise such a text could stop all merging
+        draft.note(f"the model would not look at what tools, the web and imports say: {answer.why}")
     else:
-        draft.fail(reply.why)
+        draft.fail(answer.why)
     if left := sorted(waiting - ids):
         draft.note(f"{len(left)} records wait for the next dream")
     return left
@@ -191,7 +186,7 @@ def _take(
     view: PassInput,
     draft: PlanBuilder,
     writer: HeadlineWriter,
-    reply: ModelReply,
+    answer: Mapping[str, Any],
     scope: str,
     signals: Sequence[Signal],
     *,
@@ -199,11 +194,6 @@ def _take(
 ) -> Flow[None]:
     """Take the proposals of an answer that the checks accept."""
     hidden = frozenset(record.id for record in view.records if not record.archived) - shown_ids
-    try:
-        answer = parse_answer(reply, _READ)
-    except UnusableReply as error:
-        draft.fail(str(error))
-        return
 
     def is_shown(what: str, names: Iterable[str]) -> bool:
         """Return whether a proposal names no hidden record; otherwise it is refused."""
@@ -416,19 +406,15 @@ class HeadlineWriter:
         request = build_verification(text, first.scope, schema=_VERDICTS, answer_tokens=3_000)
         if first.origin in UNTRUSTED:
             request = replace(request, group="")  # what tools said is shown by itself
-        reply = yield request
-        self._draft.spend(reply.usage)
-        verdicts: Mapping[int, Mapping[str, Any]] = {}
-        if reply == LATER:
+        answer = yield from ask_for_json(request)
+        self._draft.spend(answer.usage)
+        if answer.is_later:
             self.left.update(name for proposal in proposals for name in proposal.parts)
-        elif not isinstance(reply, ModelReply):
-            self._draft.fail(reply.why)
-        else:
-            try:
-                answer = parse_answer(reply, _VERDICTS)
-                verdicts = dict(iter_numbered(answer.get("headlines"), "headline"))
-            except UnusableReply as error:
-                self._draft.note(f"no usable answer about headlines: {error}")
+        elif answer.is_unusable:
+            self._draft.note(f"no usable answer about headlines: {answer.why}")
+        elif answer.why:
+            self._draft.fail(answer.why)
+        verdicts = dict(iter_numbered(answer.fields.get("headlines"), "headline"))
         for number, proposal in enumerate(proposals, 1):
             if (verdict := verdicts.get(number)) is None:
                 self._draft.refuse(proposal.describe(), _UNJUDGED, protects=proposal.parts)

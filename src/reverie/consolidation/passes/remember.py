@@ -20,15 +20,13 @@ from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, RememberedFact, WindowInput, build_cursor_name
 from reverie.consolidation.planning.material import cite_turns, compute_key, format_labelled, label_turns
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.replies import UnusableReply, iter_objects, parse_answer, to_text
 from reverie.consolidation.planning.requests import (
-    TEXT,
-    TEXTS,
     Flow,
     ask_in_parts,
-    build_list,
-    build_object,
     build_question,
+    build_schema,
+    iter_objects,
+    to_text,
 )
 from reverie.consolidation.planning.verification import (
     DENIED,
@@ -55,7 +53,7 @@ from reverie.domain.similarity.grounding import (
 )
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
+from reverie.llm.messages import ModelRequest, TokenUsage
 from reverie.repositories.records import NewRecord
 
 NAME = "remember"
@@ -91,7 +89,7 @@ _LONGEST_QUOTE = 200
 _CONFIDENCE, _HELD_CONFIDENCE = 0.8, 0.7
 _NOTHING = "nothing in it is worth keeping"
 
-SCHEMA = build_object(records=build_list(content=TEXT, kind=TEXT, category=TEXT, turns=TEXTS))
+SCHEMA = build_schema({"records": [{"content": str, "kind": str, "category": str, "turns": [str]}]})
 
 
 def remember(view: PassInput) -> Flow[Plan]:
@@ -107,20 +105,16 @@ def remember(view: PassInput) -> Flow[Plan]:
     parts = yield from ask_in_parts(
         list(labels), lambda names: _build_request(view, window, labels, names, known)
     )
-    usage = sum((reply.usage for _, reply in parts), TokenUsage())
+    usage = sum((answer.usage for _, answer in parts), TokenUsage())
     names = Evidence(text=" ".join(_collect_names(view.records)), at=view.now)
     context = [*collect_evidence(spoken), *(_to_evidence(record) for record in known), names]
     taken: list[NewRecord] = []
     held: list[NewRecord] = []
     refused: list[Rejection] = []
-    for _, reply in parts:
-        if not isinstance(reply, ModelReply):
-            return view.build_plan(NAME, failed=reply.why, usage=usage)
-        try:
-            answer = parse_answer(reply, SCHEMA)
-        except UnusableReply as error:
-            return view.build_plan(NAME, failed=str(error), usage=usage)
-        for proposal in iter_objects(answer.get("records"), key="content"):
+    for _, answer in parts:
+        if answer.why:
+            return view.build_plan(NAME, failed=answer.why, usage=usage)
+        for proposal in iter_objects(answer.fields.get("records"), key="content"):
             if len(taken) + len(held) >= len(spoken):
                 break
             record = _read_proposal(view, proposal, labels, context, known_kinds)

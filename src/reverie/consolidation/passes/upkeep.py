@@ -15,26 +15,21 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import SimilarRecords
 from reverie.consolidation.planning.plan_builder import PlanBuilder
-from reverie.consolidation.planning.replies import UnusableReply, iter_numbered, parse_answer, to_text
 from reverie.consolidation.planning.requests import (
-    NO_MODEL,
-    NUMBER,
-    TEXT,
     Flow,
-    build_choice,
-    build_list,
-    build_object,
+    ask_for_json,
+    build_schema,
     build_verification,
+    iter_numbered,
+    to_text,
 )
 from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ModelReply
 
 SUPERSEDE = "supersede"
 PROMOTE = "promote"
@@ -54,9 +49,7 @@ _LEAST_ALIKE = 0.1
 _LONGEST = 400
 _CHANGED = "changed"
 _TOKENS = 60  # of the answer, for each pair
-_SCHEMA = build_object(
-    pairs=build_list(pair=NUMBER, why=TEXT, verdict=build_choice(_CHANGED, "both", "same"))
-)
+_SCHEMA = build_schema({"pairs": [{"pair": int, "why": str, "verdict": (_CHANGED, "both", "same")}]})
 
 
 def supersede(view: PassInput) -> Flow[Plan]:
@@ -111,19 +104,18 @@ def _ask(
     blocks = (f"Pair {number}:\n- earlier {old}\n- later {new}" for number, (old, new) in enumerate(texts, 1))
     prompt = view.fill_prompt(PROMPT, pairs="\n\n".join(blocks))
     tokens = _TOKENS * (len(texts) + 3)
-    reply = yield build_verification(prompt, scope, schema=_SCHEMA, answer_tokens=tokens)
-    draft.spend(reply.usage)
-    if not isinstance(reply, ModelReply):
-        if reply.why != NO_MODEL.why:
-            draft.fail(reply.why)
-        return
-    try:
-        answer = parse_answer(reply, _SCHEMA)
-    except UnusableReply as error:
-        draft.note(f"no usable answer about what has changed: {error}")
-        return
-    verdicts = _read_verdicts(answer.get("pairs"), len(texts))
-    changed = [pair for pair, is_changed in zip(asked, verdicts, strict=True) if is_changed]
+    request = build_verification(prompt, scope, schema=_SCHEMA, answer_tokens=tokens)
+    answer = yield from ask_for_json(request)
+    draft.spend(answer.usage)
+    if answer.is_unusable:
+        draft.note(f"no usable answer about what has changed: {answer.why}")
+    elif answer.why and not answer.has_no_model:
+        draft.fail(answer.why)
+    verdicts: dict[int, bool] = {}
+    for number, each in iter_numbered(answer.fields.get("pairs"), "pair"):
+        is_changed = to_text(each.get("verdict")).lower() == _CHANGED
+        verdicts[number] = is_changed and verdicts.get(number, True)  # of two the stricter counts
+    changed = [pair for number, pair in enumerate(asked, 1) if verdicts.get(number)]
     if None in changed:
         draft.note("the model sees a change where there is none, so its word does not count")
         return
@@ -138,15 +130,6 @@ def _get_start(record: Record) -> datetime:
 
 def _format(record: Record) -> str:
     return f"({_get_start(record):%Y-%m-%d}) {escape_line(record.content)[:_LONGEST]}"
-
-
-def _read_verdicts(value: Any, count: int) -> list[bool]:
-    """Return of each pair whether every verdict about it is a change; a pair without one has not changed."""
-    found: dict[int, bool] = {}
-    for number, each in iter_numbered(value, "pair"):
-        is_changed = to_text(each.get("verdict")).lower() == _CHANGED
-        found[number] = is_changed and found.get(number, True)
-    return [found.get(number, False) for number in range(1, count + 1)]
 
 
 # -- promotion -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal
 
-from reverie.consolidation.planning.replies import to_ids
+from reverie.consolidation.planning.requests import to_ids
 from reverie.domain.conversation import SIGNAL, SIGNAL_NOTE, Turn
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Origin, Record

@@ -1,41 +1,50 @@
-"""Requests of passes to a model, each with one job and an answer in JSON.
+"""Requests of passes to a model, and the answers in JSON.
 
-A pass is a generator over values, so it can be run, tested and replayed without any input or output. A request leaves
-a model that reasons room to do so beside its answer. An answer that is cut off all the same is asked for again in two
-parts.
+A pass is a generator over values, so it can be run, tested and replayed without any input or output. A request has one
+job, and leaves a model that reasons tokens to do so before its answer. An answer that is cut off all the same is asked
+for again in two parts.
+
+Reasoning before the answer, code fences, prose around it, wrappers, and the slips of models (comments, single quotes,
+trailing commas) are accepted. An answer that breaks off is not: the missing part may have said something else.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 T = TypeVar("T")
 
 Schema: TypeAlias = Mapping[str, Any]
 
-TEXT: Schema = {"type": "string"}
-TEXTS: Schema = {"type": "array", "items": TEXT}
-NUMBER: Schema = {"type": "integer"}
+_TYPES: Mapping[Any, Any] = {str: "string", int: "integer", str | None: ["string", "null"]}
 
 
-def build_object(**fields: Schema) -> Schema:
-    """Return the schema of an object with these fields."""
-    return {"type": "object", "properties": fields, "required": [*fields]}
+def build_schema(example: Any) -> Schema:
+    """Return the JSON schema of values of the form of an example, with every field required.
 
+    Args:
+        example: A type, a tuple of the allowed words, a list with one item, or a mapping of the fields.
 
-def build_list(**fields: Schema) -> Schema:
-    """Return the schema of a list of objects with these fields."""
-    return {"type": "array", "items": build_object(**fields)}
-
-
-def build_choice(*words: str) -> Schema:
-    """Return the schema of one of these words."""
-    return {"type": "string", "enum": [*words]}
+    >>> build_schema({"pairs": [{"pair": int, "verdict": ("changed", "both")}]})["required"]
+    ['pairs']
+    """
+    if isinstance(example, Mapping):
+        fields = {name: build_schema(each) for name, each in example.items()}
+        return {"type": "object", "properties": fields, "required": [*fields]}
+    if isinstance(example, list):
+        return {"type": "array", "items": build_schema(example[0])}
+    if isinstance(example, tuple):
+        return {"type": "string", "enum": [*example]}
+    return {"type": _TYPES[example]}
 
 
 # -- questions -----------------------------------------------------------------------------------------
@@ -97,9 +106,15 @@ def build_verification(
     return replace(question, group=f"{VERIFY} {scope}", temperature=0.0)
 
 
+def ask_for_json(request: ModelRequest) -> Flow[Answer]:
+    """Ask once, and return the answer in the form of the request's schema."""
+    reply = yield request
+    return read_answer(reply, request.schema or {})
+
+
 def ask_in_parts(
     items: Sequence[T], build: Callable[[Sequence[T]], ModelRequest], *, splits: int = MOST_SPLITS
-) -> Flow[list[tuple[Sequence[T], ModelReply | ModelFailure]]]:
+) -> Flow[list[tuple[Sequence[T], Answer]]]:
     """Ask about items, and again about each half of them where the answer was cut off.
 
     Args:
@@ -108,12 +123,13 @@ def ask_in_parts(
         splits: How often the question may be cut into halves.
 
     Returns:
-        Each part with its reply, in order. The cost of an answer that was cut off is added to that
+        Each part with its answer, in order. The cost of an answer that was cut off is added to that
         of the first part.
     """
-    reply = yield build(items)
+    request = build(items)
+    reply = yield request
     if splits < 1 or len(items) < 2 or not isinstance(reply, ModelReply) or reply.finish != "length":
-        return [(items, reply)]
+        return [(items, read_answer(reply, request.schema or {}))]
     middle = len(items) // 2
     parts = yield from ask_in_parts(items[:middle], build, splits=splits - 1)
     part, first = parts[0]
@@ -223,3 +239,329 @@ def limit_requests(ask: Ask) -> Ask:
         return reply
 
     return ask_within_limit
+
+
+# -- answers -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Answer of a model.
+
+    Attributes:
+        fields: Fields of its JSON object; empty if there is no usable answer.
+        why: Why there is none; empty otherwise. It never quotes the answer.
+        usage: Its cost.
+        is_unusable: Whether the model answered something that cannot be used.
+        is_refused: Whether the model or its server refused the request.
+    """
+
+    fields: Mapping[str, Any]
+    why: str = ""
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    is_unusable: bool = False
+    is_refused: bool = False
+
+    @property
+    def is_later(self) -> bool:
+        """Whether the dream had no request left."""
+        return self.why == LATER.why
+
+    @property
+    def has_no_model(self) -> bool:
+        """Whether no model is set."""
+        return self.why == NO_MODEL.why
+
+
+def read_answer(reply: ModelReply | ModelFailure, schema: Schema) -> Answer:
+    """Return the answer in a reply to a request with this schema."""
+    if isinstance(reply, ModelFailure):
+        return Answer(fields={}, why=reply.why, usage=reply.usage, is_refused=reply.refused)
+    try:
+        return Answer(fields=parse_answer(reply, schema), usage=reply.usage)
+    except UnusableReply as error:
+        return Answer(fields={}, why=str(error), usage=reply.usage, is_unusable=True)
+
+
+_REASONING_MARK = defer_regex(
+    r"<(/?)(think|thinking|thought|reasoning|reflection|scratchpad)\b[^>]{0,200}>", re.IGNORECASE
+)
+_FENCE = defer_regex(r"```[ \t]*+[\w+-]*+[ \t]*+\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
+_GAP = r"(?>(?:\s|//[^\n]{0,500}\n|/\*.{0,500}?\*/)*)"
+_VALUE = r"""(?:["'{\[\d-]|(?:true|false|null|none)\b|[0-9a-f]{12}\b)"""
+_BEGINS_LIKE_JSON = defer_regex(
+    rf"""\{{{_GAP}(?:["'}}]|\w++\s*+:\s*+{_VALUE})|\[{_GAP}(?:\]|{_VALUE})""", re.IGNORECASE | re.DOTALL
+)
+_STRING = r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)(?:"|\Z)'
+_BRACKET_OR_STRING = defer_regex(rf"[{{}}\[\]]|{_STRING}", re.DOTALL)
+_ID_OR_STRING = defer_regex(rf"{_STRING}|(?<![\w.'])(?=0|\d*+[a-f])[0-9a-f]{{12}}(?=\s*[,\]}}])", re.DOTALL)
+"""An id without quotation marks, which would be read as a number if it had digits only."""
+
+_WORD_START = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])")
+_MAX_CHARACTERS = 2_000_000
+_MAX_REPAIRED_CHARACTERS = 100_000
+_MAX_DEPTH = 100
+_MAX_WRAPPER_DEPTH = 3
+_TEXT_KEYS = ("content", "text", "summary", "value", "message", "description", "name")
+
+
+class UnusableReply(Exception):
+    """A reply that cannot be used. The message says why and never quotes it."""
+
+
+def parse_answer(reply: ModelReply, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON object in a reply that was asked for with a schema.
+
+    Keys are spelled as the schema spells them, at every level. Where the schema has one list only, a bare list
+    stands for it. Arguments of a tool call count too.
+
+    Raises:
+        UnusableReply: the reply was refused, was cut off, or has no such object.
+    """
+    if reply.finish == "length":
+        raise UnusableReply("the answer was cut off at the limit of its length")
+    if reply.finish == "refused":
+        raise UnusableReply("the model would not answer")
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    text = "\n".join((*(call.arguments for call in reply.tool_calls), reply.text))
+    value = _as_object(parse_json(text, keys=properties), properties)
+    if value is None:
+        raise UnusableReply(f"the answer has none of: {', '.join(properties)}")
+    return {key: _spell_keys(each, properties.get(key, {})) for key, each in value.items()}
+
+
+def strip_reasoning(text: str) -> str:
+    """Return the answer without the reasoning before it.
+
+    Raises:
+        UnusableReply: the reasoning never ends.
+    """
+    kept: list[str] = []
+    at, within = 0, ""
+    for mark in _REASONING_MARK.finditer(text):
+        name = mark[2].lower()
+        if not mark[1]:
+            if not within:
+                kept.append(text[at : mark.start()])
+                within = name
+        elif within in ("", name):
+            if not within:
+                kept.clear()  # some servers cut the opening mark off
+            at, within = mark.end(), ""
+    if within:
+        raise UnusableReply("the answer ends within its reasoning")
+    return "".join((*kept, text[at:])).strip()
+
+
+def parse_json(text: str, *, keys: Collection[str] = ()) -> Any:
+    """Return the JSON value in an answer.
+
+    Args:
+        text: The answer.
+        keys: What the wanted object has; of several values the one that has most of them is taken, of equal
+            ones the last. An object around the wanted one, or a list of such objects, is unwrapped.
+
+    Raises:
+        UnusableReply: the answer is empty, has no JSON, or breaks off within it.
+    """
+    if len(text) > _MAX_CHARACTERS:
+        raise UnusableReply(f"the answer has {len(text):,} characters")
+    text = strip_reasoning(text)
+    if not text:
+        raise UnusableReply("the answer is empty")
+    wanted = frozenset(keys)
+    found: list[Any] = []
+    for parts in (_split_fences(text), [text]):
+        values = chain.from_iterable(map(_iter_values, parts))
+        found = [_unwrap(value, wanted) for value in values]
+        if found and (not wanted or any(_has(value, wanted) for value in found)):
+            break
+    if not found:
+        raise UnusableReply("the answer has no JSON")
+    return max(enumerate(found), key=lambda entry: (_has(entry[1], wanted), entry[0]))[1]
+
+
+def to_text(value: Any) -> str:
+    r"""Return a value as a text. Models put an object or a list where a string should be.
+
+    >>> to_text({"content": "Prefers tea"}), to_text(["Prefers", "tea"]), to_text(None)
+    ('Prefers tea', 'Prefers\ntea', '')
+    """
+    if value is None or isinstance(value, bool):
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, Mapping):
+        for key in _TEXT_KEYS:
+            if isinstance(value.get(key), str):
+                return str(value[key]).strip()
+        return "; ".join(f"{key}: {to_text(each)}" for key, each in value.items() if to_text(each))
+    if isinstance(value, list):
+        return "\n".join(text for text in map(to_text, value) if text)
+    return str(value)
+
+
+def to_texts(value: Any) -> list[str]:
+    """Return a value as a list of texts, without empty and repeated ones."""
+    if isinstance(value, str):
+        value = value.split("\n") if "\n" in value else [value]
+    elif not isinstance(value, list):
+        value = [] if value is None else [value]
+    return list(dict.fromkeys(text for text in map(to_text, value) if text))
+
+
+def to_ids(value: Any) -> list[str]:
+    """Return the ids in a value, each once. Models repeat the brackets in which a prompt shows ids.
+
+    >>> to_ids(["[3f2a9c81d04b]", "3f2a9c81d04c, 3f2a9c81d04d"]), to_ids({"id": "[t1]"})
+    (['3f2a9c81d04b', '3f2a9c81d04c', '3f2a9c81d04d'], ['t1'])
+    """
+    if isinstance(value, Mapping):
+        value = value.get("id")
+    if isinstance(value, list):
+        return list(dict.fromkeys(name for each in value for name in to_ids(each)))
+    words = to_text(value).replace(",", " ").split()
+    return list(dict.fromkeys(name for word in words if (name := word.strip("[]()<>`'\"#."))))
+
+
+def iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
+    """Yield the objects in a list. A bare text counts as the object with that `key`."""
+    for each in value if isinstance(value, list) else [] if value is None else [value]:
+        if isinstance(each, Mapping):
+            yield each
+        elif key and isinstance(each, str):
+            yield {key: each}
+
+
+def iter_numbered(value: Any, key: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the objects in a list that have a number under a key, with the number."""
+    for each in iter_objects(value):
+        if (number := to_text(each.get(key))).isdecimal():
+            yield int(number), each
+
+
+# -- the shape of an answer ------------------------------------------------------------------------------
+
+
+def _split_fences(text: str) -> list[str]:
+    """Return the contents of the code fences and what follows the last; empty for a text without any."""
+    fences = list(_FENCE.finditer(text))
+    return [*(fence[1] for fence in fences), text[fences[-1].end() :]] if fences else []
+
+
+def _normalize_key(key: str) -> str:
+    """Return a key as schemas spell theirs: `historyEntry`, `History Entry` and `history-entry` are one."""
+    return _WORD_START.sub("_", key).lower().replace("-", "_").replace(" ", "_")
+
+
+def _has(value: Any, wanted: frozenset[str]) -> int:
+    return len(wanted.intersection(value)) if isinstance(value, dict) else 0
+
+
+def _unwrap(value: Any, wanted: frozenset[str], depth: int = 0) -> Any:
+    """Return the object with wanted keys within a wrapper; the value itself if there is no such object."""
+    if not wanted:
+        return value
+    if isinstance(value, dict):
+        spelled = {_select_spelling(key, wanted): each for key, each in value.items()}
+        if _has(spelled, wanted):
+            return spelled
+        inner = (
+            [_unwrap(each, wanted, depth + 1) for each in value.values()]
+            if depth < _MAX_WRAPPER_DEPTH
+            else []
+        )
+        return next((each for each in inner if _has(each, wanted)), value)
+    if isinstance(value, str) and 0 < depth < _MAX_WRAPPER_DEPTH and value.lstrip().startswith(("{", "[")):
+        try:
+            return _unwrap(json.loads(value), wanted, depth + 1)  # arguments of a tool call
+        except (ValueError, RecursionError):
+            return value
+    if isinstance(value, list) and value and depth < _MAX_WRAPPER_DEPTH:
+        inner = [_unwrap(each, wanted, depth + 1) for each in value]
+        if all(_has(each, wanted) for each in inner):
+            return _join_objects(inner)
+    return value
+
+
+def _as_object(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the value as an object with some of these properties; None if it is no such object."""
+    if isinstance(value, dict) and _has(value, frozenset(properties)):
+        return value
+    lists = [name for name, each in properties.items() if each.get("type") == "array"]
+    if isinstance(value, list) and len(lists) == 1 and all(isinstance(each, dict) for each in value):
+        return {lists[0]: value}
+    return None
+
+
+def _join_objects(values: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return several objects as one, with their lists joined."""
+    joined: dict[str, Any] = {}
+    for value in values:
+        for key, each in value.items():
+            known = joined.get(key)
+            joined[key] = [*known, *each] if isinstance(known, list) and isinstance(each, list) else each
+    return joined
+
+
+def _select_spelling(key: str, wanted: Collection[str]) -> str:
+    normalized = _normalize_key(key)
+    return normalized if key not in wanted and normalized in wanted else key
+
+
+def _spell_keys(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a value with its keys as a schema spells them."""
+    if isinstance(value, list):
+        items: Mapping[str, Any] = schema.get("items", {})
+        return [_spell_keys(each, items) for each in value]
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    if not isinstance(value, dict) or not properties:
+        return value
+    spelled = {_select_spelling(key, properties): each for key, each in value.items()}
+    return {key: _spell_keys(each, properties.get(key, {})) for key, each in spelled.items()}
+
+
+# -- the text of an answer -------------------------------------------------------------------------------
+
+
+def _iter_values(text: str) -> Iterator[Any]:
+    """Yield the outermost objects and lists in a text.
+
+    A value that begins like JSON and is never closed makes the text unusable. A value that is closed and is not JSON
+    after a repair is skipped.
+    """
+    at = 0
+    while (opening := _BEGINS_LIKE_JSON.search(text, at)) is not None:
+        at = _find_closing(text, opening.start())
+        value = _load(text[opening.start() : at])
+        if isinstance(value, dict | list):
+            yield value
+
+
+def _find_closing(text: str, start: int) -> int:
+    """Return the position after the bracket that closes the one at `start`."""
+    depth = 0
+    for match in _BRACKET_OR_STRING.finditer(text, start):
+        depth += match[0] in "{[" or -(match[0] in "}]")
+        if depth > _MAX_DEPTH:
+            raise UnusableReply("the answer is nested too deeply")
+        if not depth:
+            return match.end()
+    raise UnusableReply("the answer breaks off")
+
+
+def _load(text: str) -> Any:
+    """Return the value of a text whose brackets are closed; None if it is not JSON, even after a repair."""
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:
+        pass
+    if len(text) > _MAX_REPAIRED_CHARACTERS:
+        raise UnusableReply("the answer is too long to be repaired")
+    import json_repair  # here: most answers are valid
+
+    quoted = _ID_OR_STRING.sub(lambda found: found[0] if found[0][0] == '"' else f'"{found[0]}"', text)
+    try:
+        return json_repair.loads(quoted, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None

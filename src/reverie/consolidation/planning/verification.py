@@ -12,19 +12,17 @@ from itertools import accumulate
 from typing import Any
 
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.replies import UnusableReply, iter_numbered, parse_answer, to_text
 from reverie.consolidation.planning.requests import (
-    NUMBER,
-    TEXT,
     Flow,
-    build_choice,
-    build_list,
-    build_object,
+    ask_for_json,
+    build_schema,
     build_verification,
+    iter_numbered,
+    to_text,
 )
 from reverie.domain.conversation import Turn
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ModelReply, TokenUsage
+from reverie.llm.messages import TokenUsage
 
 PROMPT = "claim-check.md"
 
@@ -46,10 +44,8 @@ _SUPPORTED = "supported"
 _LONGEST_MESSAGE = 1_000
 _LONGEST_BEFORE = 300
 _TOKENS = 60  # of the answer, for each claim
-_SCHEMA = build_object(
-    claims=build_list(
-        claim=NUMBER, missing=TEXT, verdict=build_choice(_SUPPORTED, "unsupported", "contradicted")
-    )
+_SCHEMA = build_schema(
+    {"claims": [{"claim": int, "missing": str, "verdict": (_SUPPORTED, "unsupported", "contradicted")}]}
 )
 
 
@@ -105,18 +101,19 @@ def verify_claims(view: PassInput, claims: Sequence[Claim], *, scope: str = "") 
     )
     text = view.fill_prompt(PROMPT, claims="\n\n".join(blocks))
     tokens = _TOKENS * (len(shown) + 3)
-    reply = yield build_verification(text, scope, schema=_SCHEMA, answer_tokens=tokens)
-    if not isinstance(reply, ModelReply):
-        return ClaimVerdicts(reasons=(UNJUDGED,) * len(claims), failed=reply.why, usage=reply.usage)
-    try:
-        answer = parse_answer(reply, _SCHEMA)
-    except UnusableReply as error:
-        return ClaimVerdicts(reasons=(f"{UNJUDGED}: {error}",) * len(claims), usage=reply.usage)
-    verdicts = _read_verdicts(answer.get("claims"))
+    answer = yield from ask_for_json(build_verification(text, scope, schema=_SCHEMA, answer_tokens=tokens))
+    if answer.why:
+        failed = "" if answer.is_unusable else answer.why
+        unjudged = (f"{UNJUDGED}: {answer.why}",) * len(claims)
+        return ClaimVerdicts(reasons=unjudged, failed=failed, usage=answer.usage)
+    verdicts: dict[int, Mapping[str, Any]] = {}
+    for number, each in iter_numbered(answer.fields.get("claims"), "claim"):
+        if number not in verdicts or _explain(each):
+            verdicts[number] = each  # of two about one claim the stricter counts
     reasons = [_explain(verdicts.get(number)) for number in range(1, len(shown) + 1)]
     if not reasons.pop(at):
         reasons = ["the model calls a made-up claim supported, so its word does not count"] * len(claims)
-    return ClaimVerdicts(reasons=tuple(reasons), usage=reply.usage)
+    return ClaimVerdicts(reasons=tuple(reasons), usage=answer.usage)
 
 
 def format_evidence(turns: Iterable[Turn], before: Mapping[str, str]) -> tuple[str, ...]:
@@ -133,15 +130,6 @@ def format_evidence(turns: Iterable[Turn], before: Mapping[str, str]) -> tuple[s
         said = escape_line(turn.content)[:_LONGEST_MESSAGE]
         lines.append(f"- [{turn.at:%Y-%m-%d %H:%M}] {turn.role.upper()}{after}: {said}")
     return tuple(lines)
-
-
-def _read_verdicts(value: Any) -> dict[int, Mapping[str, Any]]:
-    """Return the verdicts by the numbers of their claims; of two about one claim the stricter counts."""
-    found: dict[int, Mapping[str, Any]] = {}
-    for number, each in iter_numbered(value, "claim"):
-        if number not in found or _explain(each):
-            found[number] = each
-    return found
 
 
 def _explain(verdict: Mapping[str, Any] | None) -> str:
