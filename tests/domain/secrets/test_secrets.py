@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -15,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.secrets.assignments import TRIGGERS
-from reverie.domain.secrets.checksums import (
+from reverie.domain.secrets.named import TRIGGERS
+from reverie.domain.secrets.redactor import KINDS, OWN, Redactor, redact_secrets
+from reverie.domain.secrets.rules import load_table
+from reverie.domain.secrets.values import (
     compute_crc62,
     has_crc,
     is_card,
@@ -24,8 +27,6 @@ from reverie.domain.secrets.checksums import (
     is_placeholder,
     is_random,
 )
-from reverie.domain.secrets.redactor import KINDS, OWN, Redactor, redact_secrets
-from reverie.domain.secrets.rules import load_table
 from reverie.domain.user_patterns import build_redactor, explain_unsafe_pattern
 from tests.profiles import examples
 
@@ -187,7 +188,7 @@ def test_every_secret_of_a_sentence_or_list_is_found() -> None:
         ("Mot de passe changé de soleil12 à neige34", ["soleil12", "neige34"]),
         ("Cambié la contraseña de verano12 a invierno34", ["verano12", "invierno34"]),
         ("The password was hunter22, now it's hunter33.", ["hunter22", "hunter33"]),
-        ("My wifi password was Walnut7 but now it’s Cedar8!", ["Walnut7", "Cedar8"]),
+        ("My wifi password was Walnut7 but now it’s Cedar8.", ["Walnut7", "Cedar8"]),
         ('The password was "Walnut7". It is now "Cedar8"', ["Walnut7", "Cedar8"]),
         ("The password used to be Walnut7 and is now Cedar8", ["Walnut7", "Cedar8"]),
         ("passwords:\n- hunter22\n- wifi: Walnut7\n- `Cedar88`\n\nNotes", ["hunter22", "Walnut7", "Cedar88"]),
@@ -468,18 +469,22 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+def find_slow(pieces: Iterable[str]) -> list[str]:
+    """Return the pieces whose repetitions take more than eight times as long in a text of four times the length."""
+    costs = {piece: measure_cost(piece, 2_000) for piece in pieces}
+    return [piece for piece, cost in costs.items() if cost > 0.04 and measure_cost(piece, 8_000) > 8 * cost]
+
+
+def test_hostile_texts_take_time_linear_in_their_length() -> None:
+    assert not find_slow(HOSTILE)
+
+
+@pytest.mark.slow
 def test_every_rule_takes_time_linear_in_the_text() -> None:
     table = load_table()
     words = {trigger for rule in (*table.named, *table.forms, *table.frames) for trigger in rule.triggers}
     names = (words | set(TRIGGERS)) - {""}
-    slow = []
-    for piece in sorted(
-        {*HOSTILE, *(f"{name}{separator}" for name in names for separator in ("", " ", "="))}
-    ):
-        cost = measure_cost(piece, 2_000)
-        if cost > 0.04 and measure_cost(piece, 8_000) > 8 * cost:
-            slow.append(piece)
-    assert not slow
+    assert not find_slow(f"{name}{separator}" for name in sorted(names) for separator in ("", " ", "="))
 
 
 def measure_cost(piece: str, length: int) -> float:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.secrets import assignments
+from reverie.domain.secrets import named
 from reverie.domain.secrets.rules import SecretRule, Span, get_words, load_table
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ KINDS: tuple[str, ...] = tuple(
     dict.fromkeys(
         [
             *(rule.kind for rule in (*_TABLE.named, *_TABLE.forms, *_TABLE.frames)),
-            *("password", "token", "secret", "key", assignments.UNCHECKED, OWN),
+            *("password", "token", "secret", "key", named.UNCHECKED, OWN),
         ]
     )
 )
@@ -60,7 +60,7 @@ KINDS: tuple[str, ...] = tuple(
 
 _BY_FORM = tuple((trigger, rule) for rule in _TABLE.forms for trigger in rule.triggers)
 _BY_FRAME = tuple((trigger, rule) for rule in (*_TABLE.named, *_TABLE.frames) for trigger in rule.triggers)
-_NAME_TRIGGERS = (*assignments.TRIGGERS, *get_words("other_names"))
+_NAME_TRIGGERS = (*named.TRIGGERS, *get_words("other_names"))
 """Words, one of which is in every name of a secret."""
 
 
@@ -239,7 +239,7 @@ class Redactor:
         return None
 
     def _find_spans(self, text: str) -> Iterator[Span]:
-        lower = assignments.fold_case(text)
+        lower = named.fold_case(text)
         for own in self._own:
             for start, end in own.find_spans(text, timeout_s=_PATTERN_TIMEOUT_S):
                 if start < end:
@@ -249,10 +249,9 @@ class Redactor:
                 yield from rule.find_spans(text, runs)
         for rule in _select_triggered_rules(_BY_FRAME, lower):
             yield from rule.find_spans(text, lower)
-        names = assignments.find_trigger_words(lower)
-        yield from assignments.find_named(text, lower, names)
-        yield from assignments.find_columns(text, names)
-        yield from assignments.find_lists(text, names)
+        names = named.find_trigger_words(lower)
+        yield from named.find_named(text, lower, names)
+        yield from named.find_columns(text, names)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:
@@ -271,12 +270,7 @@ def _find_repetitions(text: str, spans: Sequence[Span]) -> Iterator[Span]:
     """Yield further occurrences of the same secrets: "password: x … and x did not work"."""
     kinds = {text[span.start : span.end]: span.kind for span in spans}
     for value, kind in list(kinds.items())[:_MOST_REPEATED]:
-        if (
-            kind == assignments.UNCHECKED
-            or len(value) < _SHORTEST_REPEATED
-            or value.isalpha()
-            or value.isdigit()
-        ):
+        if kind == named.UNCHECKED or len(value) < _SHORTEST_REPEATED or value.isalpha() or value.isdigit():
             continue
         place = text.find(value)
         while place >= 0:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from reverie.domain.lazy_regex import compile_pattern
-from reverie.domain.secrets import checksums
+from reverie.domain.secrets import values
 
 _REACH = 300
 """Characters after an announcement in which its rule looks for secrets."""
@@ -153,8 +153,10 @@ def _build_rule(kind: str, given: Mapping[str, str], words: Mapping[str, str]) -
         triggers += [part] if number % 2 else part.split()
     check = _CHECKS[given["check"]] if "check" in given else is_not_placeholder if "token" in given else None
     pattern = f"{{begin}}(?:{given['token']}){{end}}" if "token" in given else given["pattern"]
-    pattern = re.sub(r"\{([a-z]+)\}", lambda name: words[name[1]], pattern)
-    needs, announcement = given.get("needs", ""), given.get("after", "")
+    pattern, needs, announcement = (
+        re.sub(r"\{([a-z]+)\}", lambda name: words[name[1]], source)
+        for source in (pattern, given.get("needs", ""), given.get("after", ""))
+    )
     return SecretRule(kind, tuple(triggers), pattern, check, "case" not in given, needs, announcement)
 
 
@@ -172,26 +174,26 @@ def join_words(name: str) -> str:
 
 
 def is_not_placeholder(secret: SecretMatch) -> bool:
-    return not checksums.is_placeholder(secret.text)
+    return not values.is_placeholder(secret.text)
 
 
 def is_github_token(secret: SecretMatch) -> bool:
     payload = secret.text.rpartition("_")[2]
-    return checksums.has_crc(payload) or not checksums.is_placeholder(payload)
+    return values.has_crc(payload) or not values.is_placeholder(payload)
 
 
 def is_sk_key(secret: SecretMatch) -> bool:
     """Return whether a match is a key, since `sk-` also begins names of CSS classes."""
     rest = secret.text[3:]
-    return checksums.is_random(rest) and not checksums.is_placeholder(rest)
+    return values.is_random(rest) and not values.is_placeholder(rest)
 
 
 def is_random_token(secret: SecretMatch) -> bool:
-    return checksums.is_random(secret.text) and is_not_placeholder(secret)
+    return values.is_random(secret.text) and is_not_placeholder(secret)
 
 
 def is_jwt_token(secret: SecretMatch) -> bool:
-    return checksums.is_jwt(secret.text)
+    return values.is_jwt(secret.text)
 
 
 def is_key_block(secret: SecretMatch) -> bool:
@@ -202,33 +204,33 @@ def is_key_block(secret: SecretMatch) -> bool:
 
 def is_discord_token(secret: SecretMatch) -> bool:
     head = secret.text.partition(".")[0]
-    return checksums.is_random(secret.text.replace(".", "")) and len(set(head)) > 5
+    return values.is_random(secret.text.replace(".", "")) and len(set(head)) > 5
 
 
 def is_url_password(secret: SecretMatch) -> bool:
     value = secret.text
-    is_made_up = value.lower() in get_words("made_up_passwords") or checksums.is_placeholder(value)
+    is_made_up = value.lower() in get_words("made_up_passwords") or values.is_placeholder(value)
     return not (is_made_up or value[0] in "$%{<[:")
 
 
 def is_bearer_token(secret: SecretMatch) -> bool:
     value = secret.text
-    if checksums.is_placeholder(value) or value.lower() in {"token", "authentication", "authorization"}:
+    if values.is_placeholder(value) or value.lower() in {"token", "authentication", "authorization"}:
         return False
     has_digit = any(char.isdigit() for char in value)
     return (
-        checksums.is_jwt(value)
-        or checksums.is_random(value, least=12)
+        values.is_jwt(value)
+        or values.is_random(value, least=12)
         or (has_digit and len(value) >= 16 and "/" not in value)
     )
 
 
 def is_basic_credential(secret: SecretMatch) -> bool:
-    return checksums.is_basic(secret.text)
+    return values.is_basic(secret.text)
 
 
 def is_aws_pair(secret: SecretMatch) -> bool:
-    is_random = checksums.is_random(secret.text, least=20) and not checksums.is_hex(secret.text)
+    is_random = values.is_random(secret.text, least=20) and not values.is_hex(secret.text)
     return is_random and is_not_placeholder(secret)
 
 
@@ -296,23 +298,38 @@ def is_password(secret: SecretMatch) -> bool:
     return not is_version and not is_code_text and is_not_placeholder(secret)
 
 
+def is_new_password(secret: SecretMatch) -> bool:
+    value = secret.text
+    is_other = values.is_path(value) or values.is_date(value) or values.is_number(value)
+    is_code_text = compile_pattern(r"[\w.]+\(.*", True).fullmatch(value) is not None
+    is_plain = value.lower() in get_words("plain_values") or value[0] in "$%{<[:(" or is_code_text
+    return values.is_mixed(value) and is_not_placeholder(secret) and not (is_other or is_plain)
+
+
+def is_listed_password(secret: SecretMatch) -> bool:
+    """Return whether an item of a list of passwords is one, by its label too."""
+    label = "_".join((secret.match["label"] or "").split())
+    about = compile_pattern(rf"(?:\A|_)(?:{join_words('other_suffixes')})\Z", False)
+    return about.search(label) is None and is_new_password(secret)
+
+
 def is_card_number(secret: SecretMatch) -> bool:
-    return checksums.is_card(secret.text)
+    return values.is_card(secret.text)
 
 
 def is_session_cookie(secret: SecretMatch) -> bool:
     name, value = secret.match["name"], secret.text
-    if name.lower() in get_words("cookie_attributes") or checksums.is_placeholder(value):
+    if name.lower() in get_words("cookie_attributes") or values.is_placeholder(value):
         return False
     is_session = compile_pattern(_SESSIONS, False).search(name) is not None
     has_digit = any(map(str.isdigit, value))
-    return checksums.is_random(value, least=12) or (is_session and len(value) >= 8 and has_digit)
+    return values.is_random(value, least=12) or (is_session and len(value) >= 8 and has_digit)
 
 
 def is_payment_card(secret: SecretMatch) -> bool:
     """Return whether a number is that of a card, unless it is near a word for other numbers."""
     digits = "".join(filter(str.isdigit, secret.text))
-    if not checksums.is_card(digits):
+    if not values.is_card(digits):
         return False
     about_cards, before = compile_pattern(_PAYMENT, False), secret.before(40)
     if about_cards.search(before) or about_cards.search(secret.after(30)):
@@ -321,30 +338,4 @@ def is_payment_card(secret: SecretMatch) -> bool:
     return compile_pattern(others, False).search(before) is None and len(digits) in (14, 15, 16)
 
 
-_CHECKS = {
-    check.__name__: check
-    for check in (
-        is_not_placeholder,
-        is_github_token,
-        is_sk_key,
-        is_random_token,
-        is_jwt_token,
-        is_key_block,
-        is_discord_token,
-        is_url_password,
-        is_bearer_token,
-        is_basic_credential,
-        is_aws_pair,
-        is_aws_secret,
-        is_flag_password,
-        is_login_password,
-        is_numeric_secret,
-        is_named_secret,
-        is_of_a_card,
-        is_code,
-        is_password,
-        is_card_number,
-        is_session_cookie,
-        is_payment_card,
-    )
-}
+_CHECKS = {name: check for name, check in vars().items() if name.startswith("is_")}

@@ -1,4 +1,4 @@
-"""Tests of the matches of rules: checksums, randomness, placeholders."""
+"""Classes of values: random, made up, a number, a path, with a valid checksum."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ from reverie.domain.lazy_regex import defer_regex
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _HEX = defer_regex(r"(?:0x)?[0-9a-fA-F]+")
-_UUID = defer_regex(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_NUMBER = defer_regex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
+_DATE = defer_regex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+_PATH = defer_regex(
+    r"(?:[~.]{0,2}/|[A-Za-z]:\\|[a-z][a-z0-9+.-]*://)\S*|[\w.-]+(?:/[\w.-]+)+\.\w{1,5}"
+    r"|[\w-]+\.(?:py|js|ts|json|ya?ml|md|txt|toml|env|pem|key|crt|go|rs|java|html?|pdf)"
+)
+_SNAKE = defer_regex(
+    r"[A-Za-z]+(?:[_-][A-Za-z]+)*"
+    r"|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
+    r"|_?[a-z]*(?:[A-Z]{1,5}[a-z]{2,}){1,9}\d?"
+    r"|[a-z]+(?:_[a-z]+)*_?\d{1,2}"
+)
 _PARTS = defer_regex(r"[-_.:/+=~@,\\]+")
 _MADE_UP = defer_regex(
     r"""x{4,} | \*{3,} | \.{3} | … | (.)\1{7,}
@@ -54,9 +65,39 @@ def is_hex(value: str) -> bool:
     return _HEX.fullmatch(value) is not None
 
 
-def is_uuid(value: str) -> bool:
-    """Return whether a value is a UUID."""
-    return _UUID.fullmatch(value) is not None
+def is_number(value: str) -> bool:
+    """Return whether a value is a number, perhaps with a unit."""
+    return _NUMBER.fullmatch(value) is not None
+
+
+def is_date(value: str) -> bool:
+    """Return whether a value is a date or begins with one."""
+    return _DATE.fullmatch(value) is not None
+
+
+def is_path(value: str) -> bool:
+    """Return whether a value is a path, an address or the name of a file."""
+    return _PATH.fullmatch(value) is not None
+
+
+def is_snake(value: str) -> bool:
+    """Return whether a value is a word, or words as in the names of programs: `max_tokens`, `MAX_2`, `getUser`."""
+    return _SNAKE.fullmatch(value) is not None
+
+
+def is_mixed(value: str) -> bool:
+    """Return whether a value has letters, and digits or marks."""
+    has_letter = any(char.isalpha() for char in value)
+    return has_letter and any(char.isdigit() or char in "!@#$%^&*+=?~|<>/" for char in value)
+
+
+def is_strong(value: str) -> bool:
+    """Return whether a value mixes letters with two of: digits, inner capitals, marks."""
+    digits = any(char.isdigit() for char in value)
+    inner = any(char.isupper() for char in value[1:]) and any(char.islower() for char in value)
+    marks = any(char in "!@#$%^&*+=?~" for char in value)
+    is_name = is_snake(value) or is_path(value) or is_hex(value)
+    return len(value) >= 6 and digits + inner + marks >= 2 and is_mixed(value) and not is_name
 
 
 def is_random(value: str, *, least: int = 16) -> bool:
