@@ -58,7 +58,7 @@ ROOM_BUDGETS = {
 PRIVATE = frozenset(
     {
         *("_store", "_parts", "_searcher", "_index", "_clock", "_scopes", "_refresh_files", "_is_read_only"),
-        "_vectors",
+        *("_vectors", "_commit", "_read_state", "_run_with_retries", "_lock", "_redactor"),
     }
 )
 """Private members of a memory, a scope and a session."""
@@ -109,9 +109,9 @@ def import_circles(trees: dict[str, ast.Module]) -> Iterator[str]:
 
 
 def private_uses(trees: dict[str, ast.Module]) -> Iterator[str]:
-    """Yield each private member of a memory that an interface uses."""
+    """Yield each private member of a memory that an interface, an integration or a tool uses."""
     for name, tree in trees.items():
-        if name.startswith("reverie.interfaces."):
+        if name.startswith(("reverie.interfaces.", "reverie.integrations.", "reverie.tools.")):
             used = {
                 node.attr
                 for node in ast.walk(tree)

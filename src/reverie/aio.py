@@ -353,10 +353,13 @@ class AsyncSession(_Wrapper[Session]):
 
     turns = _on_thread(Session.turns)
     recent_turns = _on_thread(Session.recent_turns)
+    stored_turns = _on_thread(Session.stored_turns)
     search = _on_thread(Session.search)
     determine_origin = _on_thread(Session.determine_origin)
     context = _on_thread(Session.context)
     redact_text = _on_thread(Session.redact_text)
+    redact_json = _on_thread(Session.redact_json)
+    rewrite_last_turn = _on_thread(Session.rewrite_last_turn)
     reset = _on_thread(Session.reset)
     feedback = _on_thread(Session.feedback)
     pause = _on_thread(Session.pause)

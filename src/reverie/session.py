@@ -54,7 +54,12 @@ from reverie.domain.record import Origin, Record, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
 from reverie.files.profile import Profile
-from reverie.repositories.pages import Pages, build_daily_note_changes, commit_with_notes
+from reverie.repositories.pages import (
+    Pages,
+    build_daily_note_changes,
+    commit_with_notes,
+    find_notes_from_turns,
+)
 from reverie.repositories.prompt_log import PromptLogBuffer
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
@@ -258,6 +263,14 @@ class Session:
         wanted = self._settings.replay_turns if limit is None else limit
         return trim_window(self.turns(), validation.validate_count(wanted, name="limit", least=0))
 
+    def stored_turns(self, start: int = 0) -> list[Turn]:
+        """Return all turns from a position on, also those before a reset.
+
+        Args:
+            start: The position of the first turn; a negative number counts from the end.
+        """
+        return self._store.turns(session=self.id, start=start)
+
     def search(
         self,
         query: str,
@@ -422,7 +435,32 @@ class Session:
         """Return a text as this session would store it: with secrets replaced, unless the setting is off."""
         return self._redactor.text(text)
 
+    def redact_json(self, value: Any) -> Any:
+        """Return a JSON value as this session would store it: with secrets replaced, unless the setting is off."""
+        return self._redactor.json_value(value)
+
     # -- changing the session --------------------------------------------------------------------------
+
+    def rewrite_last_turn(self, change: Callable[[Turn, SessionState], Turn | None]) -> None:
+        """Replace or remove the last turn, and with it the line that it left in a daily note.
+
+        Args:
+            change: Returns the new turn for the last turn and the state of the session; None to remove the turn.
+                Called again after a lost race.
+        """
+
+        def attempt() -> None:
+            state = self._read_state()
+            for turn in self.stored_turns(-1):
+                after = change(turn, state)
+                if after == turn:
+                    return
+                notes = find_notes_from_turns(self._store, [turn]) if after is None else []
+                removed = [Change(before=note, after=None) for note in notes]
+                self._commit([*removed, Change(before=turn, after=after)], operation="delete")
+                self._sequence = -1  # the copy of the window still has it
+
+        self._run_with_retries(attempt)
 
     def reset(self) -> None:
         """Begin again with an empty window (`/new`). Its turns stay stored and can be searched.

@@ -18,15 +18,14 @@ from datetime import timedelta
 from itertools import islice, tee
 from typing import Any, TypeAlias
 
-from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.context.retrieval import query_from_message
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError, quote_value
 from reverie.domain.record import Origin
 from reverie.domain.text.validation import validate_count
+from reverie.integrations.core import AnyMemory, to_sync
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import Item as StoredItem
 from reverie.repositories.key_value_codec import Namespace, Place, PutItem
-from reverie.scoped import ScopedMemory
 
 try:
     from langgraph.store.base import (
@@ -68,7 +67,7 @@ class ReverieStore(BaseStore):
 
     def __init__(
         self,
-        memory: ScopedMemory | AsyncMemory | AsyncScopedMemory,
+        memory: AnyMemory,
         *,
         name: str = "langgraph",
         fields: Sequence[str] = (_WHOLE,),
@@ -93,8 +92,7 @@ class ReverieStore(BaseStore):
             raise InvalidInput(f"fields is {fields!r}: pass a list, such as [{fields!r}]")
         self.ttl_config = ttl
         self._fields = list(fields)
-        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
-        self._key_value = plain.key_value(name, origin=origin)
+        self._key_value = to_sync(memory).key_value(name, origin=origin)
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _BatchQueue] = (
             weakref.WeakKeyDictionary()
         )
@@ -486,9 +484,6 @@ def _is_satisfied(value: object, name: str, operand: object) -> bool:
         return value != operand
     comparable = any(isinstance(value, kind) and isinstance(operand, kind) for kind in (str, int | float))
     return comparable and _ORDERS[name](value, operand)
-
-
-__all__ = ["ReverieStore"]
 
 
 def _parse_minutes(count: float) -> timedelta:

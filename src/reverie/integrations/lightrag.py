@@ -21,6 +21,7 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import UNTRUSTED, validate_choice
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.validation import validate_address, validate_count
 from reverie.domain.word_lists import parse_word_set
 
@@ -342,17 +343,19 @@ class LightRAGIndexer:
                 use a server for each scope.
             past: Whether to begin with everything that was ever said, where nothing has been sent yet.
         """
-        self._store = memory._store
+        self._cursors = memory.admin.cursors
+        self._history = memory.history
+        self._reader = memory.scoped(EVERY_SCOPE)
         self._rag = rag
         self._scope = scope
-        self._clock = memory._clock
         mark = hashlib.sha256(f"{rag.url}\n{scope}".encode()).hexdigest()[:12]
         self._cursor = f"lightrag:{mark}"
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        if self._store.cursor(self._cursor) is None:
-            self._write_cursor(0 if past else self._store.sequence())
+        if self._cursors.get(self._cursor) is None:
+            newest = [] if past else self._history.log(limit=1, newest_first=True)
+            self._write_cursor(newest[0].sequence if newest else 0)
 
     def start(self, *, every_s: float = 5.0) -> None:
         """Start to send in a thread, looking every `every_s` seconds; a second call does nothing."""
@@ -436,18 +439,18 @@ class LightRAGIndexer:
     # -- the journal -------------------------------------------------------------------------------------
 
     def _read_cursor(self) -> int:
-        text = self._store.cursor(self._cursor) or "0"
+        text = self._cursors.get(self._cursor) or "0"
         return int(text) if text.isdecimal() else 0
 
     def _write_cursor(self, place: int) -> None:
         """Note how far the journal was sent; another program may be further."""
-        if self._store.cursor(self._cursor) is None or place > self._read_cursor():
-            self._store.commit([], actor="lightrag", at=self._clock(), cursors={self._cursor: str(place)})
+        if self._cursors.get(self._cursor) is None or place > self._read_cursor():
+            self._cursors.set({self._cursor: str(place)})
 
     def _read(self) -> Iterator[tuple[int, IndexedExchange | None]]:
         """Yield each exchange with the number of its journal entry, and the end of each batch with None."""
         place = self._read_cursor()
-        while entries := self._store.journal(after=place, limit=_BATCH):
+        while entries := self._history.log(after=place, limit=_BATCH):
             for entry in entries:
                 if exchange := self._find_exchange(entry):
                     yield entry.sequence, exchange
@@ -459,14 +462,16 @@ class LightRAGIndexer:
         answer = entry.after if entry.before is None else None
         if not isinstance(answer, Turn) or not _is_answer(answer) or answer.scope != self._scope:
             return None
-        stored = self._store.turns([answer.id])
-        return IndexedExchange(asked=self._find_questions(stored[0]), answer=stored[0]) if stored else None
+        stored = self._reader.get_turn(answer.id)
+        if stored is None:
+            return None
+        return IndexedExchange(asked=self._find_questions(stored), answer=stored)
 
     def _find_questions(self, answer: Turn) -> tuple[Turn, ...]:
         """Return what the user said between the answer before and this one."""
         first = max(0, answer.position - _BATCH)
         asked: list[Turn] = []
-        for turn in reversed(self._store.turns(session=answer.session, start=first, stop=answer.position)):
+        for turn in reversed(self._reader.turns(answer.session, start=first, stop=answer.position)):
             if _is_answer(turn):
                 break
             if turn.role == "user":

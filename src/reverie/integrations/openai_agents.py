@@ -14,12 +14,11 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import Role, ToolCall, Turn
-from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError, StoreError
+from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.message_items import ItemText, MessageItems
+from reverie.integrations.core import AnyMemory, ItemText, MessageItems, call_tool, to_sync
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -35,8 +34,6 @@ except ImportError:
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
     from agents.tool_context import ToolContext
-
-    from reverie.scoped import ScopedMemory
 
 _log = logging.getLogger("reverie")
 
@@ -61,7 +58,7 @@ class ReverieSession:
     def __init__(
         self,
         session_id: str,
-        memory: ScopedMemory | AsyncMemory | AsyncScopedMemory,
+        memory: AnyMemory,
         *,
         session_settings: SessionSettings | Mapping[str, Any] | None = None,
         soft_tokens: int | None = None,
@@ -88,8 +85,7 @@ class ReverieSession:
                 )
             session_settings = SessionSettings(**session_settings)
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
-        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
-        self.session: Session = plain.session(session_id)
+        self.session: Session = to_sync(memory).session(session_id)
         self._items = MessageItems(self.session, extract=extract_content, items_of=build_items)
         self._soft_tokens = soft_tokens
         self._hard_tokens = hard_tokens
@@ -174,11 +170,7 @@ def tools_for(tools: Toolset | Iterable[Tool]) -> list[FunctionTool]:
 
 def _make_invoker(tools: Toolset, name: str) -> Callable[[ToolContext[Any], str], Coroutine[Any, Any, str]]:
     async def invoke(context: ToolContext[Any], arguments: str) -> str:
-        try:
-            return (await asyncio.to_thread(tools.call, name, arguments)).text
-        except StoreError as error:
-            _log.warning("the tool %r could not reach the memory: %s", name, error)
-            return f"Nothing was done: the memory cannot be reached now. Answer without {name}."
+        return (await asyncio.to_thread(call_tool, tools, name, arguments)).text
 
     return invoke
 

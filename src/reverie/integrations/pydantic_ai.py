@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reverie.aio import AsyncMemory, AsyncScopedMemory, AsyncSession
+from reverie.aio import AsyncSession
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.errors import MissingExtra, ReverieError, StoreError
 from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.message_items import ItemText, MessageItems
+from reverie.integrations.core import AnyMemory, ItemText, MessageItems, call_tool, to_sync
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -49,10 +49,6 @@ except ImportError:
 
 if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
-
-    from reverie.scoped import ScopedMemory
-
-    AnyMemory = ScopedMemory | AsyncMemory | AsyncScopedMemory
 
 _log = logging.getLogger("reverie")
 
@@ -123,11 +119,7 @@ class MemoryToolset(AbstractToolset[Any]):
         asks = self._needs_approval is not None and self._needs_approval(ours, tool_args)
         if asks and not ctx.tool_call_approved:
             raise ApprovalRequired
-        try:
-            result = await asyncio.to_thread(self.tools.call, name, tool_args)
-        except StoreError as error:  # the reply goes on without
-            _log.warning("the tool %r could not reach the memory: %s", name, error)
-            return f"Nothing was done: the memory cannot be reached now. Answer without {name}."
+        result = await asyncio.to_thread(call_tool, self.tools, name, tool_args)
         if result.failed and ctx.retry < tool.max_retries:
             raise ModelRetry(result.text)
         if result.data is None:
@@ -206,8 +198,7 @@ class MemoryCapability(AbstractCapability[Any]):
 
     async def for_run(self, ctx: RunContext[Any]) -> MemoryCapability:
         """Return the capability of one run, with its session opened."""
-        memory = self._memory(ctx) if callable(self._memory) else self._memory
-        plain = memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
+        plain = to_sync(self._memory(ctx) if callable(self._memory) else self._memory)
         name = self._session(ctx) if callable(self._session) else self._session
 
         def opened() -> tuple[Session, Toolset]:

@@ -1,19 +1,20 @@
-"""Messages in a framework's own form, stored without loss beside the turns of a session.
+"""The core of the adapters: a memory behind any of its forms, a call of a tool, and items of sessions.
 
-An item is any JSON value. Its text becomes a turn, which is searched and learned from. The item itself is stored
-in the turn's metadata, and is returned unchanged. Items without text, such as a model's reasoning, are stored with
-the next item that has one.
+`MessageItems` stores messages in a framework's own form without loss beside the turns of a session. An item is any JSON
+value. Its text becomes a turn, which is searched and learned from. The item itself is stored in the turn's metadata,
+and is returned unchanged. Items without text, such as a model's reasoning, are stored with the next item that has text.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from reverie.domain.change import Change, Value
+from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import (
     ITEMS_FROM,
     LONGEST_NAME,
@@ -23,11 +24,15 @@ from reverie.domain.conversation import (
     ToolCall,
     Turn,
 )
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, StoreError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import validation
-from reverie.repositories.pages import find_notes_from_turns
+from reverie.scoped import ScopedMemory
 from reverie.session import Session
+from reverie.tools import ToolResult, Toolset
+
+AnyMemory = ScopedMemory | AsyncMemory | AsyncScopedMemory
+"""A memory, or a scope of one, or their asynchronous forms."""
 
 ITEMS = "items"
 """Metadata of a turn with its items as JSON: `items`, then `items-2` and so on where they are long."""
@@ -36,6 +41,22 @@ _LONGEST_PART = 1_000_000
 _OURS = defer_regex(r"items(-\d+)?")
 _SURROGATE = defer_regex(r"[\ud800-\udfff]")
 _PLAIN = ("role", "content")
+
+_log = logging.getLogger("reverie")
+
+
+def to_sync(memory: AnyMemory) -> ScopedMemory:
+    """Return the synchronous form of a memory."""
+    return memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
+
+
+def call_tool(tools: Toolset, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
+    """Run a tool for a model. If the store cannot be reached, log a warning and tell the model."""
+    try:
+        return tools.call(name, arguments)
+    except StoreError as error:
+        _log.warning("the tool %r could not reach the memory: %s", name, error)
+        return ToolResult(f"Nothing was done: the memory cannot be reached now. Answer without {name}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +107,8 @@ class MessageItems:
         """
         if limit is not None and limit <= 0:
             return []
-        with self._session._lock:
-            start = _get_start(self._session._read_state())
-        first = start if limit is None else -limit
-        turns = self._session._store.turns(session=self._session.id, start=first)
+        start = _get_start(self._session.state)
+        turns = self._session.stored_turns(start if limit is None else -limit)
         found = [item for turn in turns if turn.position >= start for item in self._expand_turn(turn)]
         return found if limit is None else found[-limit:]
 
@@ -110,14 +129,13 @@ class MessageItems:
             TypeError: one of them is no JSON value; nothing was added.
             InvalidInput: the session is terminated.
         """
-        redactor = self._session._redactor  # before an item is cut into parts, or a secret in two
-        drafts = list(self._draft_turns([redactor.json_value(item) for item in items]))
+        redacted = self._session.redact_json(
+            list(items)
+        )  # before an item is cut into parts, or a secret in two
+        drafts = list(self._draft_turns(redacted))
         if not drafts:
             return []
-        with self._session._lock:
-            state = self._session._read_state()
-        if ITEMS_FROM not in state.metadata:
-            self._session.set_metadata(ITEMS_FROM, str(state.window_start))
+        self._mark_start()
         return self._session.add_many(drafts)
 
     def pop(self) -> Any | None:
@@ -126,37 +144,31 @@ class MessageItems:
         Its turn goes, and with it the line that it left in a daily note; the journal keeps both. Records that
         were learned from it stay.
         """
-        session = self._session
+        popped: list[Any] = []
 
-        def attempt() -> Any | None:
-            start = _get_start(session._read_state())
-            last = session._store.turns(session=session.id, start=-1)
-            if not last or last[0].position < start:
-                return None
-            turn = last[0]
+        def drop_last(turn: Turn, state: SessionState) -> Turn | None:
+            popped.clear()
+            if turn.position < _get_start(state):
+                return turn
             items = self._expand_turn(turn)
-            if len(items) > 1:
-                edits = [Change(before=turn, after=self._drop_last(turn, items))]
-            else:
-                notes = find_notes_from_turns(session._store, [turn])
-                removed: list[Value] = [*notes, turn]
-                edits = [Change(before=each, after=None) for each in removed]
-            session._commit(edits, operation="delete")
-            session._sequence = -1  # the copy of the window still has it
-            return items[-1]
+            popped.append(items[-1])
+            return self._drop_last(turn, items) if len(items) > 1 else None
 
-        return session._run_with_retries(attempt)
+        self._session.rewrite_last_turn(drop_last)
+        return popped[0] if popped else None
 
     def clear(self) -> None:
         """Reset the conversation: there are no items any more. Their turns stay stored and searchable."""
-        with self._session._lock:
-            state = self._session._read_state()
-            exists = self._session._stored is not None
-        if exists and ITEMS_FROM not in state.metadata:
-            self._session.set_metadata(ITEMS_FROM, str(state.window_start))
+        if self._session.stored_turns(-1):
+            self._mark_start()
         self._session.reset()
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _mark_start(self) -> None:
+        state = self._session.state
+        if ITEMS_FROM not in state.metadata:
+            self._session.set_metadata(ITEMS_FROM, str(state.window_start))
 
     def _expand_turn(self, turn: Turn) -> list[Any]:
         """Return the items of a turn. Where they are missing or unreadable, build them from its text."""
