@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -153,6 +153,15 @@ class MemoryFolder:
         self._schedule_job(_WRITE)
         if any(row.forgotten for row in rows):
             self.flush()
+
+    def notice_erasure(self, rows: Sequence[JournalEntry], paths: Collection[str]) -> None:
+        """Note what files show erased values, so that not all files have to be compared; call it before `notice`.
+
+        Args:
+            rows: The journal entries of the erasure.
+            paths: The files, relative to the memory's folder.
+        """
+        self._mirror.erased = dict.fromkeys((row.sequence for row in rows), frozenset(paths))
 
     def flush(self, timeout_s: float = 60.0) -> bool:
         """Write the files of all changes so far, and wait until the background has nothing to do.

@@ -62,6 +62,7 @@ from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.folder import MemoryFolder
+from reverie.files.layout import build_path
 from reverie.files.mirror.scrub import scrub_files
 from reverie.repositories.pages import build_import_cursor
 from reverie.repositories.prompt_log import find_erased_entries
@@ -128,7 +129,7 @@ class Eraser:
 
     def plan(self, request: EraseRequest) -> ErasureReport:
         """Return what an erasure would remove and leave; change nothing (see `Administration.forget`)."""
-        self._sync()
+        self._sync(request.ids)
         query = self._build_query(request)
         going, left = self._build_matches(query, self._decide_all(query))
         if not going:
@@ -367,7 +368,7 @@ class Eraser:
             raise
 
     def _forget(self, request: EraseRequest) -> ErasureReport:
-        self._sync()
+        self._sync(request.ids)
         query = self._build_query(request)
         done: dict[tuple[str, str], ErasureItem] = {}
         left: tuple[ErasureItem, ...] = ()
@@ -496,7 +497,8 @@ class Eraser:
         """
         if self._folder is None or not (self._folder / FILES_DATABASE).exists():
             return []
-        self._sync()
+        if not query.is_of_ids:
+            self._sync()
         with closing(FileState(self._folder)) as state:
             try:
                 remains = scrub_files(
@@ -516,9 +518,20 @@ class Eraser:
         named = {item.id for item in left if item.subject == "file"}
         return [build_kept_item("file", path, because) for path in remains.left if path not in named]
 
-    def _sync(self) -> None:
-        if self._files is not None:
+    def _sync(self, ids: Sequence[str] = ()) -> None:
+        """Import edits of files: those of the things with some ids, or of all files without ids."""
+        if self._files is None:
+            return
+        if not ids:
             self._files.sync()
+            return
+        values: list[Value] = [
+            *self._store.records(ids),
+            *self._store.turns(ids),
+            *self._store.paragraphs(ids),
+        ]
+        self._files.flush()
+        self._files.take_in([*dict.fromkeys(map(build_path, values))])
 
     def _describe_unwritten_files(self) -> list[str]:
         """Describe the files that may still have what was erased, because they could not be written."""
@@ -560,6 +573,12 @@ class Eraser:
         if make_key(self._store, at=at) != key:  # two forgot for the first time, and the other's key stayed
             key = make_key(self._store, at=at)
             self._store.erase([], actor=self._writer.actor, at=at, tombstones=_collect_marks(erasing, key))
+        if self._files is not None:
+            values = [each.match.now for each in erasing] + [
+                value for each in erasing for value in each.match.versions
+            ]
+            paths = {build_path(value) for value in values if isinstance(value, Value)}
+            self._files.notice_erasure(rows, paths)
         self._writer.publish(rows)
         return rows
 

@@ -170,6 +170,11 @@ class FileStateReader:
         rows = self._file.execute(f"SELECT {_COLUMNS} FROM files{where}", values)
         return {row[0]: FileRecord._make(row) for row in rows}
 
+    def stamps(self) -> dict[str, tuple[int, int]]:
+        """Return size and modification time of all files as they were written, by path."""
+        rows = self._file.execute("SELECT path, size, mtime_ns FROM files")
+        return {path: (size, mtime_ns) for path, size, mtime_ns in rows}
+
     def count(self) -> int:
         """Return the number of records."""
         return int(self._file.execute("SELECT count(*) FROM files").fetchone()[0])
@@ -367,9 +372,9 @@ class FileState:
         """
 
         def rewrite(file: sqlite3.Connection) -> bool:
-            known = FileStateReader(file).known()
+            known = FileStateReader(file)
             paths = [path for (path,) in file.execute("SELECT DISTINCT path FROM texts")]
-            changed = [(path,) for path in paths if not self._is_as_written(known.get(path))]
+            changed = [(path,) for path in paths if not self._is_as_written(known.find(path))]
             file.executemany("DELETE FROM texts WHERE path = ?", changed)
             file.execute("VACUUM")
             (busy, _, _) = file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

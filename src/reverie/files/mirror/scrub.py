@@ -17,7 +17,7 @@ from typing import get_args
 
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
-from reverie.files.disk.state import FileRecord, FileState, LockedFileState, NoteKind
+from reverie.files.disk.state import FileState, LockedFileState, NoteKind
 from reverie.files.layout import MEMORY, SESSIONS, build_session_path, parse_path, parse_recovered_path
 from reverie.files.scan import CONFLICT
 
@@ -73,7 +73,7 @@ def scrub_files(
     with state.lock() as ledger:
         if not (mirrored or dry_run):
             ledger.drop_texts()
-        for path, size in list(_iter_unknown_files(root, ledger.known() if mirrored else {})):
+        for path, size in list(_iter_unknown_files(root, ledger.stamps() if mirrored else {})):
             marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
             too_large = size > LONGEST_FILE
             if not (marked or too_large or phrases.has_match(path) or _may_have_phrase(root / path, phrases)):
@@ -92,7 +92,7 @@ def scrub_files(
     return FileRemnants(removed=tuple(removed), left=tuple(left))
 
 
-def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator[tuple[str, int]]:
+def _iter_unknown_files(root: Path, known: Mapping[str, tuple[int, int]]) -> Iterator[tuple[str, int]]:
     """Yield the paths and sizes of the files that are unknown or have changed."""
     folders = [MEMORY, SESSIONS]
     while folders:
@@ -103,11 +103,8 @@ def _iter_unknown_files(root: Path, known: Mapping[str, FileRecord]) -> Iterator
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(path)
                 elif entry.is_file(follow_symlinks=False):
-                    written, status = known.get(path), entry.stat(follow_symlinks=False)
-                    if written is None or (written.size, written.mtime_ns) != (
-                        status.st_size,
-                        status.st_mtime_ns,
-                    ):
+                    status = entry.stat(follow_symlinks=False)
+                    if known.get(path) != (status.st_size, status.st_mtime_ns):
                         yield path, status.st_size
 
 

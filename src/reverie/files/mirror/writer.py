@@ -161,6 +161,7 @@ class MirrorWriter:
             clock: Returns the current time, for the counter of failures.
         """
         self.failed: dict[str, str] = {}
+        self.erased: dict[int, frozenset[str]] = {}
         self._store = store
         self._state = state
         self._clock = clock
@@ -258,6 +259,7 @@ class _Batch:
         self._store = mirror._store
         self._disk = mirror.disk
         self._failed = mirror.failed
+        self._erased = mirror.erased
         self._ledger = ledger
         self._report = report
 
@@ -326,7 +328,14 @@ class _Batch:
         for path, file in changed.items():
             if not (is_last and self._append(path, file)):
                 self._write(path, contents.get(path), file if is_last else None)
-        erased = {row.subject for row in rows if row.forgotten and shown.get(row.subject, 0) < newest}
+        forgotten = [row for row in rows if row.forgotten]
+        for path in frozenset[str]().union(*(self._erased.get(row.sequence, ()) for row in forgotten)):
+            self._write(path)
+        erased = {
+            row.subject
+            for row in forgotten
+            if row.sequence not in self._erased and shown.get(row.subject, 0) < newest
+        }
         self._write_forms(erased)
         shown.update(dict.fromkeys([*changed, *erased], newest))
         self._ledger.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
