@@ -275,8 +275,9 @@ def test_flipped_bytes_are_found_or_harmless(whole: Path, tmp_path: Path) -> Non
             assert everything(folder)[:5] == everything(whole)[:5]
             continue
         repaired = CliRunner().invoke(cli, ["--store", str(folder), "doctor", "--fix"])
-        assert repaired.exit_code in (0, 5), repaired.output
-        if repaired.exit_code == 0:
+        assert repaired.exit_code in (0, 1, 5), repaired.output
+        assert repaired.exit_code or "could not be read" not in repaired.output
+        if repaired.exit_code != 5:
             assert doctor(folder).sound
             assert len(everything(folder)[0]) == len(everything(whole)[0])
 

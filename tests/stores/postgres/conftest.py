@@ -1,4 +1,7 @@
-"""Fixtures of one PostgreSQL server for each version, started when a test first asks for it."""
+"""Fixtures of one PostgreSQL server for each version, started when a test first asks for it.
+
+Every day the newest installed version is tested, and in the slow suite the other ones too.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,25 @@ from collections.abc import Iterator
 import pytest
 
 from tests.profiles import THOROUGH
-from tests.stores.postgres.server import CannotStart, PostgresServer
+from tests.stores.postgres.server import CannotStart, PostgresServer, find_binaries
 
 _PARTITIONS = {"0..31": "0..3", "MODULUS 32": "MODULUS 4"}
+
+_SUPPORTED = (18, 15)
+
+
+def _find_newest() -> int:
+    for version in _SUPPORTED:
+        try:
+            find_binaries(version)
+        except CannotStart:
+            continue
+        return version
+    return _SUPPORTED[0]
+
+
+NEWEST = _find_newest()
+_OTHERS = [version for version in _SUPPORTED if version != NEWEST] if THOROUGH else []
 
 _started: dict[int, PostgresServer | CannotStart] = {}
 
@@ -31,16 +50,10 @@ def start_or_skip(request: pytest.FixtureRequest, version: int) -> PostgresServe
     return server
 
 
-@pytest.fixture
+@pytest.fixture(params=[NEWEST, *(pytest.param(version, marks=pytest.mark.slow) for version in _OTHERS)])
 def postgres(request: pytest.FixtureRequest) -> PostgresServer:
-    """PostgreSQL 18."""
-    return start_or_skip(request, 18)
-
-
-@pytest.fixture
-def postgres_15(request: pytest.FixtureRequest) -> PostgresServer:
-    """PostgreSQL 15, the oldest that is supported."""
-    return start_or_skip(request, 15)
+    """The server of a supported version."""
+    return start_or_skip(request, request.param)
 
 
 @pytest.fixture(autouse=True)

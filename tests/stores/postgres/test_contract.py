@@ -1,4 +1,8 @@
-"""The store in PostgreSQL does what the protocol says, and nothing that the in-memory one would not do."""
+"""The store in PostgreSQL does what the protocol says, and nothing that the in-memory one would not do.
+
+Every day the contract runs on the newest installed version. In the slow suite it also runs on the other versions, with
+postings in the database, behind pgbouncer (`test_pgbouncer.py`), and with random operations.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from hypothesis import settings
 
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.protocol import Store
+from tests.profiles import THOROUGH
 from tests.profiles import examples as scale_examples
 from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.suite import StoreContract, StoreStateMachine, analyse
@@ -22,39 +27,25 @@ class OnServer:
     server: ClassVar[PostgresServer]
     options: ClassVar[str] = ""
 
+    @pytest.fixture(autouse=True)
+    def _use_server(self, postgres: PostgresServer) -> None:
+        OnServer.server = postgres
+
     def open_store(self, place: Path) -> Store:
         memory = hashlib.sha256(str(place).encode()).hexdigest()
         return PostgresStore(self.server.url(memory) + self.options, analyse=analyse)
 
 
-class On18(OnServer):
-    @pytest.fixture(autouse=True)
-    def _use_server(self, postgres: PostgresServer) -> None:
-        OnServer.server = postgres
-
-
-class On15(OnServer):
-    @pytest.fixture(autouse=True)
-    def _use_server(self, postgres_15: PostgresServer) -> None:
-        OnServer.server = postgres_15
-
-
-class TestPostgresStore(On18, StoreContract):
+class TestPostgresStore(OnServer, StoreContract):
     pass
-
-
-@pytest.mark.slow
-class TestPostgres15Store(On15, StoreContract):
-    pass
-
-
-@pytest.mark.slow
-class TestPostgresStoreWithPostings(On18, StoreContract):
-    options = "&index=tables"
 
 
 class PostgresMachine(OnServer, StoreStateMachine):
     pass
+
+
+class PostingsMachine(PostgresMachine):
+    options = "&index=tables"
 
 
 def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> type:
@@ -67,15 +58,18 @@ def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> ty
     return case
 
 
-class PostingsMachine(PostgresMachine):
-    options = "&index=tables"
-
-
 @pytest.mark.slow
-class TestPostgresMachine(On18, _bound(PostgresMachine, examples=40, steps=30)):  # type: ignore[misc]
+class TestPostgresMachine(OnServer, _bound(PostgresMachine, examples=40, steps=30)):  # type: ignore[misc]
     pass
 
 
 @pytest.mark.slow
-class TestPostingsMachine(On18, _bound(PostingsMachine, examples=20, steps=30)):  # type: ignore[misc]
+class TestPostingsMachine(OnServer, _bound(PostingsMachine, examples=20, steps=30)):  # type: ignore[misc]
     pass
+
+
+if THOROUGH:
+
+    @pytest.mark.slow
+    class TestPostgresStoreWithPostings(OnServer, StoreContract):
+        options = "&index=tables"

@@ -13,17 +13,15 @@ from reverie import Memory
 from reverie.domain.filter import Filter
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore
-from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.factories import NOW, make_additions
 from tests.support.contract.replay import is_journal_consistent
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
+def server(postgres: PostgresServer) -> Iterator[PostgresServer]:
     """A server of this test's own."""
-    start_or_skip(request, 18)
-    server = PostgresServer(18)
+    server = PostgresServer(postgres.version)
     yield server
     server.remove()
 

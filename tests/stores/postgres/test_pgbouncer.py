@@ -19,8 +19,9 @@ import pytest
 from reverie.domain.filter import Filter
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.protocol import Store
-from tests.stores.postgres.conftest import start_or_skip
-from tests.stores.postgres.server import OWNER, PostgresServer
+from tests.profiles import THOROUGH
+from tests.stores.postgres.conftest import NEWEST, start_or_skip
+from tests.stores.postgres.server import OWNER
 from tests.support.contract.factories import NOW, analyse, make_additions, make_record
 from tests.support.contract.suite import StoreContract
 
@@ -32,7 +33,7 @@ _PROGRAM = "/usr/sbin/pgbouncer"
 @pytest.fixture(scope="module")
 def bouncer(request: pytest.FixtureRequest) -> Iterator[Path]:
     """The folder of the socket of a pgbouncer with three connections to a server."""
-    server = start_or_skip(request, 18)
+    server = start_or_skip(request, NEWEST)
     if not Path(_PROGRAM).exists():
         reason = "pgbouncer is not installed here: run `sh scripts/install_postgres.sh`, as root"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
@@ -59,18 +60,8 @@ def bouncer(request: pytest.FixtureRequest) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-class TestBehindPgbouncer(StoreContract):
-    url: ClassVar[str]
-
-    @pytest.fixture(autouse=True)
-    def _use_server(self, bouncer: Path, postgres: PostgresServer) -> None:
-        type(self).url = postgres.url("{}").replace(str(postgres.folder), str(bouncer))
-
-    def open_store(self, place: Path) -> Store:
-        return PostgresStore(self.url.format(uuid.uuid5(uuid.NAMESPACE_URL, str(place)).hex), analyse=analyse)
-
-
-def test_many_threads_share_few_connections(bouncer: Path, postgres: PostgresServer) -> None:
+def test_many_threads_share_few_connections(bouncer: Path, request: pytest.FixtureRequest) -> None:
+    postgres = start_or_skip(request, NEWEST)
     url = postgres.url(uuid.uuid4().hex).replace(str(postgres.folder), str(bouncer))
     errors: list[BaseException] = []
 
@@ -97,3 +88,19 @@ def test_many_threads_share_few_connections(bouncer: Path, postgres: PostgresSer
         assert store.check() == []
         prepared = store._connections.rows("SELECT statement FROM pg_prepared_statements")
         assert prepared == [], "the next transaction may be on another connection of the server"
+
+
+if THOROUGH:
+
+    class TestBehindPgbouncer(StoreContract):
+        url: ClassVar[str]
+
+        @pytest.fixture(autouse=True)
+        def _use_server(self, bouncer: Path, request: pytest.FixtureRequest) -> None:
+            server = start_or_skip(request, NEWEST)
+            type(self).url = server.url("{}").replace(str(server.folder), str(bouncer))
+
+        def open_store(self, place: Path) -> Store:
+            return PostgresStore(
+                self.url.format(uuid.uuid5(uuid.NAMESPACE_URL, str(place)).hex), analyse=analyse
+            )

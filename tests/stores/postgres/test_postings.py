@@ -27,7 +27,6 @@ from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.redacting import unwrap
 from tests.factories import MovableClock
 from tests.profiles import examples
-from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, PostgresServer
 from tests.stores.postgres.test_memory import ENDS, SUBJECTS, VERBS, fill, search_everything
@@ -42,12 +41,6 @@ from tests.support.contract.factories import (
 from tests.support.contract.replay import replay
 
 TABLES = "&index=tables"
-
-
-@pytest.fixture(params=[18, pytest.param(15, marks=pytest.mark.slow)])
-def postgres(request: pytest.FixtureRequest) -> PostgresServer:
-    """PostgreSQL 18, and the oldest version that is supported."""
-    return start_or_skip(request, request.param)
 
 
 @pytest.fixture

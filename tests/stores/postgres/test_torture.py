@@ -17,7 +17,6 @@ import pytest
 
 from reverie.domain.filter import Filter
 from reverie.stores.postgres import PostgresStore
-from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.server import PostgresServer
 from tests.support.contract.factories import NOW, analyse, make_additions, make_record
 from tests.support.contract.replay import is_journal_consistent
@@ -29,10 +28,9 @@ _ROOM = 1_000_000
 
 
 @pytest.fixture
-def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
+def server(postgres: PostgresServer) -> Iterator[PostgresServer]:
     """A server of this test's own, which writes to the disk before it acknowledges."""
-    start_or_skip(request, 18)
-    server = PostgresServer(18, durable=True)
+    server = PostgresServer(postgres.version, durable=True)
     yield server
     server.remove()
 

@@ -24,7 +24,6 @@ from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore, words
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.schema import prepare_database
-from tests.stores.postgres.conftest import start_or_skip
 from tests.stores.postgres.server import OWNER, PostgresServer
 from tests.support.contract.factories import (
     NOW,
@@ -38,10 +37,9 @@ from tests.support.contract.factories import (
 QUIET = Settings(embedder=None, dream_interval=None)
 
 
-@pytest.fixture(params=[18, pytest.param(15, marks=pytest.mark.slow)])
-def url(request: pytest.FixtureRequest) -> str:
-    """A memory on PostgreSQL 18, and on the oldest version that is supported."""
-    return f"{start_or_skip(request, request.param).url(uuid.uuid4().hex)}&index=tables"
+@pytest.fixture
+def url(postgres: PostgresServer) -> str:
+    return f"{postgres.url(uuid.uuid4().hex)}&index=tables"
 
 
 def analyze_as_before(value: Record | Turn | Paragraph) -> AnalyzedText:

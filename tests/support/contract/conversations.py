@@ -113,9 +113,15 @@ class ConversationsContract(ContractBase):
         assert [one.state for one in store.sessions(scopes=[""])] == [newer, older]
         assert store.sessions(scopes=[]) == []
 
-    @pytest.mark.parametrize(
-        ("wanted", "picked"),
-        [
+    def test_scan_turns_gives_what_the_filter_lets_through_newest_first(self, store: Store) -> None:
+        turns = [
+            make_turn(0),
+            make_turn(1, role="assistant"),
+            make_turn(2),
+            make_turn(0, "other", scope="a", at=make_time(1)),
+        ]
+        add(store, make_session(), make_session("other", scope="a"), *turns)
+        cases: list[tuple[Filter, list[int]]] = [
             (Filter(), [2, 3, 1, 0]),
             (Filter(scopes=("a",)), [3]),
             (Filter(sessions=("chat:1",)), [2, 1, 0]),
@@ -125,17 +131,6 @@ class ConversationsContract(ContractBase):
             (Filter(categories=("a",)), []),
             (Filter(kinds=("fact",)), []),
             (Filter(pinned=False), []),
-        ],
-        ids=repr,
-    )
-    def test_scan_turns_gives_what_the_filter_lets_through_newest_first(
-        self, store: Store, wanted: Filter, picked: list[int]
-    ) -> None:
-        turns = [
-            make_turn(0),
-            make_turn(1, role="assistant"),
-            make_turn(2),
-            make_turn(0, "other", scope="a", at=make_time(1)),
         ]
-        add(store, make_session(), make_session("other", scope="a"), *turns)
-        assert list(store.scan_turns(wanted)) == [turns[number] for number in picked]
+        for wanted, picked in cases:
+            assert list(store.scan_turns(wanted)) == [turns[number] for number in picked], wanted

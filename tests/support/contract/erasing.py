@@ -68,38 +68,42 @@ class ErasingContract(ContractBase):
         assert [row.sequence for row in store.journal(id=one.id)] == [1, 3, 4], "its numbers are kept"
         assert [row.sequence for row in store.journal(id=one.id, newest_first=True, limit=2)] == [4, 3]
 
-    @pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
-    def test_a_thing_can_lose_its_past_and_stay(self, store: Store, thing: Value) -> None:
-        other = "summary" if hasattr(thing, "summary") else "content"
-        later = replace(thing, **{other: "Words that may be known"})  # type: ignore[arg-type]
-        there = [one for one in THINGS if one != thing]
-        add(store, *THINGS, note="first")
-        (row,) = erase(store, make_change(thing, later))
-        assert row.edit == Change(before=None, after=later)
-        assert row.forgotten
-        assert [one.edit for one in store.journal(id=thing.id)] == [None, row.edit]
-        (again,) = erase(store, make_change(later, later))
-        assert again.edit == row.edit
-        assert [one.edit for one in store.journal(id=thing.id)] == [None, None, again.edit]
-        assert is_journal_consistent(store)
-        back = replace(later, **{other: "Changed once more"})  # type: ignore[arg-type]
-        rows = change(store, later, back)
-        commit(store, undo_of(rows))
-        assert store.journal(newest_first=True)[0].edit == Change(before=back, after=later)
-        assert [one.edit for one in store.journal(until=5) if one.edit is not None] == make_additions(*there)
+    def test_a_thing_can_lose_its_past_and_stay(self, tmp_path: Path) -> None:
+        for store, thing in self.iterate_with_stores(tmp_path, THINGS):
+            other = "summary" if hasattr(thing, "summary") else "content"
+            later = replace(thing, **{other: "Words that may be known"})  # type: ignore[arg-type]
+            there = [one for one in THINGS if one != thing]
+            add(store, *THINGS, note="first")
+            (row,) = erase(store, make_change(thing, later))
+            assert row.edit == Change(before=None, after=later)
+            assert row.forgotten
+            assert [one.edit for one in store.journal(id=thing.id)] == [None, row.edit]
+            (again,) = erase(store, make_change(later, later))
+            assert again.edit == row.edit
+            assert [one.edit for one in store.journal(id=thing.id)] == [None, None, again.edit]
+            assert is_journal_consistent(store)
+            back = replace(later, **{other: "Changed once more"})  # type: ignore[arg-type]
+            rows = change(store, later, back)
+            commit(store, undo_of(rows))
+            assert store.journal(newest_first=True)[0].edit == Change(before=back, after=later)
+            assert [one.edit for one in store.journal(until=5) if one.edit is not None] == make_additions(
+                *there
+            )
 
-    @pytest.mark.parametrize("thing", THINGS, ids=lambda thing: type(thing).__name__)
-    def test_a_thing_that_was_removed_long_ago_can_be_erased(self, store: Store, thing: Value) -> None:
-        session_first = make_additions(make_session()) if not isinstance(thing, type(make_session())) else []
-        commit(store, [*session_first, *make_additions(thing)], actor="owner", note="first")
-        remove(store, thing, actor="owner", note="second")
-        add(store, thing, actor="owner", note="third")
-        remove(store, thing, actor="owner", note="fourth")
-        rows = erase(store, [*make_additions(thing), *make_removals(thing)], actor="owner")
-        assert [row.edit for row in rows] == [None, None]
-        found = [row for row in store.journal() if row.subject == rows[0].subject]
-        assert [(row.actor, row.note, row.edit) for row in found] == [("owner", "", None)] * 6
-        assert store.journal(id=thing.id) == ([] if isinstance(thing, SessionState | Page) else found)
+    def test_a_thing_that_was_removed_long_ago_can_be_erased(self, tmp_path: Path) -> None:
+        for store, thing in self.iterate_with_stores(tmp_path, THINGS):
+            session_first = (
+                make_additions(make_session()) if not isinstance(thing, type(make_session())) else []
+            )
+            commit(store, [*session_first, *make_additions(thing)], actor="owner", note="first")
+            remove(store, thing, actor="owner", note="second")
+            add(store, thing, actor="owner", note="third")
+            remove(store, thing, actor="owner", note="fourth")
+            rows = erase(store, [*make_additions(thing), *make_removals(thing)], actor="owner")
+            assert [row.edit for row in rows] == [None, None]
+            found = [row for row in store.journal() if row.subject == rows[0].subject]
+            assert [(row.actor, row.note, row.edit) for row in found] == [("owner", "", None)] * 6
+            assert store.journal(id=thing.id) == ([] if isinstance(thing, SessionState | Page) else found)
 
     def test_erasing_one_thing_leaves_others_of_the_same_id_alone(self, store: Store) -> None:
         name = make_record(1).id

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from reverie.stores.protocol import Store
+
+T = TypeVar("T")
 
 
 class ContractBase:
@@ -40,3 +43,13 @@ class ContractBase:
         yield store
         assert store.check() == []
         store.close()
+
+    def iterate_with_stores(self, folder: Path, cases: Iterable[T]) -> Iterator[tuple[Store, T]]:
+        """Yield each case with an empty store, which is checked and closed before the next."""
+        for number, case in enumerate(cases):
+            place = folder / f"case-{number}"
+            place.mkdir()
+            store = self.open_store(place)
+            yield store, case
+            assert store.check() == [], case
+            store.close()

@@ -223,9 +223,8 @@ class StoreContract(
 
     # -- conflicts -----------------------------------------------------------------------------------
 
-    @pytest.mark.parametrize(
-        "stale",
-        [
+    def test_an_edit_that_does_not_fit_changes_nothing_at_all(self, store: Store) -> None:
+        cases: list[Callable[[Record], list[Any]]] = [
             lambda one: make_change(replace(one, seen_count=9), replace(one, pinned=True)),
             lambda one: make_change(replace(one, metadata={"a": "b"}), replace(one, pinned=True)),
             lambda one: make_removals(replace(one, archive_reason="?")),
@@ -235,22 +234,18 @@ class StoreContract(
             ),
             lambda one: make_change(make_record(77), make_record(77, pinned=True)),
             lambda one: make_removals(make_record(77)),
-        ],
-        ids=["fields", "metadata", "removal", "taken", "same words", "unknown", "unknown removal"],
-    )
-    def test_an_edit_that_does_not_fit_changes_nothing_at_all(
-        self, store: Store, stale: Callable[[Record], list[Any]]
-    ) -> None:
+        ]
         one = make_record(1)
         add(store, one)
-        edits = [*make_additions(make_record(2), make_session(), make_turn(0)), *stale(one)]
-        with pytest.raises(Conflict, match=edits[-1].id):
-            commit(store, edits, cursors={"seen": "1"})
-        assert list(store.find(Filter())) == [one]
-        assert store.sequence() == 1
-        assert store.cursor("seen") is None
-        assert store.session("chat:1") is None
-        assert store.measure("record", None).passages == 1
+        for stale in cases:
+            edits = [*make_additions(make_record(2), make_session(), make_turn(0)), *stale(one)]
+            with pytest.raises(Conflict, match=edits[-1].id):
+                commit(store, edits, cursors={"seen": "1"})
+            assert list(store.find(Filter())) == [one]
+            assert store.sequence() == 1
+            assert store.cursor("seen") is None
+            assert store.session("chat:1") is None
+            assert store.measure("record", None).passages == 1
 
     def test_the_same_words_may_stand_in_another_scope_or_archive(self, store: Store) -> None:
         one = make_record(1)
@@ -301,9 +296,20 @@ class StoreContract(
         add(store, *many)
         assert store.records([one.id for one in reversed(many)]) == many[::-1]
 
-    @pytest.mark.parametrize(
-        ("wanted", "numbers"),
-        [
+    def test_find_gives_what_the_filter_lets_through_newest_first(self, store: Store) -> None:
+        known = [
+            make_record(1, moment=make_time(1), pinned=True),
+            make_record(2, moment=make_time(2), archived_at=make_time(9)),
+            make_record(3, moment=make_time(3), scope="a", category="project/x/y", tags=("red",),
+                   valid_from=make_time(10), valid_to=make_time(50)),
+            make_record(4, moment=make_time(4), category="project-context", origin="web",
+                        tags=("a,b", "Red", "Straße", "Ärger")),
+            make_record(5, moment=make_time(5), kind="event", layer="episodic", category="project0",
+                        expires_at=make_time(60)),
+        ]  # fmt: skip
+        add(store, *known)
+        by_number = {number: known[number - 1] for number in range(1, 6)}
+        cases: list[tuple[Filter, list[int]]] = [
             (Filter(), [5, 4, 3, 1]),
             (Filter(archived=True), [2]),
             (Filter(archived=None), [5, 4, 3, 2, 1]),
@@ -336,26 +342,10 @@ class StoreContract(
             (Filter(alive_at=make_time(59)), [5, 4, 3, 1]),
             (Filter(sessions=("chat:1",)), []),
             (Filter(roles=("user",)), []),
-        ],
-        ids=repr,
-    )
-    def test_find_gives_what_the_filter_lets_through_newest_first(
-        self, store: Store, wanted: Filter, numbers: list[int]
-    ) -> None:
-        known = [
-            make_record(1, moment=make_time(1), pinned=True),
-            make_record(2, moment=make_time(2), archived_at=make_time(9)),
-            make_record(3, moment=make_time(3), scope="a", category="project/x/y", tags=("red",),
-                   valid_from=make_time(10), valid_to=make_time(50)),
-            make_record(4, moment=make_time(4), category="project-context", origin="web",
-                        tags=("a,b", "Red", "Straße", "Ärger")),
-            make_record(5, moment=make_time(5), kind="event", layer="episodic", category="project0",
-                        expires_at=make_time(60)),
-        ]  # fmt: skip
-        add(store, *known)
-        by_number = {number: known[number - 1] for number in range(1, 6)}
-        assert list(store.find(wanted)) == [by_number[number] for number in numbers]
-        assert sum(store.tally("kind", wanted).values()) == len(numbers)
+        ]
+        for wanted, numbers in cases:
+            assert list(store.find(wanted)) == [by_number[number] for number in numbers], wanted
+            assert sum(store.tally("kind", wanted).values()) == len(numbers), wanted
 
     def test_find_orders_by_either_time_and_then_by_key(self, store: Store) -> None:
         one = make_record(1, moment=make_time(3), updated_at=make_time(9))
@@ -381,9 +371,12 @@ class StoreContract(
             found.append(one)
         assert found == many[::-1]
 
-    @pytest.mark.parametrize(
-        ("text", "numbers"),
-        [
+    def test_containing_is_literal_and_blind_to_ascii_case(self, store: Store) -> None:
+        contents = ["Rocky road", "he likes rock", "100% sure", "ÜBER alles"]
+        known = [make_record(n, content=content) for n, content in enumerate(contents, 1)]
+        turns = [make_turn(n, content=content) for n, content in enumerate(contents)]
+        add(store, *known, make_session(), *turns)
+        cases: list[tuple[str, list[int]]] = [
             ("ROCK", [2, 1]),
             ("100%", [3]),
             ("0_", []),
@@ -391,17 +384,10 @@ class StoreContract(
             ("über", []),
             ("", [4, 3, 2, 1]),
             ("\\", []),
-        ],
-    )
-    def test_containing_is_literal_and_blind_to_ascii_case(
-        self, store: Store, text: str, numbers: list[int]
-    ) -> None:
-        contents = ["Rocky road", "he likes rock", "100% sure", "ÜBER alles"]
-        known = [make_record(n, content=content) for n, content in enumerate(contents, 1)]
-        turns = [make_turn(n, content=content) for n, content in enumerate(contents)]
-        add(store, *known, make_session(), *turns)
-        assert list(store.find(Filter(), containing=text)) == [known[n - 1] for n in numbers]
-        assert list(store.scan_turns(Filter(), containing=text)) == [turns[n - 1] for n in numbers]
+        ]
+        for text, numbers in cases:
+            assert list(store.find(Filter(), containing=text)) == [known[n - 1] for n in numbers], text
+            assert list(store.scan_turns(Filter(), containing=text)) == [turns[n - 1] for n in numbers], text
 
     def test_tally_counts_by_category_tag_kind_and_scope(self, store: Store) -> None:
         add(

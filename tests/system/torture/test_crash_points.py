@@ -38,16 +38,16 @@ def read_account(reports: Path) -> Account:
     return Account([cast(Worker, SimpleNamespace(lines=lines, errors=b""))])
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_next_process_makes_good_what_a_killed_one_left(killed: Path, name: str) -> None:
-    folder, account = killed / name, read_account(killed / f"{name}.reported")
-    with Memory.open(folder) as memory:
-        memory.folder.sync()
-        diagnosis = memory.admin.doctor()
-        assert [finding.what for finding in diagnosis.findings if finding.severity != "note"] == []
-        assert list(wrongs(memory, account)) == []
-        assert list(torn_files(memory, folder)) == []
-        assert not list(folder.rglob(".reverie/*"))
+def test_the_next_process_makes_good_what_a_killed_one_left(killed: Path) -> None:
+    for name in CASES:
+        folder, account = killed / name, read_account(killed / f"{name}.reported")
+        with Memory.open(folder) as memory:
+            memory.folder.sync()
+            diagnosis = memory.admin.doctor()
+            assert [each.what for each in diagnosis.findings if each.severity != "note"] == [], name
+            assert list(wrongs(memory, account)) == [], name
+            assert list(torn_files(memory, folder)) == [], name
+            assert not list(folder.rglob(".reverie/*")), name
 
 
 def test_every_crash_point_is_reached(killed: Path) -> None:
