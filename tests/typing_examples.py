@@ -73,9 +73,8 @@ from reverie.integrations.openai_agents import ReverieSession, tools_for
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
-from reverie.stores.health import StoreProblem
 from reverie.stores.in_memory import InMemoryStore
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import Store, StoreProblem
 from reverie.stores.sqlite import SQLiteStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 

@@ -15,8 +15,7 @@ from reverie import Memory
 from reverie.domain.filter import Filter
 from reverie.domain.text.timestamps import utc_now
 from reverie.interfaces.cli.main import cli
-from reverie.stores.protocol import Store
-from reverie.stores.scanning import iter_rows_forwards, iter_values
+from reverie.stores.protocol import Store, iter_rows_forwards, iter_values
 
 PAGE = 4096
 KEPT = "reverie.db.broken-1"

@@ -22,7 +22,7 @@ from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLo
 from reverie.repositories.records import RecordRepository
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
-from reverie.stores.health import StoreProblem
+from reverie.stores.protocol import StoreProblem
 from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter

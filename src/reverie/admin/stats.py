@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from reverie.domain.filter import Filter
 from reverie.search.index.candidates import CandidateIndex, IndexStatus
-from reverie.stores.health import ServerStatus
-from reverie.stores.protocol import Store, StoreOnServer
+from reverie.stores.protocol import ServerStatus, Store, StoreOnServer
 from reverie.stores.redacting import unwrap
 
 if TYPE_CHECKING:

@@ -35,8 +35,7 @@ from reverie.files.layout import (
     render_turns,
 )
 from reverie.files.names import parse_session_id
-from reverie.stores.protocol import Store
-from reverie.stores.scanning import iter_rows_forwards
+from reverie.stores.protocol import Store, iter_rows_forwards
 
 
 class ExpectedContent(NamedTuple):

@@ -40,7 +40,7 @@ from reverie.files.scan import scan
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
-    from reverie.stores.health import StoreProblem
+    from reverie.stores.protocol import StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -299,7 +299,7 @@ class MemoryFolder:
 
     def problems(self) -> list[StoreProblem]:
         """Return the files that could not be written or imported, of those that were tried so far."""
-        from reverie.stores.health import StoreProblem  # here: seldom needed
+        from reverie.stores.protocol import StoreProblem  # here: seldom needed
 
         found = [
             StoreProblem(

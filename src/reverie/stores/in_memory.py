@@ -31,7 +31,7 @@ from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import Order, refuse_nested_change
 
 if TYPE_CHECKING:
-    from reverie.stores.health import StoreProblem
+    from reverie.stores.protocol import StoreProblem
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)

@@ -13,10 +13,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from reverie.domain.change import Change, JournalEntry, Operation, Subject
+from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
@@ -25,8 +27,73 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import CollectionStats, Passage, Searchable
 from reverie.domain.record import Record
 
-if TYPE_CHECKING:
-    from reverie.stores.health import ServerStatus, StoreProblem
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreProblem:
+    """A problem that `check` found.
+
+    Attributes:
+        what: What is wrong, with the id or table concerned; never content.
+        fix: What a person can do about it.
+        repairable: Whether the store can repair it.
+    """
+
+    what: str
+    fix: str
+    repairable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """Result of a repair.
+
+    Attributes:
+        kept: The damaged file, under its new name.
+        changes: Number of entries of the journal.
+        lost: What could not be read, such as `3 changes`; never content.
+    """
+
+    kept: Path
+    changes: int
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatus:
+    """Health of the server of a memory, as this process sees it.
+
+    Attributes:
+        version: Version of the server.
+        round_trip_ms: How long a query takes that does nothing.
+        connections: Connections that this process has open, for all its memories in the database.
+        idle_connections: How many of them are not in use.
+        most_connections: How many it may open.
+        waiting_calls: Calls that wait for a connection.
+        lost_connections: Connections that were lost or refused since the process began.
+        memories: Memories in the database.
+        workers: Processes of `reverie worker` that were heard of within a minute.
+        due: Memories at which a worker has to look.
+        due_for_s: How long the first of them has waited, in seconds.
+        failing: Memories whose background work failed last time.
+        standbys: Standbys that follow the server.
+        standby_lag_s: How far the last of them is behind, in seconds; None if it is not, or the role may not know.
+    """
+
+    version: str
+    round_trip_ms: float
+    connections: int
+    idle_connections: int
+    most_connections: int
+    waiting_calls: int
+    lost_connections: int
+    memories: int
+    workers: int
+    due: int
+    due_for_s: float
+    failing: int
+    standbys: int
+    standby_lag_s: float | None
+
 
 _log = logging.getLogger("reverie")
 
@@ -464,3 +531,37 @@ def _read_one_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], key: Key
         _log.warning("left out: %s", error)
         return None
     return values[0] if values else None
+
+
+# -- everything in a store ---------------------------------------------------------------------------------
+
+
+_CHUNK = 1_000
+
+
+def iter_rows_forwards(
+    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None, chunk: int = _CHUNK
+) -> Iterator[JournalEntry]:
+    """Yield the changes (of one thing) after `after` up to `until` (None: all), read in chunks."""
+    while rows := store.journal(after=after, until=until, id=id, limit=chunk):
+        yield from rows
+        after = rows[-1].sequence
+
+
+def iter_rows_backwards(
+    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None, chunk: int = _CHUNK
+) -> Iterator[JournalEntry]:
+    """Yield the changes (of one thing) from `until` (None: the newest) down to the one after `after`."""
+    while rows := store.journal(after=after, until=until, id=id, limit=chunk, newest_first=True):
+        yield from rows
+        until = rows[-1].sequence - 1
+
+
+def iter_values(store: Store) -> Iterator[Value]:
+    """Yield every record, turn, session, page and paragraph."""
+    yield from store.find(Filter(archived=None))
+    yield from store.scan_turns(Filter())
+    yield from (overview.state for overview in store.sessions())
+    yield from store.pages()
+    for log in store.logs():
+        yield from store.paragraphs(page=log)

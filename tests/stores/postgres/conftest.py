@@ -61,14 +61,14 @@ def _partition_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make tables of four partitions every day: 32 take a third of a second to create, and longer to plan for."""
     if THOROUGH:
         return
-    from reverie.stores.postgres import migrations
+    from reverie.stores.postgres import schema
 
     steps = []
-    for number, name, statements in migrations.list_migrations():
+    for number, name, statements in schema.list_migrations():
         for part, other in _PARTITIONS.items():
             statements = statements.replace(part, other)
         steps.append((number, name, statements))
-    monkeypatch.setattr(migrations, "list_migrations", lambda: list(steps))
+    monkeypatch.setattr(schema, "list_migrations", lambda: list(steps))
 
 
 @pytest.fixture(scope="session", autouse=True)

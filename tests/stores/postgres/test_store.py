@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.stores.postgres import PostgresStore, check, is_postgres_url, migrations
+from reverie.stores.postgres import PostgresStore, is_postgres_url, schema, upkeep
 from reverie.stores.postgres.address import parse_postgres_url
 from tests.profiles import examples
 from tests.stores.postgres.proxy import CuttingProxy
@@ -172,20 +172,20 @@ def test_tables_of_a_newer_version_are_refused(postgres: PostgresServer, databas
         with pytest.raises(StoreIncompatible, match="newer Reverie"):
             open_store(postgres.url("acme", database=database))
         with pytest.raises(StoreIncompatible, match="newer Reverie"):
-            migrations.migrate(connection, "it")
+            schema.migrate(connection, "it")
 
 
 def test_tables_of_an_older_version_are_upgraded_only_when_asked_for(
     postgres: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_store(postgres.url("acme", database=database)).close()
-    steps = [*migrations.list_migrations(), (99, "more", "ALTER TABLE reverie.cursor ADD COLUMN more text")]
-    monkeypatch.setattr(migrations, "list_migrations", lambda: steps)
+    steps = [*schema.list_migrations(), (99, "more", "ALTER TABLE reverie.cursor ADD COLUMN more text")]
+    monkeypatch.setattr(schema, "list_migrations", lambda: steps)
     with pytest.raises(StoreIncompatible, match="reverie store upgrade"):
         open_store(postgres.url("acme", database=database))
     with connect(postgres, database) as connection:
-        assert migrations.migrate(connection, "it") == ["more"]
-        assert migrations.migrate(connection, "it") == []
+        assert schema.migrate(connection, "it") == ["more"]
+        assert schema.migrate(connection, "it") == []
     open_store(postgres.url("acme", database=database)).close()
 
 
@@ -331,7 +331,7 @@ def test_check_joins_nothing_before_the_server_has_statistics(
     with closing(open_store(postgres.url("acme", database=database))) as store:
         store.commit(make_additions(*map(make_record, range(300))), actor="test", at=NOW)
         connections = store._connections
-        plan = connections.rows(f"EXPLAIN {check._CHANGED}", {"space": connections.space})
+        plan = connections.rows(f"EXPLAIN {upkeep._CHANGED}", {"space": connections.space})
         assert "journal" in str(plan)
         assert "Nested Loop" not in str(plan)
 

@@ -21,7 +21,7 @@ from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
-from reverie.stores.postgres import PostgresStore, words
+from reverie.stores.postgres import PostgresStore, upkeep
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.schema import prepare_database
 from tests.stores.postgres.server import OWNER, PostgresServer
@@ -64,7 +64,7 @@ def fill_as_before(url: str) -> None:
 def test_words_of_another_analyzer_are_reported_and_made_again(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "_BATCH", 8)  # several batches
+    monkeypatch.setattr(upkeep, "_WORDS_BATCH", 8)  # several batches
     fill_as_before(url)
     with Memory.open(url, settings=QUIET) as memory:
         assert memory.search("owls") == []
@@ -95,7 +95,7 @@ def expect_new_words(url: str) -> None:
 def test_background_work_renews_words_in_slices_and_any_process_goes_on(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "_BATCH", 8)
+    monkeypatch.setattr(upkeep, "_WORDS_BATCH", 8)
     monkeypatch.setattr(worker, "LONGEST_RENEWAL_S", 0.0)  # one batch in a run
     fill_as_before(url)
     with Memory.open(url, settings=QUIET) as memory:
@@ -134,7 +134,7 @@ def test_words_are_renewed_by_the_holder_of_the_lease_alone(url: str) -> None:
 def test_a_worker_renews_the_words_of_all_memories(
     postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(words, "_BATCH", 8)
+    monkeypatch.setattr(upkeep, "_WORDS_BATCH", 8)
     database = f"d{uuid.uuid4().hex}"
     postgres.execute("postgres", f"CREATE DATABASE {database} OWNER {OWNER}")
     urls = [postgres.url(memory, database=database) for memory in ("one", "two")]

@@ -29,7 +29,7 @@ from reverie.domain.page import HISTORY
 from reverie.interfaces.cli.main import cli
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.address import parse_postgres_url
-from reverie.stores.postgres.migrations import list_migrations, migrate
+from reverie.stores.postgres.schema import list_migrations, migrate
 from reverie.stores.postgres.work import WorkQueue
 from tests.llm.server import Handler, Script, says, serving
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
@@ -265,11 +265,11 @@ def test_workers_are_listed_while_they_live(database: Callable[[str], str]) -> N
 def test_tables_of_the_first_version_are_upgraded_with_their_rights(
     database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reverie.stores.postgres import migrations
+    from reverie.stores.postgres import schema
 
     every = list_migrations()
     with psycopg.connect(database(""), autocommit=True) as connection:
-        monkeypatch.setattr(migrations, "list_migrations", lambda: every[:1])
+        monkeypatch.setattr(schema, "list_migrations", lambda: every[:1])
         assert migrate(connection, "it") == ["tables"]
         connection.execute("INSERT INTO reverie.space (name) VALUES ('acme')")
         connection.execute(

@@ -36,8 +36,7 @@ from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
 from reverie.search.index.verify import compare_index, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex
-from reverie.stores.health import RepairReport
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import RepairReport, Store
 
 
 @runtime_checkable

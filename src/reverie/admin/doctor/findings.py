@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from reverie.stores.health import RepairReport
+from reverie.stores.protocol import RepairReport
 
 Severity = Literal["error", "warning", "note"]
 Part = Literal["database", "index", "files", "sessions", "folder"]

@@ -70,9 +70,8 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.search.vectors.vector_index import VectorIndex, remove_vectors
-from reverie.stores.protocol import StoreOnServer, get_reader
+from reverie.stores.protocol import StoreOnServer, get_reader, iter_rows_forwards, iter_values
 from reverie.stores.redacting import unwrap
-from reverie.stores.scanning import iter_rows_forwards, iter_values
 from reverie.stores.tombstones import compute_content_marks, make_key, tombstone_keys
 from reverie.stores.writer import StoreWriter
 

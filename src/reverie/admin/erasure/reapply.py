@@ -14,8 +14,7 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.page import Page
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
-from reverie.stores.protocol import Store
-from reverie.stores.scanning import iter_rows_forwards, iter_values
+from reverie.stores.protocol import Store, iter_rows_forwards, iter_values
 from reverie.stores.tombstones import KEY, drop_forgotten, find_forgotten_texts, is_forgotten
 from reverie.stores.writer import StoreWriter
 

@@ -20,8 +20,8 @@ from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import JsonObject
+from reverie.stores.protocol import iter_rows_forwards, iter_values
 from reverie.stores.redacting import find_secret_kinds, redact_value, unwrap
-from reverie.stores.scanning import iter_rows_forwards, iter_values
 from reverie.stores.writer import StoreWriter
 
 _CHUNK = 200

@@ -26,8 +26,7 @@ from reverie.domain.passage import SEARCHABLE
 from reverie.domain.record import Record
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_count
-from reverie.stores.protocol import Store
-from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
+from reverie.stores.protocol import Store, iter_rows_backwards, iter_rows_forwards
 
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _SESSION = "session:"

@@ -28,8 +28,7 @@ from reverie.domain.text import timestamps
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.in_memory import InMemoryStore
-from reverie.stores.protocol import Store
-from reverie.stores.scanning import iter_rows_backwards, iter_rows_forwards
+from reverie.stores.protocol import Store, iter_rows_backwards, iter_rows_forwards
 
 _FEW = 20
 """Ids that are read one by one."""

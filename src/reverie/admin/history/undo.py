@@ -26,8 +26,7 @@ from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.similarity.three_way_merge import find_changed_ranges, merge_values
 from reverie.domain.text.json_values import to_json_object
-from reverie.stores.protocol import get_reader, read_or_none
-from reverie.stores.scanning import iter_rows_forwards
+from reverie.stores.protocol import get_reader, iter_rows_forwards, read_or_none
 from reverie.stores.writer import StoreWriter
 
 _ATTEMPTS = 20

@@ -31,7 +31,7 @@ from reverie.domain.errors import StoreUnavailable
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.forks import not_forking, pause_for_forks
 from reverie.stores.sqlite.connections import get_file_identity
-from reverie.stores.sqlite.errors import explain_unavailability, is_undecodable
+from reverie.stores.sqlite.reading import explain_unavailability, is_undecodable
 
 FILES_DATABASE = "files.db"
 

@@ -7,15 +7,16 @@ from collections.abc import Collection, Sequence
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
-from reverie.stores.postgres.read_cache import remember_documents, remember_passages
-from reverie.stores.postgres.upkeep import analyze_tables
-from reverie.stores.postgres.where import (
+from reverie.stores.postgres.reading import (
     MemoryConditions,
     build_paragraph_conditions,
     build_record_conditions,
     build_turn_conditions,
     format_limit,
+    remember_documents,
+    remember_passages,
 )
+from reverie.stores.postgres.upkeep import analyze_tables
 
 _SORTS: dict[Among, str] = {"words": "w", "dates": "d", "speakers": "s"}
 _OTHER_LETTERS = 3

@@ -31,24 +31,31 @@ from reverie.stores.codec import (
 )
 from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal
-from reverie.stores.postgres.check import find_problems, has_damaged_postings
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
-from reverie.stores.postgres.read_cache import ReadCache, remember_documents, remember_passages
-from reverie.stores.postgres.schema import open_space
-from reverie.stores.postgres.upkeep import describe_remains, list_places, read_status, rewrite_tables
-from reverie.stores.postgres.vectors import PostgresVectors
-from reverie.stores.postgres.where import (
+from reverie.stores.postgres.reading import (
     MemoryConditions,
+    ReadCache,
     build_record_conditions,
     build_turn_conditions,
     format_limit,
+    remember_documents,
+    remember_passages,
 )
-from reverie.stores.postgres.words import WordRenewal
-from reverie.stores.protocol import Order
+from reverie.stores.postgres.schema import open_space
+from reverie.stores.postgres.upkeep import (
+    WordRenewal,
+    describe_remains,
+    find_problems,
+    has_damaged_postings,
+    list_places,
+    read_status,
+    rewrite_tables,
+)
+from reverie.stores.protocol import KeptVector, Order
 
 if TYPE_CHECKING:
-    from reverie.stores.health import ServerStatus, StoreProblem
+    from reverie.stores.protocol import ServerStatus, StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -56,9 +63,15 @@ T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
 _BATCH = 500
 _SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
+_READ_VECTORS = (
+    "SELECT key, digest, scale, numbers FROM reverie.vector "
+    "WHERE space = %s AND key = ANY (%s::bigint[]) AND embedder = %s"
+)
+_WRAP = 1 << 64
+"""Hashes of 8 bytes have no sign, and integers of the database have one."""
 
 
-class PostgresStore(DatabaseStore, PostgresVectors):
+class PostgresStore(DatabaseStore):
     """A memory in a PostgreSQL database, from version 15. Safe to use from several threads and across forks.
 
     Args:
@@ -499,6 +512,35 @@ class PostgresStore(DatabaseStore, PostgresVectors):
         names = None if keys is None else list(keys)
         return int(self._connections.call_function("drop_entries", namespace, names))
 
+    # -- vectors, in the table of `0008_vectors.sql` -------------------------------------------------
+
+    def read_vectors(self, embedder: int, keys: Sequence[int]) -> dict[int, KeptVector]:
+        """Return the vectors that are there of some passages, by key. They may be of an earlier text."""
+        if not keys:
+            return {}
+        rows = self._connections.rows(_READ_VECTORS, (self._space, list(keys), _to_signed(embedder)))
+        return {
+            key: KeptVector(digest % _WRAP, scale, bytes(numbers)) for key, digest, scale, numbers in rows
+        }
+
+    def keep_vectors(self, embedder: int, vectors: Mapping[int, KeptVector], *, read_at: int) -> None:
+        """Keep vectors of passages, except of those that have changed or gone meanwhile."""
+        if vectors:
+            kept = vectors.values()
+            self._connections.call_function(
+                "keep_vectors",
+                _to_signed(embedder),
+                read_at,
+                list(vectors),
+                [_to_signed(each.digest) for each in kept],
+                [each.scale for each in kept],
+                [rf"\x{each.numbers.hex()}" for each in kept],
+            )
+
+    def drop_vectors(self, *, but: int) -> None:
+        """Remove the vectors of all embedders except one."""
+        self._connections.call_function("drop_vectors", _to_signed(but))
+
     # -- leases ----------------------------------------------------------------------------------------
 
     def take_lease(self, owner: str, lasting: timedelta) -> int | None:
@@ -672,3 +714,7 @@ def _decode_readable(subject: Subject, rows: Sequence[Row]) -> Iterator[Value]:
     for key, body in rows:
         if (value := _decode_or_skip(subject, key, body)) is not None:
             yield value
+
+
+def _to_signed(number: int) -> int:
+    return number - _WRAP if number >= _WRAP // 2 else number

@@ -17,9 +17,8 @@ from typing import Any
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import pause_for_forks
 from reverie.stores.protocol import refuse_nested_change
-from reverie.stores.sqlite.errors import translate_error
 from reverie.stores.sqlite.migrations import build_uri
-from reverie.stores.sqlite.reading import CASEFOLD
+from reverie.stores.sqlite.reading import CASEFOLD, translate_error
 
 _IDLE_READERS = 8
 _STATEMENTS = 256

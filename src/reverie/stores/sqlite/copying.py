@@ -24,7 +24,7 @@ from reverie.stores.codec import (
     shorten_document,
 )
 from reverie.stores.copying import CopiedRow, Unjournaled, translating_damage
-from reverie.stores.health import StoreProblem
+from reverie.stores.protocol import StoreProblem
 from reverie.stores.sqlite.check import find_problems
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.migrations import prepare

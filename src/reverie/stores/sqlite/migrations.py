@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.domain.passage import Analyse
-from reverie.stores.sqlite.errors import translate_error
+from reverie.stores.sqlite.reading import translate_error
 
 APPLICATION_ID = 0x52766572
 """`Rver` in ASCII, written into the header of the file."""
@@ -46,7 +46,7 @@ def _read(name: str) -> str:
 
 
 def _rewrite_records(file: sqlite3.Connection, analyse: Analyse) -> None:
-    from reverie.stores.sqlite.record_migration import rewrite_records  # here: files are seldom migrated
+    from reverie.stores.sqlite.check import rewrite_records  # here: files are seldom migrated
 
     rewrite_records(file, analyse)
 

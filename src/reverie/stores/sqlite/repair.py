@@ -45,11 +45,10 @@ from reverie.stores.codec import (
 )
 from reverie.stores.copying import ROWS, CopiedRow, Unjournaled
 from reverie.stores.forks import not_forking
-from reverie.stores.health import RepairReport
+from reverie.stores.protocol import RepairReport
 from reverie.stores.sqlite.check import validate_value
 from reverie.stores.sqlite.copying import SQLiteCopyTarget
 from reverie.stores.sqlite.damage import LOST, DamagedFile, Row
-from reverie.stores.sqlite.errors import CORRUPT, translate_error
 from reverie.stores.sqlite.migrations import (
     APPLICATION_ID,
     MIGRATIONS,
@@ -60,6 +59,7 @@ from reverie.stores.sqlite.migrations import (
     make_folder,
     sync_folder,
 )
+from reverie.stores.sqlite.reading import CORRUPT, translate_error
 
 _ACTOR = "doctor"
 _MADE, _LOST = "made again after damage", "lost by damage"

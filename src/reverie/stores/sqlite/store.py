@@ -24,7 +24,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.base import DatabaseStore
+from reverie.stores.base import Conditions, DatabaseStore, build_placeholders
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -40,11 +40,9 @@ from reverie.stores.codec import (
     count_positions,
     decode_change,
 )
-from reverie.stores.filter_sql import Conditions, build_placeholders
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import Order
 from reverie.stores.sqlite.connections import ConnectionPool
-from reverie.stores.sqlite.errors import is_undecodable
 from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.reading import (
     EACH_TAG,
@@ -55,12 +53,13 @@ from reverie.stores.sqlite.reading import (
     decode_or_raise,
     decode_or_skip,
     fetch_rows_tolerantly,
+    is_undecodable,
     skip_unreadable_passages,
 )
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 
 if TYPE_CHECKING:
-    from reverie.stores.health import RepairReport, StoreProblem
+    from reverie.stores.protocol import RepairReport, StoreProblem
 
 _log = logging.getLogger("reverie")
 
@@ -508,7 +507,7 @@ class SQLiteStore(DatabaseStore):
 
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
-        from reverie.stores.health import StoreProblem  # here: both are seldom needed
+        from reverie.stores.protocol import StoreProblem  # here: both are seldom needed
         from reverie.stores.sqlite.check import REPAIR, find_problems
 
         try:

@@ -15,8 +15,8 @@ from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.stats import ScopeStats, Stats
-    from reverie.stores.health import StoreProblem
     from reverie.stores.postgres.address import PostgresAddress
+    from reverie.stores.protocol import StoreProblem
 
 
 @command(json=True)
