@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reverie import Conflict, InvalidInput, Memory
+from reverie import InvalidInput, Memory
 from reverie.files.rebuild import rebuild
 from reverie.repositories.documents import Documents, parse_path
-from reverie.repositories.key_value_codec import PutItem
 from reverie.search.analyzer import analyze
 
 NAMES = [
@@ -114,21 +113,6 @@ def test_odd_names_are_files_that_the_readable_folder_keeps(tmp_path: Path, scop
         files = memory.scoped(scope).documents()
         for name in NAMES:
             assert files.read(parse_path(name)) == f"text of {name}"
-
-
-def test_a_shelf_puts_nothing_where_something_else_is_than_was_expected(memory: Memory) -> None:
-    shelf = memory.key_value("app")
-    place = (("users",), "alice")
-    put = PutItem(namespace=("users",), key="alice", value={"n": 2})
-    with pytest.raises(Conflict):
-        shelf.put_many([put], expected={place: {"n": 1}})
-    shelf.put_many([put], expected={place: None})
-    with pytest.raises(Conflict):
-        shelf.put_many([put], expected={place: None})
-    shelf.put_many([PutItem(namespace=("users",), key="alice", value={"n": 3})], expected={place: {"n": 2}})
-    found = shelf.get(*place)
-    assert found is not None
-    assert found.value == {"n": 3}
 
 
 def test_paragraphs_are_added_to_a_log_all_or_none(memory: Memory) -> None:

@@ -96,18 +96,6 @@ def test_many_matches_elsewhere_do_not_hide_the_own_one(memory: Memory) -> None:
     assert repr(shelf.search("ferry", namespace=ALICE)) == expected
 
 
-def test_a_category_tells_its_namespace(memory: Memory) -> None:
-    shelf = memory.key_value("app")
-    names: list[Namespace] = [
-        ("a@b",), ("a-b",), ("a--b",), ("a-", "b"), ("a", "-b"), ("ä",), ("",), ("--40-",), ("a/b",), ("x",),
-        ("a-@",), ("@-b",), ("@--",), ("x" * 300, "y"), ("x" * 300, "z"), ("A@B",), (),
-    ]  # fmt: skip
-    shelf.put_many(_put(name, "k", "v") for name in names)
-    assert shelf.namespaces() == sorted(names)
-    categories = {record.category for record in memory.list(limit=100)}
-    assert len(categories) == len(names)
-
-
 @given(namespace=st.lists(st.text(st.sampled_from("-@aA_x4/.0é"), max_size=6), max_size=5).map(tuple))
 def test_every_short_namespace_is_read_from_its_category(namespace: Namespace) -> None:
     assert decode_category("app", build_category("app", namespace)) == namespace

@@ -44,39 +44,6 @@ TEXT_RESULT: Mapping[str, Any] = {
 """Schema of the structured content over MCP. Some clients show a model nothing else, so it is the text."""
 
 
-def to_openai(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
-    """Return an element of `tools` of a chat completion.
-
-    Args:
-        strict: Whether to ask for strict arguments, where the schema allows it.
-    """
-    return {"type": "function", "function": _to_function(spec, strict=strict)}
-
-
-def to_openai_responses(spec: ToolSpec, *, strict: bool) -> dict[str, Any]:
-    """Return an element of `tools` of a response; `strict` as in `to_openai`."""
-    return {"type": "function", **_to_function(spec, strict=strict)}
-
-
-def to_anthropic(specs: Iterable[ToolSpec], *, cached: bool) -> list[dict[str, Any]]:
-    """Return `tools` of a message.
-
-    Args:
-        cached: Whether to mark the last tool as the end of a prefix that the server caches.
-    """
-    tools: list[dict[str, Any]] = [
-        {
-            "name": spec.name,
-            "description": spec.description,
-            "input_schema": to_json_value(spec.parameters),
-        }
-        for spec in specs
-    ]
-    if cached and tools:
-        tools[-1]["cache_control"] = {"type": "ephemeral"}
-    return tools
-
-
 def to_mcp(tool: Tool) -> dict[str, Any]:
     """Return an element of the answer to `tools/list`."""
     title = tool.name.replace("_", " ").capitalize()
@@ -508,11 +475,11 @@ class Toolset(Sequence[Tool]):
             strict: Whether to ask for strict arguments where a schema allows it. Every argument is then
                 required, and an optional one may be null.
         """
-        return [to_openai(spec, strict=strict) for spec in self.specs]
+        return [{"type": "function", "function": _to_function(spec, strict=strict)} for spec in self.specs]
 
     def openai_responses(self, *, strict: bool = True) -> list[dict[str, Any]]:
         """Return the tools for OpenAI's Responses; `strict` as in `openai`."""
-        return [to_openai_responses(spec, strict=strict) for spec in self.specs]
+        return [{"type": "function", **_to_function(spec, strict=strict)} for spec in self.specs]
 
     def anthropic(self, *, cached: bool = False) -> list[dict[str, Any]]:
         """Return the tools for Anthropic's Messages, always in the same order and words.
@@ -520,7 +487,17 @@ class Toolset(Sequence[Tool]):
         Args:
             cached: Whether to mark the last tool as the end of a prefix that the server caches.
         """
-        return to_anthropic(self.specs, cached=cached)
+        tools: list[dict[str, Any]] = [
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "input_schema": to_json_value(spec.parameters),
+            }
+            for spec in self.specs
+        ]
+        if cached and tools:
+            tools[-1]["cache_control"] = {"type": "ephemeral"}
+        return tools
 
     def mcp(self) -> list[dict[str, Any]]:
         """Return the tools as the Model Context Protocol lists them, with output schemas and annotations."""
