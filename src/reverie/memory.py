@@ -20,7 +20,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, parse_duration
-from reverie.files.disk.paths import resolve_path
+from reverie.files.names import resolve_path
 from reverie.files.profile import Profile
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.records import RecordRepository

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import Conflict
-from reverie.files.disk import atomic, rename
+from reverie.files.disk import atomic
 from reverie.files.disk.state import FileState
 from tests.support.contract.factories import (
     NOW,
@@ -96,7 +96,7 @@ def write_in_halves(write: Callable[[int, bytes], int]) -> Callable[[int, bytes]
 
 def run_until_killed(folder: Path, way: str, stride: int) -> None:
     if way != "exchange":
-        rename._native = None
+        atomic._native = None
         os.link = refuse  # type: ignore[assignment]
     number = 0
     while True:

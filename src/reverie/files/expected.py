@@ -1,6 +1,8 @@
-"""Expected content of files, now and at earlier times, from the store. Reads no file.
+"""Expected content of files, now and at earlier times, from the store and `files.db`. Reads no file.
 
 A file with the content of an earlier time is merely old, and may be replaced. Any other content is an edit.
+What was last written to a file is the base version of an edit. `files.db` keeps it only where the journal
+cannot give it back (`decisions/0028`).
 """
 
 from __future__ import annotations
@@ -9,19 +11,20 @@ import json
 from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from reverie.domain.change import Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY, Page
+from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.domain.text.timestamps import parse_time
+from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
 from reverie.files.layout import (
-    FileLocation,
     build_path,
     build_session_path,
     parse_form,
@@ -32,7 +35,6 @@ from reverie.files.layout import (
     render_page,
     render_record,
     render_session,
-    render_turns,
 )
 from reverie.files.names import parse_session_id
 from reverie.stores.protocol import Store, iter_rows_forwards
@@ -129,146 +131,33 @@ def select_day_records(store: Store, day: str) -> list[Record]:
     return [record for record in store.find(wanted) if not record.archived]
 
 
-def iter_record_contents(store: Store, path: str) -> Iterator[bytes]:
-    """Yield every content that a file in the form of a record should have had, as far as the journal tells."""
+def iter_contents(store: Store, path: str) -> Iterator[bytes]:
+    """Yield every content that the file of a record or page should have had, as far as the journal tells."""
     place = parse_path(path)
-    if place is None or place.form != "record" or not is_id(place.name):
-        return
-    for value in _iter_versions(store, place.name):
-        if isinstance(value, Record) and build_path(value) == path:
-            yield render_record(value)
+    if place is not None and (place.form == "page" or (place.form == "record" and is_id(place.name))):
+        for row in iter_rows_forwards(store, id=place.name):
+            for value in row.values:
+                if build_path(value) == path and (content := render_values(path, [value])) is not None:
+                    yield content.data
 
 
-def is_earlier_version(store: Store, path: str, data: bytes, *, torn: bool = False) -> bool:
-    """Return whether a file should have had this content at some time, as far as the journal tells.
+def is_earlier_content(store: Store, path: str, data: bytes) -> bool:
+    """Return whether a file, of which nothing else is known, should have had this content at some time.
 
-    A session or log may lack its last turns or paragraphs, and lines of a session may be earlier versions.
-
-    Args:
-        torn: Whether a beginning of such a content counts too, because the writer may have been killed.
+    A session may be as it likes, because sessions are not edited by hand. A log or day may lack its end.
     """
     place = parse_path(path)
     if place is None:
         return False
-    match place.form:
-        case "record":
-            return any(
-                _is_version_match(content, data, torn) for content in iter_record_contents(store, path)
-            )
-        case "page":
-            return any(
-                isinstance(value, Page) and _is_version_match(render_page(value), data, torn)
-                for value in _iter_versions(store, place.name)
-            )
-        case "log":
-            content = render_expected_content(store, path)
-            return content is not None and _is_log_prefix(place.name, content.data, data, torn)
-        case "session":
-            return _is_earlier_session(store, path, place, data, torn)
-        case "episodic":
-            return _is_earlier_day(store, path, place.name, data, torn)
-
-
-def _is_version_match(whole: bytes, data: bytes, torn: bool) -> bool:
-    return whole == data or (torn and whole.startswith(data))
-
-
-def _is_log_prefix(name: str, whole: bytes, data: bytes, torn: bool) -> bool:
-    """Return whether data is a beginning of the log, of whole paragraphs unless it may be torn."""
-    if not whole.startswith(data):
+    if place.form in ("record", "page"):
+        return data in iter_contents(store, path)
+    content = render_expected_content(store, path)
+    if place.form == "session":
+        session = parse_session_id(place.name) or _parse_id(data) or ""
+        return content is not None or bool(store.journal(id=session, limit=1))
+    if content is None or not content.data.startswith(data) or not data.endswith(b"\n"):
         return False
-    rest = whole[len(data) :]
-    between = rest.startswith(b"\n") if name == HISTORY else True
-    return torn or (data.endswith(b"\n") and (not rest or between))
-
-
-def _is_earlier_session(store: Store, path: str, place: FileLocation, data: bytes, torn: bool) -> bool:
-    """Return whether each line is a version of the turn at its position; the last may be torn."""
-    state = _find_session(store, path, place.name)
-    if state is None:
-        name = parse_session_id(place.name) or _parse_id(data)
-        if name is None or build_session_path(name) != path:
-            return False
-    else:
-        name = state.id
-    *lines, rest = data.split(b"\n")
-    if (rest and not torn) or not (lines or torn):
-        return False
-    heads = (
-        render_session(value, []) for value in _iter_versions(store, name) if isinstance(value, SessionState)
-    )
-    head_line = lines[0] + b"\n" if lines else rest
-    if not any(_is_version_match(head, head_line, torn and not lines) for head in heads):
-        return False
-    turns = {turn.position: render_turns([turn]) for turn in store.turns(session=name)}
-    pieces = [line + b"\n" for line in lines[1:]] + ([rest] if rest and lines else [])
-    return all(
-        _is_version_match(turns.get(position, b""), piece, torn and piece is rest)
-        or _is_earlier_turn(store, name, position, piece)
-        for position, piece in enumerate(pieces)
-    )
-
-
-def _is_earlier_turn(store: Store, session: str, position: int, line: bytes) -> bool:
-    """Return whether a whole line is an earlier version of the turn at a position."""
-    name = _parse_id(line)
-    return name is not None and any(
-        isinstance(value, Turn)
-        and (value.session, value.position) == (session, position)
-        and render_turns([value]) == line
-        for value in _iter_versions(store, name)
-    )
-
-
-def _is_earlier_day(store: Store, path: str, day: str, data: bytes, torn: bool) -> bool:
-    """Return whether every line is a version of a record that stood there, and none was removed.
-
-    Missing records must have come there after all others: then the file is merely older. A torn file may also
-    lack the records at its end.
-    """
-    *lines, rest = data.split(b"\n")
-    if (rest or not lines) and not torn:
-        return False
-    today = {record.id: record for record in select_day_records(store, day)}
-    if rest and not any(render_line(record).startswith(rest) for record in today.values()):
-        return False
-    stays: dict[str, _Stays] = {}
-    for line in lines:
-        name = _parse_id(line)
-        if name is None or name in stays:
-            return False
-        stays[name] = _collect_stays(store, name, path)
-        if line + b"\n" not in stays[name].lines:
-            return False
-    missing = [record for name, record in today.items() if name not in stays]
-    if not missing or not lines:
-        return True
-    end, last = parse_sort_key(lines[-1]), max(stay.came[0] for stay in stays.values())
-    return all(
-        (torn and (record.created_at, record.id) > end)
-        or _collect_stays(store, record.id, path).came[-1] > last
-        for record in missing
-    )
-
-
-class _Stays(NamedTuple):
-    """Presence of a record at a path: the numbers of the entries with which it came, and its lines there."""
-
-    came: list[int]
-    lines: set[bytes]
-
-
-def _collect_stays(store: Store, id: str, path: str) -> _Stays:
-    stays = _Stays([], set())
-    for row in iter_rows_forwards(store, id=id):
-        if not isinstance(row.after, Record) or build_path(row.after) != path:
-            continue
-        if row.before is None or build_path(row.before) != path:
-            stays.came.append(row.sequence)
-        stays.lines.add(render_line(row.after))
-    if not stays.came:  # its history was erased
-        stays.came.append(0)
-    return stays
+    return content.data == data or place.name != HISTORY or content.data[len(data) :].startswith(b"\n")
 
 
 def _find_session(store: Store, path: str, name: str) -> SessionState | None:
@@ -277,12 +166,6 @@ def _find_session(store: Store, path: str, name: str) -> SessionState | None:
         return store.session(session) if build_session_path(session) == path else None
     states = (overview.state for overview in store.sessions())
     return next((state for state in states if build_session_path(state.id) == path), None)
-
-
-def _iter_versions(store: Store, id: str) -> Iterator[Value]:
-    """Yield every value in the journal of one id."""
-    for row in iter_rows_forwards(store, id=id):
-        yield from row.values
 
 
 def patch_episodic(data: bytes, values: Mapping[str, Value | None]) -> bytes:
@@ -325,3 +208,80 @@ def is_id(text: str) -> bool:
     except InvalidInput:
         return False
     return True
+
+
+# -- what was written --------------------------------------------------------------------------------
+
+
+def keep_written(ledger: LockedFileState, file: FileRecord, data: bytes) -> None:
+    """Set the record of a file with the content of the store; store its text unless the journal has it."""
+    ledger.put_text(file, None if parse_form(file.path) == "record" else data)
+
+
+def read_base_text(store: Store, ledger: LockedFileState, path: str) -> bytes | None:
+    """Return the text that was last written to a file; None if it is not known."""
+    text = ledger.read_text(path)
+    file = ledger.find(path) if text is None and parse_form(path) == "record" else None
+    if file is None:
+        return text
+    try:
+        for data in iter_contents(store, path):
+            if (len(data), compute_checksum(data)) == (file.size, file.checksum):
+                return data
+    except StoreCorrupt:  # the merge reads the same entries, and reports it
+        return None
+    return None
+
+
+_ROWS = 1_000
+
+
+class PendingChanges:
+    """Changes since the last journal entry that the files are known to show, by the files that they affect."""
+
+    def __init__(self, store: Store, sequence: int) -> None:
+        """Follow the journal of a store after an entry; nothing is read before it is needed.
+
+        Args:
+            store: The store.
+            sequence: The number of the entry. If it is 0, no file is known, and nothing is pending.
+        """
+        self._store = store
+        self._sequence = sequence
+
+    def may_have_removed(self, path: str) -> bool:
+        """Return whether something was moved away from a path, or removed."""
+        return any(_is_at(each.before, path) and not _is_at(each.after, path) for each in self._find(path))
+
+    def may_have_written(self, path: str, data: bytes) -> bool:
+        """Return whether a file should have had this content at some moment."""
+        changes = self._find(path)
+        values = {value.id: value for value in read_values(self._store, path)} if changes else {}
+        for change in (*reversed(changes), None):
+            content = render_values(path, values.values())
+            if content is not None and content.data == data:
+                return True
+            if change is not None and _is_at(change.after, path):
+                values.pop(change.id, None)
+            if change is not None and change.before is not None and _is_at(change.before, path):
+                values[change.id] = change.before
+        return False
+
+    def _find(self, path: str) -> list[Change]:
+        return self._by_path.get(path, [])
+
+    @cached_property
+    def _by_path(self) -> dict[str, list[Change]]:
+        found: dict[str, list[Change]] = {}
+        after = self._sequence
+        while after and (rows := self._store.journal(after=after, limit=_ROWS)):
+            for row in rows:
+                if row.edit is not None:
+                    for path in set(map(build_path, row.values)):
+                        found.setdefault(path, []).append(row.edit)
+            after = rows[-1].sequence
+        return found
+
+
+def _is_at(value: Value | None, path: str) -> bool:
+    return value is not None and build_path(value) == path

@@ -1,4 +1,4 @@
-"""File names of sessions: an id as a name that every file system accepts, and back.
+"""Paths that callers pass, and file names of sessions: an id as a name that every file system accepts, and back.
 
 Letters, digits and `_ - . : @ + = ,` are unchanged, letters of other scripts too. Every other character
 becomes `%` and two hexadecimal digits for each of its bytes in UTF-8. So `telegram:12345` is unchanged.
@@ -19,7 +19,9 @@ import hashlib
 import os
 import re
 import unicodedata
+from pathlib import Path
 
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.lazy_regex import defer_regex
 
 LONGEST_NAME = 180
@@ -31,6 +33,7 @@ _KEPT = frozenset("_-.:@+=,")
 _DEVICE = defer_regex(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.IGNORECASE)
 _CUT = defer_regex(r".*~~[0-9a-f]{24}", re.DOTALL)
 _TAGGED = defer_regex(r"(?P<text>.*)~(?P<tag>[0-9a-f]{8})", re.DOTALL)
+_URL = defer_regex("[A-Za-z][A-Za-z0-9+.-]*://")
 _BYTES = defer_regex(r"(?:%[0-9A-F]{2})+")
 
 
@@ -127,3 +130,33 @@ def _truncate_to_bytes(parts: list[str], room: int) -> str:
 
 def _hash_session(session: str) -> str:
     return hashlib.sha256(session.encode()).hexdigest()
+
+
+def resolve_path(path: object, *, name: str = "path") -> Path:
+    """Return an absolute path; `~` is the home directory.
+
+    Args:
+        path: What the caller passed.
+        name: What to call it in an error.
+
+    Raises:
+        InvalidInput: it is no path, or cannot be one.
+    """
+    text = path if isinstance(path, str) else os.fspath(path) if isinstance(path, os.PathLike) else None
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise InvalidInput(f"{name} is {quote_value(path)}: pass the name of a file or folder")
+    if (url := _URL.match(text)) is not None:  # the rest may hold a password
+        raise InvalidInput(
+            f"{name} is a URL that begins with {url[0]!r}: pass a file or folder, or a memory as "
+            "postgresql://host/database?memory=name"
+        )
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} is {path!r}: no file can have that name, choose another") from None
+    expanded = os.path.expanduser(text)  # not that of Path, which takes ./~ana for ~ana
+    if expanded.startswith("~"):
+        raise InvalidInput(
+            f"{name} is {path!r}: there is no such home directory; for a file of that name write './{text}'"
+        )
+    return Path(expanded).absolute()

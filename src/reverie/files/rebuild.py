@@ -33,8 +33,7 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, from_microseconds
 from reverie.domain.user_patterns import build_redactor
 from reverie.files import parsing
-from reverie.files.disk.atomic import AtomicFolder, UnsafePath
-from reverie.files.disk.rename import rename_to_new
+from reverie.files.disk.atomic import AtomicFolder, UnsafePath, rename_to_new
 from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.expected import is_id
 from reverie.files.hand_edits.intake import REBUILDER

@@ -553,7 +553,6 @@ def test_no_acknowledged_write_is_lost_when_it_is_replaced_under_writers(
 KILLED = """
 import os, sys, signal
 from reverie.admin.transfer import backup as backups
-from reverie.stores.sqlite import replace as replacing
 calls = int(sys.argv[3]); count = 0
 def counted(act):
     def run(*args, **kwargs):

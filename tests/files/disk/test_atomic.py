@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory
-from reverie.files.disk import atomic, rename
+from reverie.files.disk import atomic
 from reverie.files.disk.atomic import DRAFTS, AtomicFolder, UnsafePath
 
 FILE = "memory/a/1.json"
@@ -25,11 +25,11 @@ def no_links(*args: object, **options: object) -> None:
 
 
 def exchanging(patch: pytest.MonkeyPatch) -> None:
-    assert rename._native is not None
+    assert atomic._native is not None
 
 
 def renaming_aside(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rename, "_native", None)
+    patch.setattr(atomic, "_native", None)
     patch.setattr(os, "link", no_links)
 
 

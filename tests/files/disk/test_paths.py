@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.errors import InvalidInput
-from reverie.files.disk.paths import resolve_path
+from reverie.files.names import resolve_path
 
 
 def test_only_a_tilde_at_the_beginning_is_a_home_directory(

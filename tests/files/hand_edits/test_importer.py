@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory
+from reverie.domain.change import Change
 from reverie.domain.filter import Filter
 from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import render_record
@@ -342,15 +343,29 @@ def test_a_record_moved_by_the_program_while_a_person_edits_it_has_both(edited_f
     edited_folder.assert_settled()
 
 
-def test_an_old_version_on_disk_is_stale_and_not_an_edit(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    old = edited_folder.path(build_note_path(1)).read_bytes()
+def test_an_old_version_is_an_edit_if_a_person_put_it_back_and_stale_if_nobody_knows(
+    edited_folder: EditedFolder,
+) -> None:
+    day, event = "memory/episodic/2026-03-01.jsonl", make_record(2, layer="episodic", kind="event")
+    edited_folder.add(make_note(1), event, make_record(3, layer="episodic"))
+    old = {path: edited_folder.path(path).read_bytes() for path in (build_note_path(1), day)}
     edited_folder.change(make_note(1), make_note(1, content="Newer", updated_at=make_time(5)))
-    edited_folder.write(build_note_path(1), old)
+    edited_folder.change(event, replace(event, seen_count=2))
+    edited_folder.commit(Change(before=make_record(3, layer="episodic"), after=None))
+    edited_folder.state.close()
+    for path in edited_folder.root.glob("files.db*"):
+        path.unlink()
+    for name, data in old.items():
+        edited_folder.write(name, data)
+    edited_folder.reopen()
     before = edited_folder.store.sequence()
     assert not edited_folder.sync().taken
     assert edited_folder.store.sequence() == before
     assert edited_folder.load_json(build_note_path(1))["content"] == "Newer"
+    assert edited_folder.load_json(day)["seen_count"] == 2
+    edited_folder.write(build_note_path(1), old[build_note_path(1)])
+    assert [edit.what for edit in edited_folder.sync().taken] == ["changed"]
+    assert edited_folder.record(1).content == make_note(1).content
     edited_folder.assert_settled()
 
 

@@ -18,7 +18,7 @@ import pytest
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.record import Record
-from reverie.files.layout import build_path, render_episodic
+from reverie.files.layout import build_path, parse_form, render_episodic
 from reverie.files.mirror import writer
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.mirror_fixture import (
@@ -432,11 +432,11 @@ def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
             case 3:
                 if any(
                     map(
-                        is_about_paragraph,
+                        is_in_log_or_day,
                         mirrored_folder.store.journal(after=mirrored_folder.state.progress().sequence),
                     )
                 ):
-                    mirrored_folder.mirror.write()  # earlier versions of a log are known by the state alone
+                    mirrored_folder.mirror.write()  # earlier versions of a log or day are known by the state alone
                 mirrored_folder.lose_state()
                 mirrored_folder.mirror.write()
             case 4:
@@ -459,8 +459,9 @@ def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     assert_files_match(mirrored_folder)
 
 
-def is_about_paragraph(row: JournalEntry) -> bool:
-    return row.subject == "paragraph"
+def is_in_log_or_day(row: JournalEntry) -> bool:
+    paths = [build_path(value) for value in row.values]
+    return any(parse_form(path) in ("log", "episodic") for path in paths)
 
 
 # -- lost and foreign --------------------------------------------------------------------------------------
@@ -496,8 +497,7 @@ def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder:
     mirrored_folder.commit_and_mirror(
         make_change(make_record(1, category="a/b", tags=("x",)), make_record(1, category="c", tags=("x",)))
     )
-    event = make_record(4, layer="episodic", kind="event")
-    mirrored_folder.commit_and_mirror(make_change(event, replace(event, seen_count=2)))
+    mirrored_folder.commit_and_mirror(make_additions(make_record(9, layer="episodic", moment=make_time(50))))
     mirrored_folder.lose_state()
     for path, data in old.items():
         (mirrored_folder.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -544,7 +544,7 @@ def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(
     again = MirroredFolder(mirrored_folder.root)
     outcome = again.mirror.write()
     # What came after the backup is in no journal any more, so nobody knows that it is not a person's.
-    assert sorted(set(outcome.edited)) == ["memory/MEMORY.md", "sessions/telegram:1.jsonl"]
+    assert sorted(set(outcome.edited)) == ["memory/MEMORY.md"]
     assert (again.root / "memory/late/000000000032.json").exists()
     again.close()
 

@@ -63,7 +63,7 @@ from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shi
 from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import build_path
-from reverie.files.mirror.scrub import scrub_files
+from reverie.files.scan import scrub_files
 from reverie.repositories.pages import build_import_cursor
 from reverie.repositories.prompt_log import find_erased_entries
 from reverie.search.analyzer import analyze

@@ -14,8 +14,7 @@ from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS
 from reverie.files.disk.state import FILES_DATABASE
 from reverie.files.layout import HOOKS, MEMORY, SESSIONS, parse_path, parse_recovered_path
-from reverie.files.mirror.scrub import LONGEST_FILE, has_phrase
-from reverie.files.scan import CONFLICT
+from reverie.files.scan import CONFLICT, LONGEST_FILE, has_phrase
 from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store

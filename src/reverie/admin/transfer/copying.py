@@ -16,7 +16,7 @@ from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
-from reverie.files.disk.paths import resolve_path
+from reverie.files.names import resolve_path
 from reverie.search.analyzer import analyze
 from reverie.stores.copying import CopySource, CopyTarget, iterate_rows
 from reverie.stores.postgres.address import is_postgres_url

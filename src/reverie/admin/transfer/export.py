@@ -26,7 +26,7 @@ from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
-from reverie.files.disk.paths import resolve_path
+from reverie.files.names import resolve_path
 from reverie.stores.protocol import Store
 
 _BATCH = 500

@@ -33,7 +33,7 @@ from reverie.domain.scope import validate_scope
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import validate_progress
-from reverie.files.disk.paths import resolve_path
+from reverie.files.names import resolve_path
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
 

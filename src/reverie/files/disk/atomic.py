@@ -27,15 +27,17 @@ file, nothing is read or written (`UnsafePath`).
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import re
 import secrets
 import stat
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from reverie.files.disk.rename import RenameUnsupported, exchange, rename_to_new
 from reverie.files.layout import MEMORY, RECOVERED, SESSIONS
 
 DRAFTS = ".reverie"
@@ -44,6 +46,9 @@ DRAFTS = ".reverie"
 _LONGEST_NAME = 230
 _LONGEST_LINE = 16_384
 _MOST_READS = 100
+_UNFINISHED = 0o200
+"""Mode of a draft until it has all its content: nobody may read it yet."""
+
 _DRAFT_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -242,6 +247,10 @@ class AtomicFolder:
                     drafts.append((f"{top}/{DRAFTS}/{name}", f"{top}/{_unescape_path(quoted)}"))
         return drafts
 
+    def is_unfinished(self, draft: str) -> bool:
+        """Return whether a draft lacks a part of its content, so that it never was the file."""
+        return not os.lstat(f"{self._root}/{draft}").st_mode & stat.S_IRUSR
+
     def put_back(self, draft: str, path: str) -> bool:
         """Give a draft the name of its file, or `{name}.recovered-N` if that is taken.
 
@@ -319,15 +328,15 @@ class AtomicFolder:
         folder = f"{path.partition('/')[0]}/{DRAFTS}/"
         self._refuse_links(folder)
         try:
-            handle = os.open(draft, _DRAFT_FLAGS, 0o600)
+            handle = os.open(draft, _DRAFT_FLAGS, _UNFINISHED)
         except FileNotFoundError:
             self._make_folders(folder)
-            handle = os.open(draft, _DRAFT_FLAGS, 0o600)
+            handle = os.open(draft, _DRAFT_FLAGS, _UNFINISHED)
         try:
-            os.fchmod(handle, 0o600)
             _write(handle, data, 0)
             if fsync:
                 os.fsync(handle)
+            os.fchmod(handle, 0o600)
         except OSError:
             os.unlink(draft)
             raise
@@ -434,3 +443,78 @@ def _escape_path(path: str) -> str:
 
 def _unescape_path(name: str) -> str:
     return re.sub(",([,_])", lambda match: "," if match[1] == "," else "/", name)
+
+
+# -- renaming beyond POSIX -----------------------------------------------------------------------------------
+#
+# Linux and macOS can exchange two names in one step (`renameat2`, `renamex_np`), on most of their file systems.
+# Python offers neither call, so they are looked up in the C library.
+
+
+_UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM}
+_NO_LINKS = _UNSUPPORTED | {errno.EMLINK, errno.EACCES}
+_AT_FDCWD = -100
+
+Rename = Callable[[bytes, bytes, int], int]
+
+
+class RenameUnsupported(Exception):
+    """The system or the file system does not support the operation. Internal."""
+
+
+def exchange(first: str, second: str) -> None:
+    """Exchange two names in one step. Both files must exist.
+
+    Raises:
+        RenameUnsupported: the system does not support it; nothing was changed.
+        OSError: it failed, such as with `FileNotFoundError`; nothing was changed.
+    """
+    _rename(first, second, _EXCHANGE)
+
+
+def rename_to_new(old: str, new: str) -> None:
+    """Rename a file unless the new name is taken.
+
+    Raises:
+        FileExistsError: the new name is taken; nothing was changed.
+        OSError: it failed in another way; nothing was changed.
+    """
+    try:
+        _rename(old, new, _NO_REPLACE)
+    except RenameUnsupported:
+        try:
+            os.link(old, new)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if os.path.lexists(new):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new) from None
+            os.rename(old, new)  # no links here: a file that appears at this moment would be replaced
+        else:
+            os.unlink(old)
+
+
+def _rename(old: str, new: str, flags: int) -> None:
+    if _native is None:
+        raise RenameUnsupported
+    if _native(os.fsencode(old), os.fsencode(new), flags) != 0:
+        number = ctypes.get_errno()
+        if number in _UNSUPPORTED:
+            raise RenameUnsupported
+        raise OSError(number, os.strerror(number), old, None, new)
+
+
+def _find_system_call() -> Rename | None:
+    """Return the system's call, or None if it has none."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if sys.platform == "darwin":
+        return getattr(library, "renamex_np", None)
+    if not sys.platform.startswith("linux") or not hasattr(library, "renameat2"):
+        return None
+    call = library.renameat2
+    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    return lambda old, new, flags: int(call(_AT_FDCWD, old, _AT_FDCWD, new, flags))
+
+
+_NO_REPLACE, _EXCHANGE = (4, 2) if sys.platform == "darwin" else (1, 2)
+_native = _find_system_call() if os.name == "posix" else None

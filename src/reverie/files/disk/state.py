@@ -2,7 +2,7 @@
 
 `files.db` holds the size, time and checksum of every file that was written or imported. It holds the text that
 was last written to it, the base version of the next hand edit, unless the journal gives that back
-(`written_texts.read_base_text`). It also holds the number of the last journal entry that the files show. Its write
+(`expected.read_base_text`). It also holds the number of the last journal entry that the files show. Its write
 transaction is the lock between the processes that write files.
 
 The database is derived. If it is lost, damaged or of another memory, all files are compared with the store

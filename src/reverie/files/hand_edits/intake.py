@@ -26,7 +26,10 @@ from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
 from reverie.files.expected import (
     ExpectedContent,
-    is_earlier_version,
+    PendingChanges,
+    is_earlier_content,
+    keep_written,
+    read_base_text,
     render_expected_content,
     render_expected_records,
 )
@@ -40,7 +43,6 @@ from reverie.files.layout import (
 )
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
-from reverie.files.written_texts import PendingChanges, keep_written, read_base_text
 from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
 from reverie.stores.writer import StoreWriter
@@ -259,7 +261,7 @@ class HandEditRun:
             name: The id of its content. If that is gone from the store, and the files have shown so, the file
                 was put back.
         """
-        if not is_earlier_version(self.store, file.path, file.data):
+        if not is_earlier_content(self.store, file.path, file.data):
             return False
         return (
             name is None

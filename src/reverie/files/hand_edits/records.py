@@ -17,7 +17,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.files import parsing
-from reverie.files.expected import is_earlier_version, is_id, render_expected_content
+from reverie.files.expected import is_earlier_content, is_id, read_base_text, render_expected_content
 from reverie.files.hand_edits.intake import (
     DELETED,
     REBUILDER,
@@ -35,9 +35,8 @@ from reverie.files.hand_edits.merge import (
     list_versions,
     parse_base_records,
 )
-from reverie.files.layout import build_path, parse_path, render_record
+from reverie.files.layout import build_path, parse_path
 from reverie.files.parsing import EmptiedFile, Fields
-from reverie.files.written_texts import read_base_text
 
 
 class _RecordFile(NamedTuple):
@@ -147,14 +146,15 @@ class RecordImporter:
             ours is None or (ours.archived and not file.place.archived)
         ) and self._run.has_reappeared(file, record_id)
         written = self._find_written_record(file, record_id, ours)
-        if not is_restored and self._is_stale(file, versions, written):
+        is_stale = file.written is None and is_earlier_content(self._store, file.path, file.data)
+        if is_stale and not is_restored:
             return self._run.settle(file)
         if self._has_other_place(file, record_id, ours, is_restored=is_restored):
             raise InvalidInput(
                 f"another file is that of the record {record_id!r}: take the id out to make a new record of "
                 "this one, or delete one of the two"
             )
-        base = ours if is_restored else self._find_base_record(file, fields, versions, written) or ours
+        base = ours if is_restored else written or find_closest_version(versions, fields) or ours
         theirs = build_placed_record(fields, id=record_id, base=base, path=file.path, now=self._run.now)
         decision = decide_record(base, ours, theirs, now=self._run.now)
         if (created := self._find_created_record(file, decision)) is not None:
@@ -172,33 +172,6 @@ class RecordImporter:
         if file.written is None and ours is not None:
             text = read_base_text(self._store, self._run.ledger, build_path(ours))
         return (parse_base_records(text, lines=False) or {}).get(record_id)
-
-    def _find_base_record(
-        self, file: ChangedFile, fields: Fields, versions: Sequence[Record], written: Record | None
-    ) -> Record | None:
-        """Return the version that the person began with."""
-        if written is not None and is_earlier_version(self._store, file.path, file.data):
-            return written  # the person took back what was changed since
-        return written or find_closest_version(versions, fields)
-
-    def _is_stale(self, file: ChangedFile, versions: Sequence[Record], written: Record | None) -> bool:
-        """Return whether a file has the content of an earlier time, unless a person took back a pin or the like.
-
-        Pins and archiving do not change `updated_at`. If a later content was in the file already, a person
-        has put the earlier one there.
-        """
-        if not is_earlier_version(self._store, file.path, file.data):
-            return False
-        numbers = (number for number, version in enumerate(versions) if render_record(version) == file.data)
-        old = next(numbers, None)
-        if (
-            old is None
-            or written is None
-            or written not in versions
-            or versions[old].updated_at != written.updated_at
-        ):
-            return True
-        return old <= versions.index(written)
 
     def _has_other_place(
         self, file: ChangedFile, record_id: str, ours: Record | None, *, is_restored: bool
@@ -254,15 +227,16 @@ class RecordImporter:
         record_id, now = fields.get("id"), self._run.now
         ours = next(iter(self._fetch_record(record_id)), None) if record_id is not None else None
         base = None if base_records is None or record_id is None else base_records.get(record_id)
-        if record_id is not None and ours is not None:
+        if record_id is not None and base is None:
             versions = list_versions(self._store, record_id)
-            if base is not None:
-                pass  # the version that was last written
-            elif (
+            if (
                 base_records is None
+                and versions
                 and build_placed_record(fields, id=record_id, base=ours, path=file.path, now=now) in versions
             ):
                 return MergeDecision()  # one of its versions, and it is not known which the file had
+            if ours is None:
+                pass
             elif (
                 not ours.archived
                 and build_path(ours) != file.path

@@ -43,9 +43,12 @@ from reverie.files.disk.state import (
 )
 from reverie.files.expected import (
     ExpectedContent,
-    is_earlier_version,
+    PendingChanges,
+    is_earlier_content,
+    keep_written,
     parse_sort_key,
     patch_episodic,
+    read_base_text,
     render_expected_content,
     render_expected_records,
 )
@@ -60,7 +63,6 @@ from reverie.files.layout import (
     render_episodic,
     render_turns,
 )
-from reverie.files.written_texts import PendingChanges, keep_written, read_base_text
 from reverie.stores.protocol import Store
 
 
@@ -284,21 +286,25 @@ class _Batch:
 
     def _settle_draft(self, draft: str, path: str) -> None:
         """Remove what a killed process left, and keep what is an edit."""
+        if self._disk.is_unfinished(draft):
+            return self._disk.remove_draft(draft)
         found, known = self._disk.read(draft), self._ledger.find(path)
         if found is None:
-            return
+            return None
         data, seen = found
         if known is not None and _is_unchanged(known, seen) and self._disk.stat(path) is None:
             self._disk.put_back(draft, path)
         elif (
             not data
             or (known is not None and _has_same_content(known, data))
-            or is_earlier_version(self._store, path, data, torn=True)
+            or is_earlier_content(self._store, path, data)
+            or self._may_have_written(path, data)
         ):
             self._disk.remove_draft(draft)
         else:
             self._disk.put_back(draft, path)
             self._keep_base_of_recovered(known)
+        return None
 
     def drop_lost_folders(self) -> None:
         """Record folders that are missing as a whole: they were lost, not deleted by hand."""
@@ -470,14 +476,18 @@ class _Batch:
             self._replace(path, seen, known, content)
         elif (
             _is_torn(path, data, known, content)
-            or is_earlier_version(self._store, path, data)
-            or PendingChanges(self._store, self._ledger.progress.sequence).may_have_written(path, data)
+            or (known is None and is_earlier_content(self._store, path, data))
+            or self._may_have_written(path, data)
         ):
             written = FileRecord(path, seen.size, seen.mtime_ns, compute_checksum(data))
             self._ledger.put_text(written, data)
             self._replace(path, seen, None, content)
         elif known is not None or content is not None:  # otherwise it is a person's own file
             self._defer_to_import(path)
+
+    def _may_have_written(self, path: str, data: bytes) -> bool:
+        """Return whether a process may have written this content and not recorded that."""
+        return PendingChanges(self._store, self._ledger.progress.sequence).may_have_written(path, data)
 
     def _replace(
         self, path: str, seen: FileStamp, known: FileRecord | None, content: ExpectedContent | None
