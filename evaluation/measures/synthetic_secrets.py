@@ -7,13 +7,14 @@ that a scanner, or a provider, could take for a key. Checksums are right where t
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import string
 from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
 
-from reverie.domain.secrets.values import compute_crc62, is_luhn_valid
+from reverie.domain.secrets.values import is_luhn_valid
 
 _ALNUM = string.ascii_letters + string.digits
 _HEX = "0123456789abcdef"
@@ -44,10 +45,20 @@ def _build_token_maker(prefix: str, alphabet: str, size: int, suffix: str = "") 
     return lambda rng: f"{prefix}{made(rng)}{suffix}"
 
 
+def _compute_crc62(text: str) -> str:
+    """Return the checksum at the end of tokens of GitHub and npm: the CRC-32 in base 62, padded to six digits."""
+    base62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
+    number, checksum = binascii.crc32(text.encode()), ""
+    for _ in range(6):
+        number, digit = divmod(number, 62)
+        checksum = base62[digit] + checksum
+    return checksum
+
+
 def _build_crc_maker(prefix: str) -> Maker:
     def made(rng: Random) -> str:
         payload = "".join(rng.choices(_ALNUM, k=30))
-        return f"{prefix}{payload}{compute_crc62(payload)}"
+        return f"{prefix}{payload}{_compute_crc62(payload)}"
 
     return made
 

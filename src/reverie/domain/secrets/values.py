@@ -11,7 +11,6 @@ from itertools import pairwise
 
 from reverie.domain.lazy_regex import defer_regex
 
-_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _HEX = defer_regex(r"(?:0x)?[0-9a-fA-F]+")
 _NUMBER = defer_regex(r"[\d.,:%/-]+(?:ms|s|m|h|d|k|kb|mb|x|th|st|nd|rd)?", re.IGNORECASE)
 _DATE = defer_regex(r"\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
@@ -134,21 +133,16 @@ def _count_class_changes(text: str) -> int:
     return sum(one != other for one, other in pairwise(sorts))
 
 
-def has_crc(payload: str) -> bool:
-    """Return whether the last six characters are the checksum of the others, as in tokens of GitHub and npm.
-
-    It is the CRC-32 in base 62, padded with zeros.
-    """
-    return len(payload) > 6 and compute_crc62(payload[:-6]) == payload[-6:]
+def is_key_block(value: str) -> bool:
+    """Return whether a block between BEGIN and END lines has a body, unlike a placeholder."""
+    body = "".join(char for char in value.split("-----", 2)[-1] if char.isalnum())
+    return len(body) >= 60 and len(set(body)) >= 12
 
 
-def compute_crc62(text: str) -> str:
-    """Return the checksum of six characters at the end of tokens of GitHub and npm."""
-    number, checksum = binascii.crc32(text.encode()), ""
-    for _ in range(6):
-        number, digit = divmod(number, 62)
-        checksum = _BASE62[digit] + checksum
-    return checksum
+def is_token(value: str) -> bool:
+    """Return whether a value is a token, after a word such as "Bearer"."""
+    is_long = len(value) >= 16 and any(map(str.isdigit, value)) and "/" not in value
+    return is_long or is_jwt(value) or is_random(value, least=12)
 
 
 def is_jwt(text: str) -> bool:
@@ -188,11 +182,12 @@ def is_luhn_valid(digits: str) -> bool:
 
 
 def is_card(digits: str) -> bool:
-    """Return whether digits are a card number: a known issuer's prefix, its length, Luhn's check digit.
+    """Return whether a number is that of a card: a known issuer's prefix, its length and check digit (Luhn).
 
     >>> is_card("4111111111111111"), is_card("4111111111111112"), is_card("9111111111111111")
     (True, False, False)
     """
+    digits = "".join(filter(str.isdigit, digits))
     if len(set(digits)) < 3 and digits[:1] != "4":
         return False
     four, two, size = int(digits[:4]), int(digits[:2]), len(digits)
