@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # each name `as` itself: it is public here
     from reverie.admin.administration import Administration as Administration
-    from reverie.admin.erasure.matching import ErasureItem as ErasureItem
+    from reverie.admin.erasure.request import ErasureItem as ErasureItem
     from reverie.admin.erasure.request import ErasureReport as ErasureReport
     from reverie.admin.history import Blame as Blame
     from reverie.admin.history import Difference as Difference
@@ -82,8 +82,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "reverie.admin.administration": "Administration",
-    "reverie.admin.erasure.matching": "ErasureItem",
-    "reverie.admin.erasure.request": "ErasureReport",
+    "reverie.admin.erasure.request": "ErasureItem ErasureReport",
     "reverie.admin.history": "Blame Difference FieldChange History Journal",
     "reverie.admin.history.undo": "UndoResult",
     "reverie.admin.stats": "ScopeStats Stats",

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from reverie.admin.administration import Administration
-from reverie.admin.history.history import History
 from reverie.admin.history.journal import Journal
+from reverie.admin.history.undo import History
 from reverie.consolidation.worker import Worker
 from reverie.domain.conversation import SessionState
 from reverie.domain.text import ids, timestamps

@@ -17,8 +17,8 @@ import pytest
 
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING, Eraser
-from reverie.admin.erasure.matching import FORGOTTEN, ErasureItem
-from reverie.admin.erasure.request import ErasureReport
+from reverie.admin.erasure.matching import FORGOTTEN
+from reverie.admin.erasure.request import ErasureItem, ErasureReport
 from reverie.consolidation.cycle import LOG
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import OPERATIONS, Change, JournalEntry

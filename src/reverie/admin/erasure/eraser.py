@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
@@ -23,8 +23,6 @@ from reverie.admin.erasure.matching import (
     FORGOTTEN,
     EraseDecision,
     EraseQuery,
-    ErasureItem,
-    Fate,
     MatchCollector,
     Name,
     decide,
@@ -44,7 +42,7 @@ from reverie.admin.erasure.remains import (
     find_upgrade_copies,
     remove_old_indexes,
 )
-from reverie.admin.erasure.request import EraseRequest, ErasureReport
+from reverie.admin.erasure.request import EraseRequest, ErasureItem, ErasureReport
 from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.inbox import find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
@@ -228,7 +226,7 @@ class Eraser:
             collector = MatchCollector(query)
             for row in iter_rows_forwards(self._store):
                 collector.add_row(row)
-            for value in self._iter_everything():
+            for value in (*iter_values(self._store), *self._store.entries(None, now=EVER)):
                 collector.add_value(value)
             meant = {name[1] for name, match in collector.matches.items() if match.is_meant}
             query = replace(query, related=frozenset(self._find_related(meant)))
@@ -316,16 +314,21 @@ class Eraser:
         answer = next((other for other in after if other.role != "tool" and not other.tool_calls), None)
         return answer if answer is not None and answer.role == "assistant" else None
 
-    def _iter_everything(self) -> Iterator[Value | Entry]:
-        yield from iter_values(self._store)
-        yield from self._store.entries(None, now=EVER)
-
     def _build_matches(
         self, query: EraseQuery, decided: tuple[MatchCollector, list[EraseDecision]]
     ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
         collector, decisions = decided
         items = [decision.item for decision in decisions if decision.item.fate != "kept"]
-        items += _build_cursor_items(self._find_cursors(query), query)
+        items += (
+            ErasureItem(
+                subject="cursor",
+                id=name,
+                fate="removed" if value is None else "cut",
+                because="it has the text",
+            )
+            for name, value in self._find_cursors(query).items()
+            if not name.endswith(tuple(query.sessions))  # these only belong to an erased session
+        )
         going = tuple(sorted(items, key=_rank_match))
         left = [
             decision.item
@@ -441,7 +444,11 @@ class Eraser:
         if self._folder is not None:
             if keys is None:
                 self._sync()
-            left += self._describe_unwritten_files()
+            unwritten = {} if self._files is None else self._files.find_unwritten()
+            left += [
+                f"{f'the file {path!r}' if path else 'the files'} could not be written: {why}"
+                for path, why in sorted(unwritten.items())
+            ]
             if not self._scrub_files(self._folder):
                 left.append("the list of files: another process was using it all the while")
             for old in remove_old_indexes(self._folder):
@@ -532,14 +539,6 @@ class Eraser:
         self._files.flush()
         self._files.take_in([*dict.fromkeys(map(build_path, values))])
 
-    def _describe_unwritten_files(self) -> list[str]:
-        """Describe the files that may still have what was erased, because they could not be written."""
-        unwritten = {} if self._files is None else self._files.find_unwritten()
-        return [
-            f"{f'the file {path!r}' if path else 'the files'} could not be written: {why}"
-            for path, why in sorted(unwritten.items())
-        ]
-
     def _scrub_store(self) -> bool:
         until = time.monotonic() + _WAIT_FOR_READERS_S
         while not self._store.scrub():
@@ -573,11 +572,8 @@ class Eraser:
             key = make_key(self._store, at=at)
             self._store.erase([], actor=self._writer.actor, at=at, tombstones=_collect_marks(erasing, key))
         if self._files is not None:
-            values = [each.match.now for each in erasing] + [
-                value for each in erasing for value in each.match.versions
-            ]
-            paths = {build_path(value) for value in values if isinstance(value, Value)}
-            self._files.notice_erasure(rows, paths)
+            values = (value for each in erasing for value in (each.match.now, *each.match.versions))
+            self._files.notice_erasure(rows, {build_path(each) for each in values if isinstance(each, Value)})
         self._writer.publish(rows)
         return rows
 
@@ -645,14 +641,6 @@ def _get_sort_key(edit: Change) -> tuple[int, int]:
     """Return the sort key: turns from the last to the first, sessions after their turns."""
     value = edit.value
     return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
-
-
-def _build_cursor_items(cursors: Mapping[str, str | None], query: EraseQuery) -> Iterator[ErasureItem]:
-    """Yield the items of a report about cursors, without those that only belong to an erased session."""
-    for name, value in cursors.items():
-        if not name.endswith(tuple(query.sessions)):
-            fate: Fate = "removed" if value is None else "cut"
-            yield ErasureItem(subject="cursor", id=name, fate=fate, because="it has the text")
 
 
 def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:

@@ -25,6 +25,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from reverie.admin.erasure.request import ErasureItem, Fate
 from reverie.consolidation.planning.material import SignalKind
 from reverie.domain.change import JournalEntry, Operation, Subject, Value, get_subject
 from reverie.domain.conversation import ORIGIN, SIGNAL, SessionState, ToolCall, Turn
@@ -50,8 +51,6 @@ _BEFORE = timedelta(minutes=10)
 Name = tuple[Subject | Literal["entry"], str]
 """Kind and id of a value. The id of an entry is its namespace, a line end and its key."""
 
-Fate = Literal["removed", "emptied", "cut", "past", "kept"]
-
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _OWN_METADATA = defer_regex(
     f"({MERGED_FROM}|{LEFT_OUT}|{PARTS_VERSION})=[0-9a-f ]+|"
@@ -75,27 +74,6 @@ _EXPLAINED: frozenset[Operation] = frozenset(
 _CALL_PREFIXES = frozenset({"call", "fc", "toolu"})
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasureItem:
-    """One thing that contains, or once contained, the text to erase.
-
-    Attributes:
-        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry` (of working memory), `scope`,
-            `cursor` (a note of Reverie's own), or `file` (not one of Reverie's).
-        id: Its id; a page's or file's name; an entry's namespace and key.
-        fate: `removed`; `emptied`, for a turn, which keeps its place; `cut`, if only lines or labels are
-            removed; `past`, if only earlier versions are; `kept`.
-        because: The reason.
-        text: Its first words; empty once it has been erased.
-    """
-
-    subject: str
-    id: str
-    fate: Fate
-    because: str
-    text: str = ""
 
 
 _OVER_IT = "a headline over it"

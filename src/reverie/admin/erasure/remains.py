@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reverie.admin.erasure.matching import ErasureItem, get_entry_session, get_owning_scope, has_call_id
+from reverie.admin.erasure.matching import get_entry_session, get_owning_scope, has_call_id
+from reverie.admin.erasure.request import ErasureItem
 from reverie.domain.filter import Filter
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.disk.atomic import DRAFTS

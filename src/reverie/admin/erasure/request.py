@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from reverie.admin.erasure.matching import ErasureItem
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.scope import validate_scope
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.shingles import normalize_text
 from reverie.domain.text.validation import validate_text
+
+Fate = Literal["removed", "emptied", "cut", "past", "kept"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,27 @@ class EraseRequest:
             validate_text(self.match, name="match", longest=10_000)
             if not normalize_text(self.match):
                 raise InvalidInput("match is blank: pass the text that shall be forgotten")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErasureItem:
+    """One thing that contains, or once contained, the text to erase.
+
+    Attributes:
+        subject: `record`, `turn`, `session`, `page`, `paragraph`, `entry` (of working memory), `scope`,
+            `cursor` (a note of Reverie's own), or `file` (not one of Reverie's).
+        id: Its id; a page's or file's name; an entry's namespace and key.
+        fate: `removed`; `emptied`, for a turn, which keeps its place; `cut`, if only lines or labels are
+            removed; `past`, if only earlier versions are; `kept`.
+        because: The reason.
+        text: Its first words; empty once it has been erased.
+    """
+
+    subject: str
+    id: str
+    fate: Fate
+    because: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

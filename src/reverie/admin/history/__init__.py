@@ -3,11 +3,9 @@
 Imports `consolidation.plan`, `stores`, `domain`.
 """
 
-from reverie.admin.history.blame import Blame, BlameChange, BlameLine, Repetition
-from reverie.admin.history.diff import Difference, FieldChange
-from reverie.admin.history.history import History
-from reverie.admin.history.journal import Journal
-from reverie.admin.history.positions import When
+from reverie.admin.history.diff import Blame, BlameChange, BlameLine, Difference, FieldChange, Repetition
+from reverie.admin.history.journal import Journal, When
+from reverie.admin.history.undo import History
 
 __all__ = [
     "Blame",

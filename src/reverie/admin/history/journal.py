@@ -1,20 +1,21 @@
-"""Questions about the journal: history, differences and blame."""
+"""Questions about the journal: moments and numbers of changes, history, differences and blame."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from itertools import islice
 
-from reverie.admin.history import blame
-from reverie.admin.history.blame import Blame, BlameLine
-from reverie.admin.history.diff import Difference, compute_difference
-from reverie.admin.history.positions import (
-    When,
-    get_row,
-    list_transaction_rows,
-    sequence_at,
-    sequence_before,
+from reverie.admin.history.diff import (
+    Blame,
+    BlameLine,
+    Difference,
+    attribute_lines,
+    compute_difference,
+    describe_change,
+    find_merged_ids,
+    find_repetitions,
 )
 from reverie.context.window import build_recalled_counter
 from reverie.domain.change import JournalEntry, Subject, Value
@@ -27,6 +28,83 @@ from reverie.domain.record import Record
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_count
 from reverie.stores.protocol import Store, iter_rows_backwards, iter_rows_forwards
+
+When = datetime | int
+"""A moment, or the number of a change.
+
+Clocks are set back now and then, so the times in the journal need not ascend. The state at a moment is the journal
+up to the last entry with a time by then, because the store only ever held such a prefix. A transaction is never split.
+"""
+
+_FEW, _MORE = 32, 8  # most transactions are small
+
+
+def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
+    """Return the number of the last change by then, with the whole transaction of a number; 0 for none.
+
+    Raises:
+        InvalidInput: it is neither a moment with a time zone nor a number.
+        NotFound: there is no change of that number.
+    """
+    if isinstance(when, datetime):
+        moment = timestamps.to_utc(when, name=name)
+        return store.sequence_at(moment)
+    number = validate_number(store, when, name)
+    return list_transaction_rows(store, number)[-1].sequence if number else 0
+
+
+def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
+    """Return the number of the last change before then, or before the transaction of a number."""
+    if isinstance(when, datetime):
+        moment = timestamps.to_utc(when, name=name)
+        return store.sequence_at(moment - timedelta(microseconds=1))
+    number = validate_number(store, when, name)
+    return get_row(store, number).batch - 1 if number else 0
+
+
+def get_row(store: Store, number: int) -> JournalEntry:
+    """Return the change of that number.
+
+    Raises:
+        NotFound: there is no such change.
+    """
+    rows = store.journal(after=number - 1, until=number, limit=1) if number > 0 else []
+    if not rows:
+        raise NotFound(f"there is no change {number}: the last one is {store.sequence()}")
+    return rows[0]
+
+
+def list_transaction_rows(store: Store, number: int) -> list[JournalEntry]:
+    """Return the changes of the same transaction, in order.
+
+    Raises:
+        NotFound: there is no change of that number.
+    """
+    batch, limit = get_row(store, number).batch, _FEW
+    while True:
+        rows = store.journal(after=batch - 1, limit=limit)
+        if len(rows) < limit or rows[-1].batch != batch:
+            return [row for row in rows if row.batch == batch]
+        limit *= _MORE
+
+
+def validate_number(
+    store: Store,
+    when: object,
+    name: str,
+    *,
+    least: int = 0,
+    advice: str = "pass a datetime with a time zone, or the number of a change",
+) -> int:
+    """Return the number of a change that there is, or `least`."""
+    if isinstance(when, bool) or not isinstance(when, int) or when < least:
+        raise InvalidInput(f"{name} is {quote_value(when)}: {advice}")
+    if when > (newest := store.sequence()):
+        raise NotFound(
+            f"{name} is {quote_value(when)}, but there is no such change: the last one is {newest}"
+        )
+    return when
+
 
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _SESSION = "session:"
@@ -185,14 +263,12 @@ class Journal:
         if is_log(_validate_id(id)):
             return self._blame_log(id)
         rows = self._select_rows(id)
-        changes = tuple(blame.describe_change(row) for row in rows)
+        changes = tuple(describe_change(row) for row in rows)
         newest = rows[-1].edit
         known = _find_latest_value(rows)
         named = self._extract_named_ids(known)
         records = {record.id: record for record in self._things.records(named) if record.id != id}
-        found = {
-            name: records.get(name) or self._find_last_known(name) for name in blame.find_merged_ids(rows)
-        }
+        found = {name: records.get(name) or self._find_last_known(name) for name in find_merged_ids(rows)}
         merged = {name: record for name, record in found.items() if record is not None}
         counted = self._until is None and rows[-1].subject in SEARCHABLE
         last_recalled = self._store.cursor(build_recalled_counter(id)) if counted else None
@@ -205,9 +281,9 @@ class Journal:
             sessions=self._extract_sessions(known),
             merged=tuple(merged.values()),
             related=tuple(record for name, record in records.items() if name not in merged),
-            repetitions=blame.find_repetitions(rows),
+            repetitions=find_repetitions(rows),
             changes=changes,
-            lines=blame.attribute_lines(rows, changes) if isinstance(known, Page) else (),
+            lines=attribute_lines(rows, changes) if isinstance(known, Page) else (),
             recalled=self._store.count(build_recalled_counter(id)) if counted else None,
             recalled_at=None if last_recalled is None else timestamps.parse_time(last_recalled),
         )
@@ -236,7 +312,7 @@ class Journal:
         for number, paragraph in enumerate(paragraphs, 1):
             rows = self._select_rows(paragraph.id)
             wrote = next((row for row in reversed(rows) if _is_content_change(row)), None)
-            change = None if wrote is None or wrote.forgotten else blame.describe_change(wrote)
+            change = None if wrote is None or wrote.forgotten else describe_change(wrote)
             lines.append(BlameLine(number=number, text=paragraph.content, change=change))
         first = min((line.change for line in lines if line.change), key=lambda c: c.sequence, default=None)
         return Blame(subject="paragraph", id=name, there=True, created=first, lines=tuple(lines))

@@ -13,7 +13,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, NoReturn
 
-from reverie.admin.history.positions import (
+from reverie.admin.history.journal import (
     When,
     get_row,
     sequence_at,

@@ -1,4 +1,4 @@
-"""Undo of changes, by further changes that restore the earlier values.
+"""History of a memory, and undo of changes by further changes that restore the earlier values.
 
 The journal keeps everything: an undo is a change like any other, and can be undone. Erased content stays
 erased.
@@ -12,13 +12,15 @@ from itertools import pairwise
 from typing import Any
 
 from reverie.admin.history.diff import Difference
-from reverie.admin.history.positions import (
+from reverie.admin.history.journal import (
+    Journal,
     When,
     get_row,
     list_transaction_rows,
     sequence_before,
     validate_number,
 )
+from reverie.consolidation.cycle import ApplyResult
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
@@ -95,28 +97,58 @@ class UndoResult:
 _FORGOTTEN = "what was before has been forgotten for good"
 
 
-class Undo:
-    """Undo of changes in a store. Safe to use from several threads and processes."""
+class History(Journal):
+    """Account of every change, and the way to take changes back. Safe to use from several threads."""
 
     def __init__(self, writer: StoreWriter) -> None:
+        super().__init__(writer.store)
         self._writer = writer
-        self._store = writer.store
+
+    def acting(self, actor: str) -> History:
+        """Return the same history with another author of undos."""
+        return History(self._writer.acting(actor))
 
     def undo(
         self,
-        what: int | JournalEntry | Iterable[int | JournalEntry] | None = None,
+        what: int | JournalEntry | Iterable[int | JournalEntry] | ApplyResult | None = None,
         *,
         batch: int | None = None,
         since: When | None = None,
         dry_run: bool = False,
     ) -> UndoResult:
-        """Undo changes (see `History.undo`)."""
-        if sum(each is not None for each in (what, batch, since)) != 1:
+        """Take changes back, all of them in one transaction. Name them in one of three ways.
+
+        Only what the change itself did is taken back: later changes stay. An undo is a change like any other;
+        it stands in the journal and can be undone. Content of working memory, and erased content, does not
+        come back.
+
+        Args:
+            what: A change, by its number or its journal entry, or several; or the result of `dreams.apply`.
+            batch: The number of a change: everything that was made in the same transaction.
+            since: A moment, or the number of a change: everything made at that moment or later, or from the
+                transaction of that change on.
+            dry_run: Whether to change nothing, and only return what would happen.
+
+        Returns:
+            The result for each thing. With `batch` and `since`, also what had to be left because it was
+            erased.
+
+        Raises:
+            InvalidInput: not exactly one of the three was given, or the content of a change was erased.
+            NotFound: there is no such change.
+            Conflict: later changes rest on it; the message names them. Nothing was changed.
+        """
+        if isinstance(what, ApplyResult):
+            if what.batch is None:
+                raise InvalidInput(f"the plan {what.plan.id} changed nothing: there is nothing to undo")
+            batch, what = what.batch, None
+        numbers = what
+        if sum(each is not None for each in (numbers, batch, since)) != 1:
             raise InvalidInput("name what to undo in one way: the changes, batch=, or since=")
 
         def attempt(tries: int) -> UndoResult:
             sequence = self._store.sequence()
-            rows = self._resolve_request(what, batch, since)
+            rows = self._resolve_request(numbers, batch, since)
             undone, left = _partition_rows(rows)
             edits = list(self._build_edits(undone))
             self._refuse_broken(edits)

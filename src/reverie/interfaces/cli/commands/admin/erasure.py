@@ -15,9 +15,8 @@ from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, command
 
 if TYPE_CHECKING:
-    from reverie.admin.erasure.matching import ErasureItem
     from reverie.admin.erasure.redact_stored import SecretFinding
-    from reverie.admin.erasure.request import ErasureReport
+    from reverie.admin.erasure.request import ErasureItem, ErasureReport
     from reverie.memory import Memory
 
 _FATES = {
