@@ -32,9 +32,8 @@ from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.domain.errors import ReverieError
 from reverie.files.disk.state import FILES_DATABASE
 from reverie.files.folder import MemoryFolder
-from reverie.search.index.candidates import CandidateIndex
-from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt
-from reverie.search.index.verify import compare_index, find_damaged_files
+from reverie.search.index.candidates import CandidateIndex, compare_index
+from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex
 from reverie.stores.protocol import RepairReport, Store
 
@@ -192,31 +191,18 @@ class Doctor:
             yield build_finding("index-damaged", "the search index cannot be read")
             return
         self._checked["passages"] = comparison.passages
-        wrong = len(comparison.missing) + len(comparison.surplus)
-        if wrong:
+        if wrong := comparison.missing + comparison.surplus:
             yield build_finding(
                 "index-differs",
                 f"{count(wrong, 'passage')} of the search index and of the store do not agree "
-                f"({len(comparison.missing)} are missing from the index, "
-                f"{len(comparison.surplus)} are too many)",
-            )
-        elif comparison.words:
-            yield build_finding(
-                "index-differs", f"the search index counts {count(comparison.words, 'word')} wrongly"
-            )
-        if not comparison.counted:
-            yield build_finding(
-                "index-busy",
-                "the words of the search index were not counted: others were writing all the time",
+                f"({comparison.missing} are missing from the index, {comparison.surplus} are too many)",
             )
 
     def _check_vectors(self) -> Iterator[Finding]:
         if self._vectors is None:
             return
-        if damaged := self._vectors.count_damaged():
-            yield build_finding(
-                "vectors-damaged", f"{count(damaged, 'vector')} cannot be read as it was written"
-            )
+        if self._vectors.is_damaged():
+            yield build_finding("vectors-damaged", "the vectors cannot be read as they were written")
         if problem := self._vectors.status().problem:
             yield build_finding("vectors-failing", f"searches go by words alone: {problem}")
 

@@ -1,4 +1,4 @@
-"""Protocol of the indexes of candidates, their state, their cache of counts, and weights of words by rarity."""
+"""Indexes of candidates: their protocol, state and cache of counts, weights by rarity, and a check of their keys."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Any, Literal, Protocol
 
 from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter
-from reverie.domain.passage import Among, CandidateQuery, Searchable, TermWeight
+from reverie.domain.passage import SEARCHABLE, Among, CandidateQuery, Searchable, TermWeight
 from reverie.search.index.inverted_index import BRIEFEST, OFTEN, compute_emphasis
+from reverie.stores.protocol import Store
 
 _FINENESS = 32  # weights are rounded to multiples of 1/32
 _MAX_COUNTS = 100_000
+_BATCH = 1_000
+_ROUNDS = 5
 _LARGEST_SUM = (1 << 23) // (BRIEFEST * compute_emphasis(OFTEN[-1]))
 
 
@@ -89,8 +92,8 @@ class CandidateIndex(Protocol):
     def status(self) -> IndexStatus:
         """Return the state of the index."""
 
-    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of all searchable passages in a range."""
+    def collect_keys(self, subject: Searchable) -> set[int]:
+        """Return the keys of all searchable passages."""
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
         """Apply changes of this process."""
@@ -132,3 +135,47 @@ def compute_rarities(
         TermWeight(among=among, token=token, weight=max(1, round(fineness * weight)))
         for among, token, weight in rarities
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexMismatch:
+    """Differences between an index and its store.
+
+    Attributes:
+        missing: Number of live passages that a search cannot find.
+        surplus: Number of passages in the index that are not live.
+        passages: Number of compared passages.
+    """
+
+    missing: int
+    surplus: int
+    passages: int
+
+
+def compare_index(index: CandidateIndex, store: Store) -> IndexMismatch:
+    """Compare the passages of an index and its store, which may change at the same time.
+
+    Raises:
+        IndexCorrupt: the index cannot be read.
+        StoreUnavailable: the store cannot be read.
+    """
+    for _ in range(_ROUNDS):
+        stored: set[int] = set()
+        indexed: set[int] = set()
+        with store.reading(), index.reading():
+            sequence = store.sequence()
+            for subject in SEARCHABLE:
+                stored |= _collect_live_keys(store, subject)
+                indexed |= index.collect_keys(subject)
+        if stored == indexed or store.sequence() == sequence:  # else the index may be ahead of this view
+            break
+    return IndexMismatch(missing=len(stored - indexed), surplus=len(indexed - stored), passages=len(stored))
+
+
+def _collect_live_keys(store: Store, subject: Searchable) -> set[int]:
+    keys: set[int] = set()
+    after = 0
+    while batch := store.live(subject, after=after, limit=_BATCH):
+        keys.update(passage.key for passage, _ in batch)
+        after = batch[-1][0].key
+    return keys

@@ -90,7 +90,6 @@ class InvertedIndex:
         self._words: _Postings = {}
         self._dates: _Postings = {}
         self._speakers: _Postings = {}
-        self._in_scopes: dict[str, dict[str, int]] = {}  # scope -> word -> how many have it
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -112,17 +111,9 @@ class InvertedIndex:
         self._leaves[leaf.key] = leaf
         self._brevities[leaf.key] = compute_brevity(leaf.analysis.length)
         key = leaf.key
-        counted = self._count_tokens(leaf)
-        for postings, counts in counted:
+        for postings, counts in self._count_tokens(leaf):
             for token, count in counts.items():
-                holders = postings.get(token)
-                if holders is None:
-                    postings[token] = {key: count}
-                else:
-                    holders[key] = count
-        held = self._in_scopes.setdefault(get_scope(leaf.value), {})
-        for token in counted[0][1]:
-            held[token] = held.get(token, 0) + 1
+                postings.setdefault(token, {})[key] = count
 
     def remove(self, key: int) -> None:
         """Remove a passage; an unknown key is fine."""
@@ -130,40 +121,26 @@ class InvertedIndex:
         if leaf is None:
             return
         del self._brevities[key]
-        counted = self._count_tokens(leaf)
-        for postings, counts in counted:
+        for postings, counts in self._count_tokens(leaf):
             for token in counts:
-                holders = postings[token]
-                del holders[key]
-                if not holders:
+                del postings[token][key]
+                if not postings[token]:
                     del postings[token]
-        held = self._in_scopes[get_scope(leaf.value)]
-        for token in counted[0][1]:
-            held[token] -= 1
-            if not held[token]:
-                del held[token]
 
     def compute_frequency(self, word: str, scopes: Collection[str] | None, category: str | None) -> int:
         """Return the number of passages in some scopes (None: in all) with a word; see `SearchIndex`."""
-        if category is not None:
-            values = (self._leaves[key].value for key in self._words.get(word, ()))
-            return sum(
-                isinstance(value, Record)
-                and (scopes is None or value.scope in scopes)
-                and is_within_category(value.category, category)
-                for value in values
-            )
-        if scopes is None:
-            return len(self._words.get(word, ()))
-        return sum(self._in_scopes.get(scope, {}).get(word, 0) for scope in set(scopes))
+        return sum(self._is_within(key, scopes, category) for key in self._words.get(word, ()))
 
-    def list_words(self, scopes: Collection[str] | None, category: str | None) -> Set[str]:
+    def list_words(self, scopes: Collection[str] | None, category: str | None) -> set[str]:
         """Return the words of passages in some scopes (None: in all); see `SearchIndex`."""
-        if category is not None:
-            return {word for word in self._words if self.compute_frequency(word, scopes, category)}
-        if scopes is None:
-            return self._words.keys()
-        return set().union(*(self._in_scopes.get(scope, ()) for scope in scopes))
+        within = {key for key in self._leaves if self._is_within(key, scopes, category)}
+        return {word for word, keys in self._words.items() if not within.isdisjoint(keys)}
+
+    def _is_within(self, key: int, scopes: Collection[str] | None, category: str | None) -> bool:
+        value = self._leaves[key].value
+        return (scopes is None or get_scope(value) in scopes) and (
+            category is None or (isinstance(value, Record) and is_within_category(value.category, category))
+        )
 
     def search_weighted(
         self, weights: Sequence[TermWeight], passes: Callable[[Value], bool], limit: int

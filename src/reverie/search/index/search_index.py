@@ -1,12 +1,11 @@
 """Search index that follows the journal and finds candidates as of the latest change.
 
-The index is derived from the store. A tantivy commit on disk is complete up to some journal entry. Later changes are
-in two small inverted indexes: current passages (`fresh`), and committed versions that are out of date (`stale`).
-Together they give the same candidates and exactly the same word statistics as a new commit, in every process, after
-every write. Of erased passages (`Store.erase`) only the keys are kept (`gone`), and their counts in the commit are
-subtracted.
+The index is derived from the store. A tantivy commit on disk is complete up to some journal entry. Passages that have
+changed since are in a small inverted index (`fresh`). The keys of their committed versions are kept (`stale`), and
+these are left out and subtracted from the counts of the commit. Together they give the same candidates and exactly the
+same word statistics as a new commit, in every process, after every write.
 
-When the inverted indexes have grown, the process that gets tantivy's writer lock commits them on a separate thread.
+When the inverted index has grown, the process that gets tantivy's writer lock commits them on a separate thread.
 The others notice the commit and drop what it covers. A missing or damaged index is rebuilt from the store, in memory
 if the disk refuses it. An erasure empties the files; who has them open goes on with what is open, and the index is
 rebuilt a little later.
@@ -18,7 +17,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeGuard
@@ -173,14 +172,13 @@ class SearchIndex:
             scopes = None
         known = self._counts.at(self._followed)
         selection = (subject, None if scopes is None else tuple(scopes), category)
-        fresh, stale, gone = self._fresh[subject], self._stale[subject], sorted(self._gone[subject])
+        fresh, stale = self._fresh[subject], sorted(self._stale[subject])
         for word in words:
             if (selection, word) not in known:
                 known[selection, word] = (
                     committed.compute_frequency(subject, word, scopes, category)
                     + fresh.compute_frequency(word, scopes, category)
-                    - stale.compute_frequency(word, scopes, category)
-                    - (committed.among(subject, word, scopes, gone, category) if gone else 0)
+                    - committed.among(subject, word, scopes, stale, category)
                 )
         return {word: known[selection, word] for word in words}
 
@@ -202,7 +200,7 @@ class SearchIndex:
         """
         with self._lock:
             committed = self._catch_up()
-            words = set(self._fresh[subject].list_words(allowed.scopes, category))
+            words = self._fresh[subject].list_words(allowed.scopes, category)
             keys = committed.search_near(subject, word, allowed, _NEAR)
         for passage in self._store.passages(subject, keys):
             words.update(passage.terms.split())
@@ -221,22 +219,11 @@ class SearchIndex:
                 problem=self._problem,
             )
 
-    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of all searchable passages in a range, for a comparison with the store.
-
-        Args:
-            subject: Records, turns, or paragraphs.
-            after: Only larger keys.
-            until: Only keys up to this one; None for all.
-
-        Raises:
-            IndexCorrupt: the commit cannot be read.
-        """
+    def collect_keys(self, subject: Searchable) -> set[int]:
+        """Return the keys of all searchable passages; raises `IndexCorrupt` if the commit cannot be read."""
         with self._lock:
-            committed = self._catch_up().collect_keys(subject, after, until)
-            fresh = self._fresh[subject].collect_keys()
-            in_range = {key for key in fresh if after < key and (until is None or key <= until)}
-            return (committed - self._collect_stale_keys(subject)) | in_range
+            committed = self._catch_up().collect_keys(subject)
+            return (committed - self._stale[subject]) | self._fresh[subject].collect_keys()
 
     def _search_weighted(
         self, subject: Searchable, weights: Sequence[TermWeight], allowed: Filter, limit: int
@@ -252,7 +239,7 @@ class SearchIndex:
         fresh = self._fresh[subject].search_weighted(weights, build_predicate(subject, allowed), limit)
         if allowed.scopes is not None and self._measure_extent(subject, allowed.scopes)[1]:
             allowed = replace(allowed, scopes=None)
-        left_out = self._collect_stale_keys(subject)
+        left_out = self._stale[subject]
 
         most = 4 * limit
         while True:
@@ -273,11 +260,6 @@ class SearchIndex:
             most *= 8
         best = sorted(fresh + kept, key=lambda one: (-one[1], -one[0]))
         return [key for key, _ in best[:limit]]
-
-    def _collect_stale_keys(self, subject: Searchable) -> Set[int]:
-        """Return the keys of committed passages that are out of date."""
-        stale, gone = self._stale[subject].collect_keys(), self._gone[subject]
-        return stale | gone if stale or gone else frozenset()
 
     def _measure_extent(
         self, subject: Searchable, scopes: Collection[str] | None, category: str | None = None
@@ -362,19 +344,10 @@ class SearchIndex:
     def _follow(self, row: JournalEntry, analyses: Mapping[tuple[str, int], AnalyzedText]) -> None:
         if row.subject not in SEARCHABLE:
             return
-        fresh, stale = self._fresh[row.subject], self._stale[row.subject]
-        before, after = row.before, row.after
-        if row.forgotten:
-            # The committed words are not known any more, so they cannot be subtracted one by one. The key is
-            # kept, and the commit is asked which of these keys have a word.
-            fresh.remove(row.key)
-            stale.remove(row.key)
-            if self._committed is None or row.key <= self._committed.sequence:
-                self._gone[row.subject].add(row.key)
-        elif row.key in fresh:
-            fresh.remove(row.key)
-        elif row.key not in stale and _is_live(before):
-            stale.add(IndexedPassage(row.key, before, self._analyse(before)))
+        fresh, after = self._fresh[row.subject], row.after
+        fresh.remove(row.key)
+        if self._committed is None or row.key <= self._committed.sequence:
+            self._stale[row.subject].add(row.key)
         if _is_live(after):
             analysis = analyses.get((row.subject, row.key)) or self._analyse(after)
             fresh.add(IndexedPassage(row.key, after, analysis))
@@ -383,12 +356,10 @@ class SearchIndex:
         self._followed = followed
         self._counts = CountCache()
         self._fresh: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
-        self._stale: dict[Searchable, InvertedIndex] = {subject: InvertedIndex() for subject in SEARCHABLE}
-        self._gone: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}
+        self._stale: dict[Searchable, set[int]] = {subject: set() for subject in SEARCHABLE}
 
     def _count_waiting(self) -> int:
-        sides: tuple[Mapping[Searchable, Sized], ...] = (self._fresh, self._stale, self._gone)
-        return sum(len(index) for side in sides for index in side.values())
+        return sum(len(self._fresh[subject]) + len(self._stale[subject]) for subject in SEARCHABLE)
 
     # -- opening and building ------------------------------------------------------------------------
 
@@ -496,8 +467,7 @@ class SearchIndex:
             if not self._count_waiting() or self._lost:
                 return False
             fresh = [leaf for index in self._fresh.values() for leaf in index.list_leaves()]
-            stale = [leaf.key for index in self._stale.values() for leaf in index.list_leaves()]
-            stale += [key for keys in self._gone.values() for key in keys]
+            stale = [key for keys in self._stale.values() for key in keys]
             sequence = self._followed
 
         def fill(batch: IndexBatch) -> int:

@@ -116,9 +116,9 @@ class TableIndex:
                 sequence=self._store.sequence(),
             )
 
-    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of passages in a range that have all their postings."""
-        return self._postings.collect_keys(subject, after, until)
+    def collect_keys(self, subject: Searchable) -> set[int]:
+        """Return the keys of passages that have all their postings."""
+        return self._postings.collect_keys(subject)
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
         """Do nothing, since the transaction of the changes has updated the postings."""

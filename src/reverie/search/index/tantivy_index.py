@@ -7,7 +7,9 @@ inside the index, so that it always agrees with the documents.
 
 from __future__ import annotations
 
+import json
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -41,6 +43,9 @@ _MOST_FREQUENCIES = 100_000  # remembered, some twenty megabytes
 _MOST_NEAR = 1_000  # remembered, each with up to fifty keys
 _MARKER = 0
 _NO_WORDS = frozenset({"meta.json", ".managed.json", ".tantivy-meta.lock", ".tantivy-writer.lock"})
+_PARTS = ("term", "idx", "pos", "fieldnorm", "fast", "store")
+_MAGIC = 1337  # at the end of each file of a segment
+_ROUNDS = 5
 _WORDS = {subject: f"{subject}_words" for subject in SEARCHABLE}
 _DATES = {subject: f"{subject}_dates" for subject in SEARCHABLE}
 _ENDS = {subject: f"{subject}_ends" for subject in SEARCHABLE}
@@ -204,7 +209,8 @@ class TantivyIndex:
             return []
         query = self._build_weighted_query(subject, weights)
         if after:
-            newer = Query.const_score_query(self._build_key_query(after, None), 0.0)
+            keys = Query.range_query(self._schema, "key", tantivy.FieldType.Unsigned, after + 1, _NEVER)
+            newer = Query.const_score_query(keys, 0.0)
             query = Query.boolean_query([(Occur.Must, query), (Occur.Must, newer)])
         return self._search_scored(subject, query, allowed, limit)
 
@@ -270,6 +276,8 @@ class TantivyIndex:
         category: str | None = None,
     ) -> int:
         """Return the number of these passages, within some scopes (None: any), with a word."""
+        if not keys or not self._searcher.doc_freq(_WORDS[subject], word):
+            return 0
         holding = [(Occur.Must, self._build_term_query(_WORDS[subject], word))]
         if scopes is not None:
             holding.append((Occur.Must, self._build_scope_query(scopes)))
@@ -289,17 +297,10 @@ class TantivyIndex:
             result = self._searcher.search(query, 1, count=True)
         return int(result.count)  # type: ignore[attr-defined]  # missing in its stubs
 
-    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of all passages of a kind, larger than `after` and up to `until` (None: all)."""
-        within = self._build_key_query(after, until)
-        query = Query.boolean_query(
-            [(Occur.Must, within), (Occur.Must, self._build_term_query("all", subject))]
-        )
+    def collect_keys(self, subject: Searchable) -> set[int]:
+        """Return the keys of all passages of a kind."""
+        query = self._build_term_query("all", subject)
         return set(self._search_by_key(subject, query, Filter(), max(self.passages + 1, 1)))
-
-    def _build_key_query(self, after: int, until: int | None) -> Query:
-        last = _NEVER if until is None else until
-        return Query.range_query(self._schema, "key", tantivy.FieldType.Unsigned, after + 1, last)
 
     def _search_scored(
         self, subject: Searchable, query: Query, allowed: Filter, limit: int
@@ -549,3 +550,53 @@ def _add_record(document: tantivy.Document, record: Record) -> None:
         document.add_text("category", category)
     for tag in record.tags:
         document.add_text("tag", tag.casefold())
+
+
+# -- damage ------------------------------------------------------------------------------------------------
+
+
+def find_damaged_files(folder: Path) -> list[str]:
+    """Return the names of files of the commit in `folder` that are missing or damaged.
+
+    Every file of a segment ends with a checksum. A folder without a commit has no damaged files. Tantivy is not used,
+    because it aborts the process for some damages.
+    """
+    for _ in range(_ROUNDS):
+        meta = _read_content(folder / "meta.json")
+        if meta is None:
+            return []
+        damaged = sorted(_find_damaged(folder, meta))
+        if not damaged or _read_content(folder / "meta.json") == meta:  # else there is another commit
+            return damaged
+    return []
+
+
+def _find_damaged(folder: Path, meta: bytes) -> Iterator[str]:
+    try:
+        for segment in json.loads(meta)["segments"]:
+            name = segment["segment_id"].replace("-", "")
+            names = [f"{name}.{part}" for part in _PARTS]
+            if segment.get("deletes"):
+                names.append(f"{name}.{segment['deletes']['opstamp']}.del")
+            yield from (name for name in names if not _is_whole(_read_content(folder / name) or b""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        yield "meta.json"
+
+
+def _read_content(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:  # missing or unreadable
+        return None
+
+
+def _is_whole(content: bytes) -> bool:
+    """Return whether the checksum of a file is right. It has a body, a footer in JSON, its length, a magic number."""
+    if len(content) < 8 or int.from_bytes(content[-4:], "little") != _MAGIC:
+        return False
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    try:
+        crc = json.loads(content[footer:-8])["crc"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return bool(footer >= 0 and zlib.crc32(content[:footer]) == crc)

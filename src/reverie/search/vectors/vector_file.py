@@ -1,50 +1,51 @@
-"""File of vectors: rows of int8 under the keys of passages, in one space.
+"""Vectors of one embedder in an SQLite file: rows of 8-bit numbers under the keys of passages.
 
-A row has a key, a hash of the embedded text, a hash of its scope, a scale and the vector. A free row is all zero, so
-nothing remains of a removed vector. The header has the number of the last journal entry that the rows cover. Readers
-map the file into memory. It never shrinks, and a new file replaces a damaged one, so mapped memory stays readable.
+The file is named after the embedder, so vectors of different embedders are never compared. Each row has the number of
+its last change. A process has a copy of all rows in arrays for comparisons, and reads only the changed rows again.
+`secure_delete` overwrites removed vectors, and no log of writes remains after a transaction.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-import struct
+import sqlite3
 import threading
+import time
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import sqrt
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from reverie.domain.passage import Searchable
-
-_MAGIC = b"RVVECTR1"
-_HEADER_BYTES = 4_096
-_FIXED = struct.Struct("<8sII")  # magic, dimension, length of the fingerprint
-_STATE = struct.Struct("<QQQ")  # rows in use or free again, followed, generation
-_FINGERPRINT_AT = _FIXED.size + _STATE.size
-_LONGEST_FINGERPRINT = _HEADER_BYTES - _FINGERPRINT_AT
-_GROW_ROWS = 256
-_BLOCK = 512
-"""Rows that are converted to floats at once; more do not fit into the second-level cache."""
+from reverie.domain.passage import SEARCHABLE, Searchable
+from reverie.stores.forks import pause_for_forks
 
 TYPICAL_COSINE = (0.15, 0.12)
 """Mean and deviation of the cosine of unrelated texts, for embedders without their own; those of MiniLM."""
 
+_TABLES = """
+CREATE TABLE IF NOT EXISTS vector (
+    key INTEGER PRIMARY KEY, change INTEGER NOT NULL, subject INTEGER NOT NULL, scope INTEGER NOT NULL,
+    digest INTEGER NOT NULL, scale REAL NOT NULL, numbers BLOB NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS vector_change ON vector (change);
+CREATE TABLE IF NOT EXISTS followed (sequence INTEGER NOT NULL);
+"""
+_BLOCK = 512
+"""Rows that are converted to floats at once; more do not fit into the second-level cache."""
+_LOCK_TIMEOUT_S = 30.0
+_STAMP_RESOLUTION_S = 0.05
+"""A file that was changed more recently may change again without another time of change."""
 _TYPICAL_COUNT = 20
-_LEAST_DEVIATION = 1e-3
-
-_SUBJECTS: Mapping[Searchable, int] = MappingProxyType({"record": 1, "turn": 2, "paragraph": 3})
+_MIN_DEVIATION = 1e-3
 
 
 class VectorFileDamaged(Exception):
-    """The file is missing or damaged. Internal: the owner starts a new one."""
+    """The file is damaged. Internal: the owner starts a new one."""
 
 
 class QuantizedVector(NamedTuple):
@@ -123,7 +124,7 @@ class Likeness:
         self._values = vectors @ vectors.T
         pairs = self._values[np.triu_indices(len(keys), 1)]
         if len(pairs):
-            self._values = (self._values - pairs.mean()) / max(float(pairs.std()), _LEAST_DEVIATION)
+            self._values = (self._values - pairs.mean()) / max(float(pairs.std()), _MIN_DEVIATION)
 
     def get(self, one: int, other: int) -> float | None:
         """Return the nearness of two by their keys; None unless both have a vector."""
@@ -135,18 +136,18 @@ def _find_places(ascending: Any, keys: Sequence[int]) -> Any:
     """Return the places of the keys that an ascending array contains."""
     if not len(ascending):
         return np.empty(0, np.int64)
-    wanted = np.asarray(keys, np.int64)
-    places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
-    return places[ascending[places] == wanted]
+    asked = np.asarray(keys, np.int64)
+    places = np.minimum(np.searchsorted(ascending, asked), len(ascending) - 1)
+    return places[ascending[places] == asked]
 
 
 def hash_text(text: str) -> int:
-    """Return a hash of 8 bytes, never 0."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") or 1
+    """Return a hash of 63 bits."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
 
 def get_file_name(fingerprint: str) -> str:
-    """Return the name of the file for a space."""
+    """Return the name of the file for an embedder."""
     return f"{hashlib.blake2b(fingerprint.encode(), digest_size=8).hexdigest()}.vectors"
 
 
@@ -168,154 +169,122 @@ def quantize_vector(vector: Any) -> QuantizedVector:
     return QuantizedVector(largest / 127, np.rint(floats * (127 / largest)).astype(np.int8).tobytes())
 
 
+class _Rows(NamedTuple):
+    """Arrays with one entry for each row, in the order of the keys."""
+
+    keys: Any
+    changes: Any
+    subjects: Any
+    scopes: Any
+    scales: Any
+    numbers: Any
+
+    def select(self, places: Any) -> _Rows:
+        """Return some rows, in this order."""
+        return _Rows(*(column[places] for column in self))
+
+
+class VectorTransaction:
+    """Changes of a file of vectors that are committed together."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def read_digests(self) -> dict[int, int]:
+        """Return the digest of every key."""
+        return dict(self._connection.execute("SELECT key, digest FROM vector"))
+
+    def write(self, vectors: Sequence[NewVector]) -> None:
+        """Write vectors. A vector replaces an earlier one of the same key."""
+        # By the clock, so that the rows of a new file are newer than those of the file that it replaces.
+        (newest,) = self._connection.execute("SELECT coalesce(max(change), 0) FROM vector").fetchone()
+        change = max(newest + 1, time.time_ns())
+        rows = []
+        for new in vectors:
+            scale, numbers = new.vector or QuantizedVector(0.0, b"")
+            subject, checksum = SEARCHABLE.index(new.subject), zlib.crc32(numbers)
+            rows.append((new.key, change, subject, new.scope, new.digest, scale, numbers, checksum))
+        self._connection.executemany("INSERT OR REPLACE INTO vector VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def remove(self, keys: Sequence[int]) -> None:
+        """Overwrite the vectors of some keys."""
+        self._connection.executemany("DELETE FROM vector WHERE key = ?", [(key,) for key in keys])
+
+    def clear(self) -> None:
+        """Overwrite all vectors."""
+        self._connection.execute("DELETE FROM vector")
+        self.set_followed(0)
+
+    def set_followed(self, followed: int) -> None:
+        """Store the number of the last journal entry that the vectors cover."""
+        self._connection.execute("DELETE FROM followed")
+        self._connection.execute("INSERT INTO followed VALUES (?)", (followed,))
+
+
 class VectorFile:
-    """The vectors of one space, in a file or in memory. Its owner ensures that only one thread writes."""
+    """The vectors of one embedder, in a file or in memory. Safe to use from several threads and processes.
 
-    def __init__(self, path: Path | None, fingerprint: str, dimension: int) -> None:
-        """Open or create the file; None keeps the vectors in memory.
+    Methods raise `VectorFileDamaged` for a file that is not an intact database, and `OSError` for other failures.
+    """
 
-        Args:
-            path: The file.
-            fingerprint: Fingerprint of the embedder.
-            dimension: Length of a vector; 0 takes that of the file.
-
-        Raises:
-            VectorFileDamaged: the file is of another space, or cannot be read.
-        """
+    def __init__(self, path: Path | None) -> None:
+        """Use the file at `path`, which the first change creates; None keeps the vectors in memory."""
         self._path = path
-        self._bytes: Any = None
-        self._descriptor = -1
-        self._lock = threading.RLock()  # for the caches
-        self._cached: tuple[int, Any] | None = None
-        self._selections: dict[tuple[Searchable, tuple[int, ...] | None], tuple[Any, Any, Any, Any]] = {}
-        try:
-            if path is None:
-                self._bytes = np.zeros(_HEADER_BYTES, np.uint8)
-                self._write(0, _build_header(fingerprint, dimension))
-            else:
-                self._open(path, fingerprint, dimension)
-                self._map()
-            self._read_header(fingerprint, dimension)
-        except BaseException:
-            self.close()
-            raise
+        self._lock = threading.RLock()
+        self._in_memory = None if path is not None else _open(":memory:")
+        self._rows = _build_rows([])
+        self._stamp: tuple[int, int, int] | None = None
+        pause_for_forks(self)
 
-    def _open(self, path: Path, fingerprint: str, dimension: int) -> None:
-        try:
-            self._descriptor = os.open(path, os.O_RDWR)
-        except FileNotFoundError as error:
-            if not dimension:
-                raise VectorFileDamaged("there is none yet") from error
-            draft = path.with_suffix(f".{os.getpid()}.new")
-            descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-            try:
-                os.write(descriptor, _build_header(fingerprint, dimension))
-                os.fsync(descriptor)
-                with suppress(FileExistsError):
-                    os.link(draft, path)
-            finally:
-                os.close(descriptor)
-                os.unlink(draft)
-            self._descriptor = os.open(path, os.O_RDWR)
+    # A connection is open only during an operation: SQLite's locks do not survive a fork.
 
-    def _read_header(self, fingerprint: str, dimension: int) -> None:
-        header = self._bytes[:_HEADER_BYTES].tobytes()
-        if len(header) < _HEADER_BYTES:
-            raise VectorFileDamaged("it is too short")
-        magic, self.dimension, length = _FIXED.unpack_from(header)
-        own = header[_FINGERPRINT_AT : _FINGERPRINT_AT + length]
-        if magic != _MAGIC or own != _encode_fingerprint(fingerprint) or not 0 < self.dimension <= 65_536:
-            raise VectorFileDamaged("it is not a file of these vectors")
-        if dimension and dimension != self.dimension:
-            raise VectorFileDamaged(f"its vectors have {self.dimension} numbers and not {dimension}")
-        self._row = np.dtype(
-            [
-                ("key", "<i8"),
-                ("digest", "<u8"),
-                ("scope", "<u8"),
-                ("scale", "<f4"),
-                ("check", "<u4"),
-                ("subject", "<u4"),
-                ("reserved", "<u4"),
-                ("vector", "i1", (self.dimension,)),
-            ]
-        )
+    def pause_for_fork(self, patience: float) -> bool:
+        """Wait until no connection is open; return whether that was within `patience` seconds."""
+        self._is_paused = self._lock.acquire(timeout=patience)
+        return self._is_paused
 
-    def __del__(self) -> None:
-        self.close()
+    def resume_after_fork(self) -> None:
+        """Allow connections again."""
+        if self._is_paused:
+            self._lock.release()
 
-    def close(self) -> None:
-        """Release the file. Returned arrays stay readable."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+    def reset_after_fork(self) -> None:
+        """Use a new lock in a child, since a thread of the parent may have held it."""
+        self._lock = threading.RLock()
 
-    # -- state ---------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------
 
     @property
-    def is_current(self) -> bool:
-        """Whether the file under its name is still the same, and not shorter."""
-        if self._path is None:
-            return True
-        try:
-            there, own = self._path.stat(), os.fstat(self._descriptor)
-        except OSError:
-            return False
-        return there.st_ino == own.st_ino and own.st_size >= len(self._bytes)
+    def dimension(self) -> int:
+        """Length of a vector; 0 if there are none yet."""
+        return int(self._read_rows().numbers.shape[1])
 
     @property
     def followed(self) -> int:
         """Number of the last journal entry that the vectors cover; 0 for none."""
-        return self._read_state()[1]
-
-    @property
-    def generation(self) -> int:
-        """Number that grows with every change."""
-        return self._read_state()[2]
-
-    def _read_state(self) -> tuple[int, int, int]:
-        rows, followed, generation = _STATE.unpack_from(self._bytes[_FIXED.size : _FINGERPRINT_AT].tobytes())
-        return rows, followed, generation
-
-    def set_followed(self, followed: int) -> None:
-        """Store the number of the last journal entry that the vectors cover, after they are on disk."""
-        self.sync()
-        rows, _, generation = self._read_state()
-        self._write(_FIXED.size, _STATE.pack(rows, followed, generation))
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes from writing until the block ends."""
-        if self._descriptor < 0:
-            yield
-            return
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    # -- reading -------------------------------------------------------------------------------------------
-
-    def compare(self, subject: Searchable, keys: Sequence[int], scopes: Sequence[int] | None) -> Likeness:
-        """Return the nearness of the vectors of some passages in some scopes to each other; None for all scopes."""
-        with self._lock:
-            places, scales, order, known = self._select(subject, None if scopes is None else tuple(scopes))
-            rows = self._rows()
-        asked = _find_places(known, sorted(set(keys)))
-        found = order[asked]
-        vectors = rows["vector"][places[found]].astype(np.float32) * scales[found, None]
-        return Likeness(known[asked].tolist(), vectors)
-
-    def read_digests(self) -> dict[int, int]:
-        """Return the digest of every key."""
-        columns = self._read_columns()
-        used = columns["key"] != 0
-        return dict(zip(columns["key"][used].tolist(), columns["digest"][used].tolist(), strict=True))
+        if self._is_missing():
+            return 0
+        with self._connect() as connection:
+            found = connection.execute("SELECT sequence FROM followed").fetchone()
+        return int(found[0]) if found else 0
 
     def count(self) -> int:
-        """Return the number of vectors."""
-        return int(np.count_nonzero(self._read_columns()["key"]))
+        """Return the number of passages with a vector or without text."""
+        if self._is_missing():
+            return 0
+        with self._connect() as connection:
+            (count,) = connection.execute("SELECT count(*) FROM vector").fetchone()
+        return int(count)
+
+    def read_digests(self, keys: Sequence[int]) -> dict[int, int]:
+        """Return the digests of the keys with a vector."""
+        if self._is_missing():
+            return {}
+        marks = ", ".join("?" * len(keys))
+        with self._connect() as connection:
+            return dict(
+                connection.execute(f"SELECT key, digest FROM vector WHERE key IN ({marks})", list(keys))
+            )
 
     def search(
         self,
@@ -325,171 +294,156 @@ class VectorFile:
         typical: tuple[float, float] = TYPICAL_COSINE,
     ) -> Neighbours:
         """Return the cosines of a vector with all vectors of a kind in some scopes; None for all scopes."""
-        with self._lock:
-            places, scales, order, keys = self._select(subject, None if scopes is None else tuple(scopes))
-            rows = self._rows()
+        rows = self._read_rows()
+        places = _select(rows, subject, scopes)
         cosines: Any = np.empty(len(places), np.float32)
         for start in range(0, len(places), _BLOCK):
-            block = places[start : start + _BLOCK]
-            if block[-1] - block[0] == len(block) - 1:
-                vectors = rows["vector"][block[0] : block[-1] + 1]
-            else:
-                vectors = rows["vector"][block]
-            np.dot(vectors.astype(np.float32), query, out=cosines[start : start + len(block)])
-        cosines *= scales
-        return Neighbours(keys, cosines[order], typical)
+            block = rows.numbers[places[start : start + _BLOCK]].astype(np.float32)
+            np.dot(block, query, out=cosines[start : start + len(block)])
+        cosines *= rows.scales[places]
+        return Neighbours(rows.keys[places], cosines, typical)
 
-    def find_damaged_rows(self) -> list[int]:
-        """Return the places of rows whose checksum is wrong."""
-        rows = self._rows()
-        return [
-            place
-            for place in range(len(rows))
-            if rows[place]["key"] and _compute_check(rows[place]) != rows[place]["check"]
-        ]
+    def compare(self, subject: Searchable, keys: Sequence[int], scopes: Sequence[int] | None) -> Likeness:
+        """Return the nearness of the vectors of some passages in some scopes to each other; None for all scopes."""
+        rows = self._read_rows()
+        asked = rows.select(_find_places(rows.keys, sorted(set(keys))))
+        asked = asked.select(_select(asked, subject, scopes))
+        return Likeness(asked.keys.tolist(), asked.numbers.astype(np.float32) * asked.scales[:, None])
 
-    def _select(self, subject: Searchable, scopes: tuple[int, ...] | None) -> tuple[Any, Any, Any, Any]:
-        """Return places and scales of the rows to search, their order by key, and the keys in this order.
+    def is_damaged(self) -> bool:
+        """Return whether the file or one of its vectors is damaged."""
+        if self._is_missing():
+            return False
+        try:
+            with self._connect() as connection:
+                is_intact = connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+                vectors = connection.execute("SELECT numbers, checksum FROM vector")
+                return not is_intact or any(zlib.crc32(numbers) != checksum for numbers, checksum in vectors)
+        except VectorFileDamaged:
+            return True
 
-        They are cached until the file changes.
-        """
-        columns = self._read_columns()
-        chosen = self._selections.get((subject, scopes))
-        if chosen is None:
-            wanted = (
-                (columns["subject"] == _SUBJECTS[subject]) & (columns["key"] != 0) & (columns["scale"] > 0)
-            )
-            if scopes is not None:
-                wanted &= np.isin(columns["scope"], np.asarray(scopes, np.uint64))
-            places = np.flatnonzero(wanted)
-            keys = columns["key"][places]
-            order = np.argsort(keys, kind="stable")
-            chosen = places, columns["scale"][places], order, keys[order]
-            if len(self._selections) > 1_000:
-                self._selections.clear()
-            self._selections[(subject, scopes)] = chosen
-        return chosen
-
-    def _read_columns(self) -> Mapping[str, Any]:
-        """Return copies of the columns without the vectors, cached until the file changes."""
+    def _read_rows(self) -> _Rows:
+        """Return the current rows, from the cache unless the file has changed."""
         with self._lock:
-            generation = self.generation
-            if self._cached is None or self._cached[0] != generation:
-                rows = self._rows()
-                self._cached = (
-                    generation,
-                    {name: rows[name].copy() for name in ("key", "digest", "scope", "scale", "subject")},
-                )
-                self._selections.clear()
-            columns: Mapping[str, Any] = self._cached[1]
-            return columns
+            stamp = self._read_stamp()
+            if self._path is not None and stamp is None:
+                self._rows = _build_rows([])
+            elif stamp is None or stamp != self._stamp:
+                self._rows = self._update_rows(self._rows)
+                self._stamp = stamp
+                if stamp is not None and time.time() - stamp[1] / 1e9 < _STAMP_RESOLUTION_S:
+                    self._stamp = None
+            return self._rows
 
-    def _rows(self) -> Any:
-        """Return a view of all rows in use."""
-        count = self._read_state()[0]
-        end = _HEADER_BYTES + count * self._row.itemsize
-        if end > len(self._bytes):
-            self._map()
-            if end > len(self._bytes):
-                raise VectorFileDamaged("it is shorter than it says")
-        return self._bytes[_HEADER_BYTES:end].view(self._row)
+    def _is_missing(self) -> bool:
+        return self._path is not None and not self._path.exists()
+
+    def _read_stamp(self) -> tuple[int, int, int] | None:
+        if self._path is None:
+            return None
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def _update_rows(self, known: _Rows) -> _Rows:
+        """Return the rows as they are now. `known` may have some that have changed or gone since."""
+        newest = int(known.changes.max()) if len(known.keys) else -1
+        with self._connect() as connection:
+            connection.execute("BEGIN")
+            sql = "SELECT key, change, subject, scope, scale, numbers FROM vector WHERE change > ? AND scale > 0"
+            changed = _build_rows(connection.execute(sql, (newest,)).fetchall())
+            if len(changed.keys):
+                known = known.select(~np.isin(known.keys, changed.keys))
+            (count,) = connection.execute("SELECT count(*) FROM vector WHERE scale > 0").fetchone()
+            if count != len(known.keys) + len(changed.keys):
+                keys = [key for (key,) in connection.execute("SELECT key FROM vector WHERE scale > 0")]
+                known = known.select(np.isin(known.keys, np.asarray(keys, np.int64)))
+            connection.execute("COMMIT")
+        if not len(changed.keys):
+            return known
+        if not len(known.keys):
+            known = changed.select(slice(0))
+        if known.numbers.shape[1] != changed.numbers.shape[1]:
+            raise VectorFileDamaged("its vectors have several lengths")
+        both = _Rows(*(np.concatenate(columns) for columns in zip(known, changed, strict=True)))
+        return both.select(np.argsort(both.keys))
 
     # -- writing -------------------------------------------------------------------------------------------
 
-    def write(self, vectors: Sequence[NewVector]) -> None:
-        """Write vectors, each in place of the one with its key. Raises `OSError` if the disk is full."""
-        keys = self._read_columns()["key"]
-        known = np.flatnonzero(np.isin(keys, np.asarray([new.key for new in vectors], np.int64)))
-        places = dict(zip(keys[known].tolist(), known.tolist(), strict=True))
-        free = np.flatnonzero(keys == 0).tolist()
-        count = self._read_state()[0]
-        for new in vectors:
-            place = places.get(new.key)
-            if place is None:
-                place = free.pop() if free else count
-                places[new.key] = place
-                if place == count:
-                    count += 1
-                    self._grow(count)
-            self._write_row(place, self._build_row(new))
-        self._set_rows(count)
+    @contextmanager
+    def change(self) -> Iterator[VectorTransaction]:
+        """Change vectors in one transaction. Other processes wait with theirs until the block ends."""
+        if self._path is not None:
+            for folder in (self._path.parent.parent, self._path.parent):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with self._connect() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield VectorTransaction(connection)
+                connection.execute("COMMIT")
+            finally:
+                self._stamp = None
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
-    def remove(self, keys: Sequence[int]) -> None:
-        """Overwrite the rows of some keys with zeros."""
-        gone = np.flatnonzero(np.isin(self._read_columns()["key"], np.asarray(keys, np.int64)))
-        for place in gone.tolist():
-            self._write_row(place, bytes(self._row.itemsize))
-        if len(gone):
-            self._set_rows(self._read_state()[0])
+    def delete(self) -> None:
+        """Delete the file; the next change creates it again."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._path.with_name(f"{self._path.name}-journal").unlink(missing_ok=True)
 
-    def sync(self) -> None:
-        """Wait until all writes are on disk."""
-        if self._descriptor >= 0:
-            os.fsync(self._descriptor)
-
-    def _build_row(self, new: NewVector) -> bytes:
-        row = np.zeros((), self._row)
-        row["key"], row["digest"], row["scope"] = new.key, new.digest, new.scope
-        row["subject"] = _SUBJECTS[new.subject]
-        if new.vector is not None:
-            row["scale"] = new.vector.scale
-            row["vector"] = np.frombuffer(new.vector.numbers, np.int8)
-        row["check"] = _compute_check(row)
-        content: bytes = row.tobytes()
-        return content
-
-    def _write_row(self, place: int, content: bytes) -> None:
-        self._write(_HEADER_BYTES + place * self._row.itemsize, content)
-
-    def _set_rows(self, count: int) -> None:
-        _, followed, generation = self._read_state()
-        self._write(_FIXED.size, _STATE.pack(count, followed, generation + 1))
-
-    def _grow(self, count: int) -> None:
-        end = _HEADER_BYTES + count * self._row.itemsize
-        if end <= len(self._bytes):
-            return
-        more = max(_GROW_ROWS, count // 4) * self._row.itemsize
-        if self._path is None:
-            self._bytes = np.concatenate((self._bytes, np.zeros(end + more - len(self._bytes), np.uint8)))
-            return
-        size = os.fstat(self._descriptor).st_size
-        if end > size:
-            _write_fully(
-                self._descriptor, bytes(end + more - size), size
-            )  # zeros that surely have their room
-        self._map()
-
-    def _write(self, offset: int, content: bytes) -> None:
-        if self._descriptor >= 0:
-            _write_fully(self._descriptor, content, offset)
-        else:
-            self._bytes[offset : offset + len(content)] = np.frombuffer(content, np.uint8)
-
-    def _map(self) -> None:
-        if os.fstat(self._descriptor).st_size < _HEADER_BYTES:
-            raise VectorFileDamaged("it is too short")
-        with os.fdopen(os.dup(self._descriptor), "rb") as handle:
-            self._bytes = np.memmap(handle, np.uint8, "r")
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                if self._in_memory is not None:
+                    yield self._in_memory
+                    return
+                connection = _open(str(self._path))
+                try:
+                    yield connection
+                finally:
+                    connection.close()
+            except sqlite3.OperationalError as error:  # locked, disk full
+                raise OSError(f"the vectors cannot be used: {error}") from error
+            except sqlite3.DatabaseError as error:
+                raise VectorFileDamaged(str(error)) from error
 
 
-def _build_header(fingerprint: str, dimension: int) -> bytes:
-    own = _encode_fingerprint(fingerprint)
-    fixed = _FIXED.pack(_MAGIC, dimension, len(own))
-    return (fixed + _STATE.pack(0, 0, 1) + own).ljust(_HEADER_BYTES, b"\0")
+def _open(name: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(name, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        for table in _TABLES.split(";"):
+            connection.execute(table)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
-def _encode_fingerprint(fingerprint: str) -> bytes:
-    return fingerprint.encode()[:_LONGEST_FINGERPRINT]
+def _build_rows(found: Sequence[tuple[int, int, int, int, float, bytes]]) -> _Rows:
+    lengths = {len(row[5]) for row in found} or {0}
+    if len(lengths) > 1:
+        raise VectorFileDamaged("its vectors have several lengths")
+    return _Rows(
+        keys=np.asarray([row[0] for row in found], np.int64),
+        changes=np.asarray([row[1] for row in found], np.int64),
+        subjects=np.asarray([row[2] for row in found], np.int8),
+        scopes=np.asarray([row[3] for row in found], np.int64),
+        scales=np.asarray([row[4] for row in found], np.float32),
+        numbers=np.frombuffer(b"".join(row[5] for row in found), np.int8).reshape(len(found), lengths.pop()),
+    )
 
 
-def _compute_check(row: Any) -> int:
-    checked = row.copy()
-    checked["check"] = 0
-    return zlib.crc32(checked.tobytes())
-
-
-def _write_fully(descriptor: int, content: bytes, offset: int) -> None:
-    while content:
-        written = os.pwrite(descriptor, content, offset)
-        content, offset = content[written:], offset + written
+def _select(rows: _Rows, subject: Searchable, scopes: Sequence[int] | None) -> Any:
+    """Return the places of the rows with a vector of a kind in some scopes; None for all scopes."""
+    chosen = rows.subjects == SEARCHABLE.index(subject)
+    if scopes is not None:
+        chosen &= np.isin(rows.scopes, np.asarray(scopes, np.int64))
+    return np.flatnonzero(chosen)

@@ -2,8 +2,8 @@
 
 It is derived from the store, and optional. A thread embeds new texts in small batches, so no save waits for it.
 Texts without a vector are found by words. Of several processes, the one with the lock on a file embeds. Vectors of
-other machines are taken from the store if that keeps vectors. The vectors of each embedder have a separate file. A
-missing or damaged file is built again. The failure of an embedder is logged once, and it is called again later.
+other machines are taken from the store if that keeps vectors. A missing or damaged file is built again. The failure of
+an embedder is logged once, and it is called again later. `RuleChances` finds rules for a request by their vectors.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -27,10 +28,9 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import ModelUnavailable, StoreError, StoreUnavailable
 from reverie.domain.page import Paragraph
-from reverie.domain.passage import SEARCHABLE, Searchable, get_scope
-from reverie.domain.record import Record
+from reverie.domain.passage import SEARCHABLE, Passage, Searchable, get_scope
+from reverie.domain.record import STANDING, Record
 from reverie.llm.embedding import Embedder, RuleClassifiers, is_loaded_here
-from reverie.search.vectors.rules import FORM_CHANCE, LEAST_CHANCE, RuleChances, compute_request_chance
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import KeptVector, Store, VectorStore, get_reader, read_or_none
@@ -39,7 +39,13 @@ from reverie.stores.telemetry import trace_model
 
 if TYPE_CHECKING:
     from reverie.search.query import ParsedQuery
-    from reverie.search.vectors.vector_file import Likeness, Neighbours, QuantizedVector, VectorFile
+    from reverie.search.vectors.vector_file import (
+        Likeness,
+        Neighbours,
+        QuantizedVector,
+        VectorFile,
+        VectorTransaction,
+    )
 
 _log = logging.getLogger("reverie")
 
@@ -64,6 +70,16 @@ _QUERIES = 512
 _ASKED_S = 1.0
 _SHARE_ASKED = 0.25
 """Share of one core that a model on this machine uses for texts while questions need it too."""
+
+
+_FORM_CHANCE = 0.25
+"""Chance that a query with the form of a request is one, if there is no classifier."""
+
+_MIN_CHANCE = 0.05
+"""Smallest chance of a request; a query with a smaller one is treated as a question."""
+
+_STANDING_LOG_ODDS = 2.0
+"""Added to the logarithm of the odds for a preference or constraint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +141,7 @@ class VectorIndex:
         self._following = threading.Lock()
 
     def _reset_after_fork(self) -> None:
-        self._file, self._thread, self._is_loaded = None, None, False
+        self._thread, self._is_loaded = None, False
         self._following = threading.Lock()
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -145,7 +161,7 @@ class VectorIndex:
         def search(file: VectorFile) -> Neighbours | None:
             if file.followed < self._store.sequence():
                 self._wake.set()
-            query = self._embed_query(text, file.dimension) if file.count() else None
+            query = self._embed_query(text, dimension) if (dimension := file.dimension) else None
             if query is None:
                 return None
             typical = getattr(self.embedder, "typical_cosine", TYPICAL_COSINE)
@@ -161,12 +177,12 @@ class VectorIndex:
         """
         classifiers: RuleClassifiers | None = getattr(self.embedder, "classifiers", None)
         if classifiers is None:
-            return RuleChances(None, FORM_CHANCE, 0.0) if query.is_request else None
+            return RuleChances(None, _FORM_CHANCE, 0.0) if query.is_request else None
 
         def find(file: VectorFile) -> RuleChances | None:
-            vector = self._embed_query(query.text, file.dimension)
-            chance = 0.0 if vector is None else compute_request_chance(classifiers, vector, query.is_request)
-            if chance < LEAST_CHANCE:
+            vector = self._embed_query(query.text, dimension) if (dimension := file.dimension) else None
+            chance = 0.0 if vector is None else _compute_request_chance(classifiers, vector, query.is_request)
+            if chance < _MIN_CHANCE:
                 return None
             rules = file.search(classifiers.rule.weights, "record", _hash_scopes(scopes))
             return RuleChances(rules, chance, classifiers.rule.constant)
@@ -261,56 +277,30 @@ class VectorIndex:
 
         return None if self._folder is None else self._folder / get_file_name(self.embedder.fingerprint)
 
-    def _get_file(self, dimension: int = 0) -> VectorFile | None:
-        """Return the file; None if there is none and the length of its vectors is unknown."""
-        from reverie.search.vectors.vector_file import VectorFile, VectorFileDamaged
+    def _get_file(self) -> VectorFile:
+        from reverie.search.vectors.vector_file import VectorFile
 
         with self._lock:
-            if self._file is not None and self._file.is_current:
-                return self._file
-            self._file = None
-            path = self._get_path()
-            if path is None and not dimension:
-                return None
-            if path is not None:
-                if dimension:
-                    self._make_folder()
-                elif not path.exists():
-                    return None
-            try:
-                self._file = VectorFile(path, self.embedder.fingerprint, dimension)
-            except VectorFileDamaged as error:
-                self._discard(error)
-                if not dimension:
-                    return None
-                self._file = VectorFile(path, self.embedder.fingerprint, dimension)
+            if self._file is None:
+                self._file = VectorFile(self._get_path())
             return self._file
 
     def _read(self, read: Callable[[VectorFile], T]) -> T | None:
-        """Return the result of `read` for the file; None if there is no file, or it cannot be read."""
+        """Return the result of `read` for the file; None if it cannot be read."""
         from reverie.search.vectors.vector_file import VectorFileDamaged
 
         try:
-            file = self._get_file()
-            return None if file is None else read(file)
+            return read(self._get_file())
         except VectorFileDamaged as error:
             self._discard(error)
         except OSError as error:
             self._note_failure(error)
         return None
 
-    def _make_folder(self) -> None:
-        assert self._folder is not None
-        for folder in (self._folder.parent, self._folder):
-            folder.mkdir(mode=0o700, exist_ok=True)
-
     def _discard(self, error: Exception) -> None:
         """Remove a damaged file, which is built again in the background."""
         _log.warning("the vectors are made again: %s", error)
-        with self._lock:
-            self._file = None
-            if (path := self._get_path()) is not None:
-                path.unlink(missing_ok=True)
+        self._get_file().delete()
         self._wake.set()
 
     # -- following -----------------------------------------------------------------------------------------
@@ -390,8 +380,7 @@ class VectorIndex:
             time.sleep(min(0.05, seconds))
 
     def _is_current(self) -> bool:
-        file = self._get_file()
-        return file is not None and file.followed >= self._store.sequence()
+        return self._get_file().followed >= self._store.sequence()
 
     @contextmanager
     def _lease(self) -> Iterator[bool]:
@@ -402,7 +391,8 @@ class VectorIndex:
         descriptor = -1
         try:
             if self._folder is not None:
-                self._make_folder()
+                for folder in (self._folder.parent, self._folder):
+                    folder.mkdir(mode=0o700, exist_ok=True)
                 descriptor = os.open(self._folder / "embedding.lock", os.O_RDWR | os.O_CREAT, 0o600)
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -417,8 +407,7 @@ class VectorIndex:
     def _follow(self, until: float | None) -> bool:
         """Embed the changes that the vectors do not cover; return whether they are complete then."""
         file = self._get_file()
-        newest = self._store.sequence()
-        followed = 0 if file is None else file.followed
+        newest, followed = self._store.sequence(), file.followed
         if followed > newest:  # the file is of another store, or of one before it was restored from a backup
             followed = 0
         if followed == newest:
@@ -446,13 +435,10 @@ class VectorIndex:
             elif self._must_yield():
                 size = _FIRST_BATCH
                 self._pause(spent * (1 / _SHARE_ASKED - 1))
-        file = self._get_file()
-        if file is None:
-            return reached == newest  # nothing has a text
-        with self._lock, file.locked():
+        with file.change() as change:
             if not followed:
-                self._remove_strangers(file)
-            file.set_followed(reached)
+                self._remove_strangers(change)
+            change.set_followed(reached)
         return reached >= newest
 
     def _must_yield(self) -> bool:
@@ -483,12 +469,12 @@ class VectorIndex:
         from reverie.search.vectors.vector_file import NewVector, quantize_vector
 
         file = self._get_file()
-        known = {} if file is None else file.read_digests()
+        known = file.read_digests([key for key, _ in keys])
         with self._store.reading():
             read_at = self._store.sequence()
             items = self._read_items(keys)
             wanted = [item for item in items.values() if known.get(item.key) != item.digest]
-            vectors = self._read_shared(wanted, self.embedder.dimension if file is None else file.dimension)
+            vectors = self._read_shared(wanted, file.dimension or self.embedder.dimension)
         missing = [item for item in wanted if item.text and item.key not in vectors]
         left = {item.key for item in missing}
         if len(missing) > most:
@@ -507,23 +493,20 @@ class VectorIndex:
         lengths = {len(vector.numbers) for vector in vectors.values()}
         if len(lengths) > 1:
             raise ModelUnavailable(f"the embedder {self.embedder.name} returned vectors of several lengths")
-        if file is None:
-            if not lengths:
-                return done
-            file = self._get_file(lengths.pop())
-            assert file is not None
-        elif lengths and lengths != {file.dimension}:
+        if lengths and file.dimension not in {0, *lengths}:
             raise ModelUnavailable(
                 f"the embedder {self.embedder.name} returned {lengths.pop()} numbers, not {file.dimension}: "
                 "give it another name when it changes"
             )
-        with self._lock, file.locked():
+        with file.change() as change:
             if self._closing and time.monotonic() >= self._deadline:
                 return done
-            # Texts that were changed or erased meanwhile are not written.
+            # Texts that were changed or erased since they were read are not written.
             current = self._read_items(keys)
-            file.remove([key for key, _ in keys if key not in current])
-            file.write([new for new in fresh if new.key in current and current[new.key].digest == new.digest])
+            change.remove([key for key, _ in keys if key not in current])
+            change.write(
+                [new for new in fresh if new.key in current and current[new.key].digest == new.digest]
+            )
         self._share({item.key: KeptVector(item.digest, *vectors[item.key]) for item in missing}, read_at)
         return done
 
@@ -599,14 +582,12 @@ class VectorIndex:
             if self._shared is not None:
                 self._shared.drop_vectors(but=hash_text(self.embedder.fingerprint))
             is_clean = self._folder is None or remove_vectors(self._folder, but=self._get_path())
-            file = self._get_file()
-            if file is not None:
-                with self._lock, file.locked():
+            if self._folder is None or self._get_file().count():
+                with self._get_file().change() as change:
                     if keys is None:
-                        self._remove_strangers(file)
+                        self._remove_strangers(change)
                     else:
-                        file.remove(list(keys))
-                    file.sync()
+                        change.remove(list(keys))
         except VectorFileDamaged as error:
             self._discard(error)
             return True
@@ -615,26 +596,23 @@ class VectorIndex:
             return False
         return is_clean
 
-    def _remove_strangers(self, file: VectorFile) -> None:
-        """Remove the vectors of texts that the store does not have. The caller holds the locks."""
-        digests = file.read_digests()
+    def _remove_strangers(self, change: VectorTransaction) -> None:
+        """Remove the vectors of texts that the store does not have."""
+        digests = change.read_digests()
         everything = self._scan_store()
         while keys := list(islice(everything, _ROWS)):
             for key, item in self._read_items(keys).items():
                 if digests.get(key) == item.digest:
                     del digests[key]
-        file.remove(list(digests))
+        change.remove(list(digests))
 
-    def count_damaged(self) -> int:
-        """Return the number of damaged vectors on disk."""
-        return len(self._read(lambda file: file.find_damaged_rows()) or ())
+    def is_damaged(self) -> bool:
+        """Return whether the vectors on disk are damaged."""
+        return self._get_file().is_damaged()
 
     def rebuild(self) -> None:
         """Remove the vectors, and start to build them again."""
-        with self._lock:
-            self._file = None
-            if (path := self._get_path()) is not None:
-                path.unlink(missing_ok=True)
+        self._get_file().delete()
         self._start()
         self._wake.set()
 
@@ -646,9 +624,54 @@ class VectorIndex:
         self._wake.set()
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=2 * _GRACE_S)  # an embedder that hangs must not keep a program from ending
-        with self._lock:
-            if self._file is not None:
-                self._file.close()
+
+
+class RuleChances:
+    """Chances that records are rules for what a query asks to be done."""
+
+    def __init__(self, rules: Neighbours | None, request: float, constant: float) -> None:
+        """Compute chances from these values.
+
+        Args:
+            rules: The sum of the classifier of rules for each record, without its constant. None if there is no
+                classifier: then every preference and constraint is a rule.
+            request: The chance that something is asked to be done, 0 to 1.
+            constant: The constant of the classifier.
+        """
+        self._rules = rules
+        self._request = request
+        self._constant = constant
+
+    def list_likeliest(self, limit: int) -> list[int]:
+        """Return the keys of the records with the largest chances, the largest first."""
+        return [] if self._rules is None else self._rules.list_nearest(limit)
+
+    def get(self, passages: Sequence[Passage]) -> dict[int, float]:
+        """Return the chances, 0 to 1, of the passages that may be rules, by key."""
+        if self._rules is None:
+            return {passage.key: self._request for passage in passages if passage.kind in STANDING}
+        log_odds = self._rules.get_cosines([passage.key for passage in passages])
+        constants = {
+            passage.key: self._constant + (_STANDING_LOG_ODDS if passage.kind in STANDING else 0.0)
+            for passage in passages
+        }
+        return {key: self._request * _to_chance(value + constants[key]) for key, value in log_odds.items()}
+
+
+def _compute_request_chance(classifiers: RuleClassifiers, vector: Any, has_form: bool) -> float:
+    """Return the chance, 0 to 1, that a query asks for something to be done.
+
+    Args:
+        classifiers: The classifiers of the embedder.
+        vector: The vector of the query, of length 1.
+        has_form: Whether the query has the form of a request.
+    """
+    log_odds = float(vector @ classifiers.request.weights) + classifiers.request.constant
+    return _to_chance(log_odds + (classifiers.form if has_form else 0.0))
+
+
+def _to_chance(log_odds: float) -> float:
+    return 1.0 / (1.0 + exp(-log_odds))
 
 
 def _hash_scopes(scopes: Sequence[str] | None) -> list[int] | None:
@@ -684,7 +707,7 @@ def remove_vectors(folder: Path, *, but: Path | None = None) -> bool:
     """Remove all vectors of a memory except one file; return whether that succeeded."""
     try:
         for file in folder.glob("*.vectors*"):
-            if file != but:
+            if but is None or not file.name.startswith(but.name):
                 file.unlink(missing_ok=True)
     except OSError as error:
         _log.warning("vectors could not be removed: %s", error)

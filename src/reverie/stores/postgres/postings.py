@@ -29,14 +29,13 @@ _BUILDERS = {
 }
 _KEYS = (
     "SELECT t.key FROM reverie.thing AS t WHERE t.space = %(space)s AND t.subject = %(subject)s AND t.searched "
-    "AND t.key > %(after)s AND t.key <= %(until)s AND NOT EXISTS (SELECT FROM "
+    "AND NOT EXISTS (SELECT FROM "
     "reverie.list_postings(t.subject, t.length, t.voice, t.cues, t.dates, t.terms) AS d LEFT JOIN reverie.posting AS p "
     "ON p.space = t.space AND p.field = d.field AND p.token = d.token AND p.scope = t.scope AND p.key = t.key "
     "WHERE p.key IS NULL) UNION SELECT p.key FROM reverie.posting AS p WHERE p.space = %(space)s "
-    "AND starts_with(p.field, %(letter)s) AND p.key > %(after)s AND p.key <= %(until)s AND NOT EXISTS (SELECT "
+    "AND p.key > 0 AND starts_with(p.field, %(letter)s) AND NOT EXISTS (SELECT "
     "FROM reverie.thing AS t WHERE t.space = p.space AND t.subject = %(subject)s AND t.key = p.key AND t.searched)"
 )
-_LARGEST_KEY = (1 << 63) - 1
 
 PASSAGE = (
     "it.key, it.terms, it.length, it.thread, CASE it.subject WHEN 'turn' THEN it.position::integer ELSE 0 END, "
@@ -151,21 +150,9 @@ class PostingTables:
         rows = self._connections.rows(f"SELECT p.token FROM reverie.posting AS p WHERE {where}", where.values)
         return {token for (token,) in rows}
 
-    def collect_keys(self, subject: Searchable, after: int, until: int | None) -> set[int]:
-        """Return the keys of passages that have all their postings, or that have some and are no passages.
-
-        Args:
-            subject: Records, turns, or paragraphs.
-            after: Only larger ones.
-            until: Only those up to this one; None for all.
-        """
-        values = {
-            "space": self._space,
-            "subject": subject,
-            "letter": subject[0],
-            "after": after,
-            "until": _LARGEST_KEY if until is None else until,
-        }
+    def collect_keys(self, subject: Searchable) -> set[int]:
+        """Return the keys of passages that have all their postings, or that have some and are not passages."""
+        values = {"space": self._space, "subject": subject, "letter": subject[0]}
         return {int(key) for (key,) in self._connections.rows(_KEYS, values)}
 
     def make(self) -> None:

@@ -67,8 +67,6 @@ _READ_VECTORS = (
     "SELECT key, digest, scale, numbers FROM reverie.vector "
     "WHERE space = %s AND key = ANY (%s::bigint[]) AND embedder = %s"
 )
-_WRAP = 1 << 64
-"""Hashes of 8 bytes have no sign, and integers of the database have one."""
 
 
 class PostgresStore(DatabaseStore):
@@ -518,10 +516,8 @@ class PostgresStore(DatabaseStore):
         """Return the vectors that are there of some passages, by key. They may be of an earlier text."""
         if not keys:
             return {}
-        rows = self._connections.rows(_READ_VECTORS, (self._space, list(keys), _to_signed(embedder)))
-        return {
-            key: KeptVector(digest % _WRAP, scale, bytes(numbers)) for key, digest, scale, numbers in rows
-        }
+        rows = self._connections.rows(_READ_VECTORS, (self._space, list(keys), embedder))
+        return {key: KeptVector(digest, scale, bytes(numbers)) for key, digest, scale, numbers in rows}
 
     def keep_vectors(self, embedder: int, vectors: Mapping[int, KeptVector], *, read_at: int) -> None:
         """Keep vectors of passages, except of those that have changed or gone meanwhile."""
@@ -529,17 +525,17 @@ class PostgresStore(DatabaseStore):
             kept = vectors.values()
             self._connections.call_function(
                 "keep_vectors",
-                _to_signed(embedder),
+                embedder,
                 read_at,
                 list(vectors),
-                [_to_signed(each.digest) for each in kept],
+                [each.digest for each in kept],
                 [each.scale for each in kept],
                 [rf"\x{each.numbers.hex()}" for each in kept],
             )
 
     def drop_vectors(self, *, but: int) -> None:
         """Remove the vectors of all embedders except one."""
-        self._connections.call_function("drop_vectors", _to_signed(but))
+        self._connections.call_function("drop_vectors", but)
 
     # -- leases ----------------------------------------------------------------------------------------
 
@@ -714,7 +710,3 @@ def _decode_readable(subject: Subject, rows: Sequence[Row]) -> Iterator[Value]:
     for key, body in rows:
         if (value := _decode_or_skip(subject, key, body)) is not None:
             yield value
-
-
-def _to_signed(number: int) -> int:
-    return number - _WRAP if number >= _WRAP // 2 else number
