@@ -22,50 +22,40 @@ def contents(hits: list[object]) -> list[str]:
     return [hit.content for hit in hits]  # type: ignore[attr-defined]
 
 
-def test_words_standing_together_come_first(memory: Memory) -> None:
-    memory.save("He plays rock. He enjoys music at home")
-    memory.save("Rocky loves rock music")
-    assert contents(memory.search("rock music"))[0] == "Rocky loves rock music"
+FOUND_BY_WORDS = [
+    ("He plays rock. He enjoys music at home", {}),
+    ("Rocky loves rock music", {}),
+    ("User is in Chicago", {"category": "user-preferences/timezone", "tags": ["central-time"]}),
+    ("The API uses OAuth2", {"kind": "finding", "category": "finding"}),
+    ("A finding about tea", {"kind": "fact"}),
+    ("The bug is in src/payments/retry_policy.py near parseConfig", {}),
+    ("用户喜欢绿茶", {}),
+    ("Пользователь живёт в Москве", {}),
+    ("Das Café liegt an der Straße", {}),
+    ("Mia's party is on Friday 🎂", {}),
+    ("The deploy went well 👍🏽", {}),
+]
 
 
-def test_tags_and_category_are_searched_too_and_an_archived_one_is_not(memory: Memory) -> None:
-    memory.save("User is in Chicago", category="user-preferences/timezone", tags=["central-time"])
-    assert contents(memory.search("timezone")) == ["User is in Chicago"]
-    assert contents(memory.search("central time")) == ["User is in Chicago"]
-
-
-def test_a_kinds_name_is_not_a_word_of_its_records(memory: Memory) -> None:
-    memory.save("The API uses OAuth2", kind="finding", category="finding")
-    memory.save("A finding about tea", kind="fact")
-    assert contents(memory.search("finding")) == ["A finding about tea"]
-
-
-def test_paths_identifiers_and_their_parts_are_found(memory: Memory) -> None:
-    memory.save("The bug is in src/payments/retry_policy.py near parseConfig")
-    for query in (
-        "retry_policy",
-        "retry policy",
-        "src/payments/retry_policy.py",
-        "parseConfig",
-        "parse config",
-    ):
-        assert len(memory.search(query)) == 1, query
-
-
-def test_other_scripts_are_found_too(memory: Memory) -> None:
-    memory.save("用户喜欢绿茶")
-    memory.save("Пользователь живёт в Москве")
-    memory.save("Das Café liegt an der Straße")
-    assert contents(memory.search("绿茶")) == ["用户喜欢绿茶"]
-    assert contents(memory.search("москве")) == ["Пользователь живёт в Москве"]
-    assert contents(memory.search("cafe")) == ["Das Café liegt an der Straße"]
-
-
-def test_an_emoji_is_found_in_any_variant(memory: Memory) -> None:
-    party = memory.save("Mia's party is on Friday 🎂").record
-    memory.save("The deploy went well 👍🏽")
-    assert [hit.id for hit in memory.search("🎂")] == [party.id]
-    assert [hit.content for hit in memory.search("👍")] == ["The deploy went well 👍🏽"]
+def test_records_are_found_by_their_words_tags_categories_paths_and_signs(memory: Memory) -> None:
+    for text, fields in FOUND_BY_WORDS:
+        memory.save(text, **fields)  # type: ignore[arg-type]
+    for query, expected in [
+        ("rock music", 1),  # before the words apart
+        ("timezone", 2),
+        ("central time", 2),
+        ("finding", 4),  # the name of a kind is not a word of its records
+        *((query, 5) for query in ("retry_policy", "retry policy", "src/payments/retry_policy.py")),
+        *((query, 5) for query in ("parseConfig", "parse config")),
+        ("绿茶", 6),
+        ("москве", 7),
+        ("cafe", 8),
+        ("🎂", 9),
+        ("👍", 10),
+    ]:
+        found = contents(memory.search(query))
+        assert found[:1] == [FOUND_BY_WORDS[expected][0]], query
+    assert len(memory.search("finding")) == 1
     assert memory.search("🐈") == []
 
 
@@ -408,9 +398,10 @@ def test_recall_has_paragraphs_among_records_and_turns(memory: Memory) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "only",
-    [
+def test_a_restriction_that_a_paragraph_cannot_meet_leaves_it_out(memory: Memory) -> None:
+    tell(memory, "They talked about green tea.")
+    newer = datetime(2025, 1, 1, tzinfo=UTC)
+    for only in (
         {"category": "notes"},
         {"tags": ["x"]},
         {"kind": ["fact"]},
@@ -419,19 +410,11 @@ def test_recall_has_paragraphs_among_records_and_turns(memory: Memory) -> None:
         {"session": "chat:1"},
         {"role": ["user"]},
         {"valid_at": datetime(2025, 6, 2, tzinfo=UTC)},
-        {"created_before": datetime(2025, 1, 1, tzinfo=UTC)},
-    ],
-    ids=lambda only: next(iter(only)),
-)
-def test_a_restriction_that_a_paragraph_cannot_meet_leaves_it_out(
-    memory: Memory, only: dict[str, object]
-) -> None:
-    tell(memory, "They talked about green tea.")
-    assert memory.search("green tea", **only, sources=SOURCES) == []  # type: ignore[arg-type]
+        {"created_before": newer},
+    ):
+        assert memory.search("green tea", **only, sources=SOURCES) == [], only  # type: ignore[arg-type]
     assert len(memory.scoped("user:ann").search("green tea", sources=SOURCES)) == 1, "logs are everybody's"
-    assert (
-        len(memory.search("green tea", created_after=datetime(2025, 1, 1, tzinfo=UTC), sources=SOURCES)) == 1
-    )
+    assert len(memory.search("green tea", created_after=newer, sources=SOURCES)) == 1
 
 
 def test_daily_notes_are_not_searched_because_they_repeat_turns(memory: Memory) -> None:
@@ -594,26 +577,6 @@ def test_a_paragraph_of_the_page_in_the_prompt_is_not_recalled_again(memory: Mem
     pack = memory.session("s").context("what does the foghorn run on?")
     assert pack.text.count("foghorn runs on compressed air") == 1
     assert [hit.paragraph.page for hit in pack.hits if hit.paragraph] == ["MEMORY.md"]
-
-
-def test_each_word_is_counted_once_for_a_question(
-    memory: Memory, clock: MovableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory.save("The internet of the house is from Megacable")
-    clock.now += timedelta(days=1)
-    memory.save("Megacable was replaced by Totalplay in the house")
-    index, counted = get_search_index(memory), list[str]()
-    count_words = index.frequencies
-
-    def frequencies(subject: Any, words: Any, *restrictions: Any) -> dict[str, int]:
-        counted.extend(words)
-        return count_words(subject, words, *restrictions)
-
-    monkeypatch.setattr(index, "frequencies", frequencies)
-    everywhere = memory.scoped(EVERY_SCOPE)
-    assert everywhere.search("which internet does the house have?", sources=["records"])
-    assert "megac" in " ".join(counted)
-    assert len(counted) == len(set(counted))
 
 
 @pytest.mark.timeout(20)

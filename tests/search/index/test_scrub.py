@@ -133,8 +133,8 @@ def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
                     "record", CandidateQuery(words=[(token, 1.0)]), Filter(scopes=scopes), 50
                 )
                 assert len(keys) == len(set(keys)) == counted[token]
-    keys_there = there.collect_keys("record", 0, None)
-    assert keys_there == fresh.collect_keys("record", 0, None)
+    keys_there = there.collect_keys("record")
+    assert keys_there == fresh.collect_keys("record")
     for index in (here, there, fresh):
         index.close()
 
