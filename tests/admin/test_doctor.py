@@ -402,7 +402,7 @@ def test_an_index_that_lacks_and_has_too_much_is_built_again(whole: Path, folder
             batch.add(IndexedPassage(4_711, gone, analyze(gone)))
             return after
 
-        committed.write(spoil, merge=True)
+        committed.write(spoil)
     found = doctor(folder)
     assert "1 are missing from the index, 1 are too many" in told(found)
     assert doctor(folder, fix=True).sound

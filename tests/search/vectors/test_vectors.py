@@ -256,6 +256,8 @@ def read_rows(path):
     """Return the keys with a vector in a memory's folder, and check that no other vector is in its files."""
     for file in (path / FOLDER).glob("*.vectors"):
         with closing(sqlite3.connect(file)) as connection:
+            if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'vector'").fetchall():
+                return []
             rows = dict(connection.execute("SELECT key, numbers FROM vector WHERE scale > 0"))
         content = b"".join(each.read_bytes() for each in (path / FOLDER).iterdir())
         written = quantize_vector(embed("Drives a Volvo to work")).numbers
