@@ -24,7 +24,7 @@ from reverie.domain.filter import has_ended
 from reverie.domain.page import Paragraph
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, validation
-from reverie.domain.text.excerpts import find_excerpt_start
+from reverie.domain.text.tokenizer import find_excerpt_start
 from reverie.search.hits import LONGEST_PASSAGE, LONGEST_WHOLE, Hit
 
 Verdict = Literal["selected", "over the layer's limit", "over the budget"]

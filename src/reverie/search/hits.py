@@ -23,7 +23,7 @@ from reverie.domain.filter import (
 from reverie.domain.page import Paragraph
 from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record, validate_choice, validate_fraction
 from reverie.domain.text import timestamps
-from reverie.domain.text.excerpts import find_excerpt_start
+from reverie.domain.text.tokenizer import find_excerpt_start
 from reverie.domain.text.validation import validate_count, validate_text
 from reverie.domain.user_patterns import UserPattern
 

@@ -394,33 +394,13 @@ def test_an_own_pattern_that_takes_too_long_is_an_error(monkeypatch: pytest.Monk
 
 # -- laws ----------------------------------------------------------------------------------------------
 
+FRAGMENTS = [
+    "password", "Password: ", " is ", "=", "token ", "api key ", "://", "@", ":", '"', "'", "\\", "\n", " ",
+    "Authorization: Bearer ", "Cookie: ", "-----BEGIN PRIVATE KEY-----", "eyJ", "sk-", "AKIA", "[redacted: ",
+]  # fmt: skip
 PIECES = st.one_of(
     st.text(max_size=30),
-    st.sampled_from(
-        [
-            "password",
-            "Password: ",
-            " is ",
-            "=",
-            "token ",
-            "api key ",
-            "://",
-            "@",
-            ":",
-            '"',
-            "'",
-            "\\",
-            "\n",
-            " ",
-            "Authorization: Bearer ",
-            "Cookie: ",
-            "-----BEGIN PRIVATE KEY-----",
-            "eyJ",
-            "sk-",
-            "AKIA",
-            "[redacted: ",
-        ]
-    ),
+    st.sampled_from(FRAGMENTS),
     st.tuples(st.sampled_from(sorted(SECRETS)), st.integers(0, 99)).map(lambda each: made(*each)),
     st.tuples(st.sampled_from(sorted(LOOK_ALIKES)), st.integers(0, 99)).map(
         lambda each: LOOK_ALIKES[each[0]](Random(each[1]))

@@ -1,7 +1,6 @@
 """The part of a long text that is shown: where the words that were looked for stand together."""
 
-from reverie.domain.text.excerpts import find_excerpt_start
-from reverie.domain.text.tokenizer import find_language, tokenize
+from reverie.domain.text.tokenizer import find_excerpt_start, find_language, tokenize
 
 GARDEN = "Der Garten liegt hinter dem Haus und wird im Sommer jeden Abend gegossen. "
 CELLAR = "The bicycles stand in the cellar beside the boxes with the old books. "

@@ -211,8 +211,8 @@ def find_named(text: str, lower: str, triggers: Iterable[tuple[int, str]]) -> It
             if which is None:
                 continue
             begin = which.start()
-        judged += 1
         match = compile_pattern(_AFTER, True).match(lower, core.end())
+        judged += match is not None and not match["joined"].isspace()
         span = _build_span(text, begin, word, match) if match is not None else None
         if span is not None:
             yield span
