@@ -53,17 +53,6 @@ def spoil(path: Path, sql: str, *values: object) -> None:
         file.execute(sql, values)
 
 
-def test_a_file_cut_in_half_is_damaged(path: Path, store: SQLiteStore) -> None:
-    store.commit(make_additions(*(make_record(number) for number in range(200))), actor="test", at=NOW)
-    store.close()
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as half:
-        assert "damaged" in half.check()[0].what
-        with pytest.raises(StoreCorrupt, match="reverie doctor --fix"):
-            list(half.find(Filter()))
-
-
 UNREADABLE = (
     "tags = '[\"x'",
     "tags = '{}'",

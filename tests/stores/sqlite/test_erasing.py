@@ -110,32 +110,6 @@ def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
     return make_removals(one, said, later_state, later_note, told), texts
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shared", [False, True], ids=["alone", "with others"])
-def test_not_one_word_is_left_of_what_was_erased(path: Path, store: SQLiteStore, shared: bool) -> None:
-    removals, texts = secrets_in(store)
-    for one in texts:  # to begin with, all are in the files; some words are cut in two by the end of a page
-        assert len(left_of(path, [one])) > 0.9 * len(sample([one]))
-    kept = store.journal(until=30)
-    with contextlib.ExitStack() as others:
-        if shared:
-            second = others.enter_context(contextlib.closing(SQLiteStore(path, analyse=analyse)))
-            second.commit(make_additions(make_record(300)), actor="second", at=NOW)
-            third = run(HOLD, path, "connection")
-            others.callback(finish, third)
-            assert third.stdout is not None
-            assert third.stdout.readline() == "holding\n"
-        store.erase(removals, actor="owner", at=NOW, tombstones=["mark"])
-        assert store.scrub()
-        assert left_of(path, texts) == set()
-        assert store.check() == []
-        assert is_journal_consistent(store)
-        assert store.journal(until=30) == kept
-        assert all(row.edit is None for edit in removals for row in store.journal(id=edit.id))
-    store.close()
-    assert left_of(path, texts) == set()
-
-
 def test_not_one_word_is_left_of_the_past_of_what_stays(path: Path, store: SQLiteStore) -> None:
     removals, texts = secrets_in(store)
     there: list[Value] = [edit.value for edit in removals]

@@ -7,7 +7,6 @@ import dataclasses
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import stat
 import subprocess
@@ -497,42 +496,6 @@ def test_forking_while_another_thread_commits_spoils_nothing(path: Path, store: 
 
 # -- what goes wrong on the way --------------------------------------------------------------------------
 
-STREAM = """
-    import sys
-    from pathlib import Path
-    from reverie.stores.sqlite import SQLiteStore
-    from tests.support.contract.factories import NOW, analyse, make_additions, make_record, make_session, make_turn
-    store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
-    first = store.sequence()
-    store.commit(make_additions(make_session(f"chat:{first}")), actor="test", at=NOW)
-    for number in range(100_000):
-        pair = (make_record(1000 * first + number, tags=("x",)), make_turn(number, f"chat:{first}"))
-        record_and_turn = make_additions(*pair)
-        store.commit(record_and_turn, actor="test", at=NOW)
-        print(record_and_turn[0].id, flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_every_acknowledged_commit_survives_a_kill(path: Path, store: SQLiteStore) -> None:
-    acknowledged: list[str] = []
-    for moment in (5, 37, 60, 200):
-        process = run(STREAM, path)
-        assert process.stdout is not None
-        assert process.stderr is not None
-        for _ in range(moment):
-            acknowledged.append(process.stdout.readline().strip())
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        acknowledged += process.stdout.read().split()
-        process.stdout.close()
-        process.stderr.close()
-        assert len(store.records(acknowledged)) == len(acknowledged) > 0
-    store.close()
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as again:
-        assert len(again.records(acknowledged)) == len(acknowledged)
-        assert again.check() == []
-
 
 def test_a_log_left_behind_is_read(path: Path, store: SQLiteStore, tmp_path: Path) -> None:
     store.commit(make_additions(make_record(1)), actor="test", at=NOW)
@@ -558,40 +521,6 @@ def test_a_checkpoint_cut_short_is_finished(path: Path, store: SQLiteStore, tmp_
     with contextlib.closing(SQLiteStore(copy, analyse=analyse)) as after_a_crash:
         assert len(list(after_a_crash.find(Filter()))) == 300
         assert after_a_crash.check() == []
-
-
-def fill(store: SQLiteStore) -> int:
-    """Commit until the disk is full; how many commits were acknowledged."""
-    count = 0
-    with pytest.raises(StoreUnavailable, match="disk is full"):  # noqa: PT012 - any of them may be the last
-        for count in range(10_000):
-            store.commit(
-                make_additions(make_record(count, content=f"{count} " + "x" * 20_000)), actor="test", at=NOW
-            )
-    return count
-
-
-@pytest.mark.skipif(not ROOT, reason="mounting a small disk needs root")
-def test_a_full_disk_is_reported_and_loses_nothing(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("this system does not let us mount a disk")
-    try:
-        store = SQLiteStore(disk / "reverie.db", analyse=analyse)
-        count = fill(store)
-        assert count > 5
-        assert len(list(store.find(Filter()))) == store.sequence() == count
-        assert store.check() == []
-        store.close()
-        subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
-        with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as again:
-            again.commit(make_additions(make_record(count)), actor="test", at=NOW)
-            assert again.sequence() == count + 1
-            assert again.check() == []
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 def test_a_commit_that_fails_at_its_last_page_is_undone_whole(path: Path, store: SQLiteStore) -> None:
