@@ -1,4 +1,4 @@
-"""Fit the classifier of sentences that `reverie.consolidation.rules.statement_classifier` applies.
+"""Fit the classifier of sentences that `reverie.consolidation.rules.facts` applies.
 
 The weights are found by gradient descent (Adam, Kingma and Ba 2015) on the logistic loss with a penalty on their
 squares, and rounded to 8 bits. The result depends on the inputs only.
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from reverie.consolidation.rules.statement_classifier import HEAD, WEIGHTS, hash_feature, list_features
+from reverie.consolidation.rules.facts import HEAD, WEIGHTS, hash_feature, list_features
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 600

@@ -150,52 +150,43 @@ class ConsolidationCycle:
         origin: Origin = "agent",
     ) -> Plan:
         """Return what a pass would change now. Nothing is written; see `Worker.plan` for the arguments."""
-        if name == ALL:
-            registered = None
-        elif isinstance(name, str) and name in PASSES:
-            registered = PASSES[name]
-        else:
+        if name != ALL and (not isinstance(name, str) or name not in PASSES):
             raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
-        about_session = registered is not None and registered.reads("session")
-        about_output = registered is not None and registered.reads("output")
-        if about_session and (session is None or output is not None):
+        registered = None if name == ALL else PASSES[name]
+        inputs = () if registered is None else registered.inputs
+        if "session" in inputs and (session is None or output is not None):
             raise InvalidInput(f"{name} is about a session: pass session=, and no output")
-        if not about_session and (session is not None or keep is not None):
+        if "session" not in inputs and (session is not None or keep is not None):
             raise InvalidInput(f"{name} is not about one session: leave out session and keep")
         if session is not None and not isinstance(session, str):
             raise InvalidInput(f"session is {quote_value(session)}: pass the id of a session")
-        if about_output and not isinstance(output, str):
+        if "output" in inputs and not isinstance(output, str):
             raise InvalidInput(f"{name} is about what a step put out: pass output=, a text")
-        if not about_session and not about_output and (output is not None or step or scope):
+        if not {"session", "output"}.intersection(inputs) and (output is not None or step or scope):
             raise InvalidInput(f"{name} is not about an output: leave out output, step and scope")
         if registered is None:
             return self._plan_dream()
+        view = self._gatherer.gather_basics()
         if session is not None:
             window = self.windows.read(session, registered.name, keep=keep)
             if off := self._explain_off(registered):
-                return self._gatherer.gather_basics().build_plan(registered.name, skipped=off)
-            view = self._gatherer.gather_session(registered, window)
-            return run_pass(registered.build(view), self.ask)
+                return view.build_plan(registered.name, skipped=off)
+            return run_pass(registered.build(self._gatherer.gather_session(registered, window)), self.ask)
         if output is not None:
-            basics = self._gatherer.gather_basics()
-            view = replace(basics, output=output, step=step, scope=scope, origin=origin)
+            view = replace(view, output=output, step=step, scope=scope, origin=origin)
             return run_pass(registered.build(view), self.ask)
         return run_pass(self._plan_news(registered), self.ask)
 
     def _plan_dream(self) -> Plan:
         plans: list[Plan] = []
         ask = limit_requests(self.ask)
-        for names in (DREAM[: DREAM.index(VERIFIED[0])], VERIFIED, DREAM[DREAM.index(VERIFIED[-1]) + 1 :]):
-            planned = [change for plan in plans for change in plan.edits]
-            plans += self._plan_together(names, ask if names == VERIFIED else self.ask, planned)
-        named = [
-            replace(
-                plan,
-                skipped=plan.skipped and f"{plan.name}: {plan.skipped}",
-                failed=plan.failed and f"{plan.name}: {plan.failed}",
-            )
-            for plan in plans
-        ]
+        for names in _group_names(DREAM):
+            plans += self._plan_together(names, ask, [change for plan in plans for change in plan.edits])
+
+        def say(plan: Plan, why: str) -> str:
+            return why and f"{plan.name}: {why}"
+
+        named = [replace(p, skipped=say(p, p.skipped), failed=say(p, p.failed)) for p in plans]
         return combine_plans(self._gatherer.gather_basics(), ALL, named)
 
     def _plan_together(self, names: Sequence[str], ask: Ask, planned: Sequence[Change] = ()) -> list[Plan]:
@@ -279,33 +270,33 @@ class ConsolidationCycle:
         Args:
             dry_run: Whether to plan only.
         """
-        names = list(names)
-        made: dict[str, Plan] = {}
         ask = limit_requests(self.ask)
-        with trace_workflow(self._settings, "reverie.dream"), self._gatherer.keep_records():
-            outcomes = [
-                self._run(name, partial(self._plan_next, name, names, made, ask), dry_run=dry_run)
-                for name in names
-            ]
+        outcomes: list[PassOutcome] = []
+        with trace_workflow(self._settings, "reverie.dream"):
+            for group in _group_names(names):
+                made: dict[str, Plan] = {}
+                for name in group:
+                    make_plan = partial(self._plan_next, name, group, made, ask)
+                    outcomes.append(self._run(name, make_plan, dry_run=dry_run))
         if not dry_run:
             self._write_log(outcomes)
         return outcomes
 
-    def _plan_next(self, name: str, names: Sequence[str], made: dict[str, Plan], ask: Ask) -> Plan:
-        """Return the plan of a pass, once from those that were made together.
+    def _plan_next(self, name: str, group: Sequence[str], made: dict[str, Plan], ask: Ask) -> Plan:
+        """Return the plan of a pass, once from those of its group that were made together.
 
         Args:
             name: The pass.
-            names: All passes of the run.
-            made: Plans that were made together and not taken yet; the first of them makes them.
-            ask: Asks the model within the bound of a dream.
+            group: The passes that are planned together; the first of them makes the plans.
+            made: Plans that were made together and not taken yet.
+            ask: Asks the model within the limit of a dream.
         """
-        if name == VERIFIED[0] and set(VERIFIED) <= set(names) and not made:
-            made |= zip(VERIFIED, self._plan_together(VERIFIED, ask), strict=True)
+        if name == ALL:
+            return self._plan_dream()
+        if name == group[0] and not made:
+            made |= zip(group, self._plan_together(group, ask), strict=True)
         plan = made.pop(name, None)
-        if plan is None and name in VERIFIED:
-            return run_pass(self._plan_news(PASSES[name]), ask)
-        return self.plan(name) if plan is None else plan
+        return run_pass(self._plan_news(PASSES[name]), ask) if plan is None else plan
 
     def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
         """Shorten the window of one session; see `Worker.run_window`."""
@@ -344,17 +335,14 @@ class ConsolidationCycle:
             self.count(counter)
             return PassOutcome.from_error(name, now, error)
         plan = applied.plan
-        if plan.failed == LATER.why and not plan:
-            return PassOutcome(name=name, at=now, state="skipped", why=plan.failed, plan=plan)
-        if plan.failed and plan.failed != LATER.why:
+        has_failed = plan.failed not in ("", LATER.why)
+        if has_failed:
             self.count(counter)
-            return PassOutcome(
-                name=name, at=now, state="failed", why=plan.failed, plan=plan, batch=applied.batch
-            )
-        if not plan:
-            return PassOutcome(name=name, at=now, state="skipped", why=plan.skipped, plan=plan)
-        state = "planned" if dry_run else "applied"
-        return PassOutcome(name=name, at=now, state=state, plan=plan, batch=applied.batch)
+        done = "planned" if dry_run else "applied"
+        state = "failed" if has_failed else done if plan else "skipped"
+        why = plan.failed if has_failed or not plan else ""
+        why = why or ("" if plan else plan.skipped)
+        return PassOutcome(name=name, at=now, state=state, why=why, plan=plan, batch=applied.batch)
 
     def has_news(self) -> bool:
         """Return whether anything has changed that some pass of a dream has not considered."""
@@ -372,7 +360,10 @@ class ConsolidationCycle:
         return 0 if self._explain_off(registered) else self._gatherer.count_drafts(registered)
 
     def _explain_off(self, registered: Pass) -> str:
-        return registered.explain_off(self._settings, has_model=self.model is not None)
+        """Return why a pass does nothing now; empty if it does something."""
+        if registered.setting and not getattr(self._settings, registered.setting):
+            return f"{registered.setting} is off"
+        return registered.without_model if self.model is None else ""
 
     def ask(self, request: ModelRequest) -> ModelReply | ModelFailure:
         """Ask the model. A failure is counted, logged and returned, never raised."""
@@ -404,7 +395,12 @@ class ConsolidationCycle:
         return _parse_log(text) if text else []
 
     def _write_log(self, outcomes: Sequence[PassOutcome]) -> None:
-        entries = [_to_log_entry(outcome) for outcome in outcomes if _is_worth_logging(outcome)]
+        entries = [
+            _to_log_entry(outcome)
+            for outcome in outcomes
+            if outcome.state != "skipped"
+            or (outcome.plan is not None and (outcome.plan.refused or outcome.plan.usage.requests))
+        ]
         if not entries:
             return
         text = json.dumps([*self.log(), *entries][-_LONGEST_LOG:], ensure_ascii=False)
@@ -414,10 +410,12 @@ class ConsolidationCycle:
             _log.warning("the log of dreams could not be written: %s", error)
 
 
-def _is_worth_logging(outcome: PassOutcome) -> bool:
-    """Return whether a pass did, refused or asked anything."""
-    refused = outcome.plan is not None and (outcome.plan.refused or outcome.plan.usage.requests)
-    return outcome.state != "skipped" or bool(refused)
+def _group_names(names: Iterable[str]) -> list[Sequence[str]]:
+    """Return the names of passes in their order, in groups of those that are planned together."""
+    names = list(names)
+    if not set(VERIFIED) <= set(names):
+        return [[name] for name in names]
+    return [VERIFIED if name == VERIFIED[0] else [name] for name in names if name not in VERIFIED[1:]]
 
 
 def drop_log_entries(text: str, is_unwanted: Callable[[str], bool]) -> str | None:
@@ -435,21 +433,16 @@ def _parse_log(text: str) -> list[dict[str, object]]:
     return [entry for entry in entries if isinstance(entry, dict)]
 
 
-def _describe_outcome(outcome: PassOutcome) -> str:
-    """Return why a pass was skipped or failed, in words that no model chose."""
-    if outcome.state == "failed":
-        return outcome.error or "the model gave no usable answer"
-    return outcome.why
-
-
 def _to_log_entry(outcome: PassOutcome) -> dict[str, object]:
+    """Return an outcome as the log has it, in words that no model chose."""
     plan = outcome.plan
     usage = TokenUsage() if plan is None else plan.usage
+    failed = outcome.error or "the model gave no usable answer"
     return {
         "pass": outcome.name,
         "at": format_time(outcome.at),
         "state": outcome.state,
-        "why": _describe_outcome(outcome),
+        "why": failed if outcome.state == "failed" else outcome.why,
         "plan": plan.id if plan is not None else "",
         "batch": outcome.batch,
         "changes": len(plan.steps) + len(plan.proposals) if plan is not None else 0,

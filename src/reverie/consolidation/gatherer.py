@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -92,9 +91,9 @@ class News:
 
     def concerns(self, registered: Pass) -> bool:
         """Return whether a pass has something to consider."""
-        if registered.reads("drafts"):
+        if "drafts" in registered.inputs:
             return bool(self.drafts)
-        return bool(self.remembered if registered.reads("remembered") else self.changed or self.turns)
+        return bool(self.remembered if "remembered" in registered.inputs else self.changed or self.turns)
 
 
 class InputGatherer:
@@ -121,7 +120,6 @@ class InputGatherer:
         self._plan_records = plan_records
         self._profile = profile
         self._inbox = Inbox(writer)
-        self._live: tuple[int, tuple[Record, ...]] | None = None  # as of a journal entry, during a cycle
         self._without_drafts = 0  # number of a journal entry before which there are no drafts to consider
 
     def gather_basics(self) -> PassInput:
@@ -140,7 +138,7 @@ class InputGatherer:
         news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
         ids = self._read_ids(registered.left) if registered.left else []
         left = self._iter_turns_with_answers(ids)
-        if registered.reads("headlines"):
+        if "headlines" in registered.inputs:
             news = replace(news, changed=news.changed.union(ids))
         return replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
 
@@ -151,7 +149,7 @@ class InputGatherer:
             planned: Changes that earlier passes of the same plan make.
         """
         view = replace(self.gather_basics(), until=news.until)
-        if registered.reads("drafts"):
+        if "drafts" in registered.inputs:
             drafts = tuple(
                 (record, news.drafts[record.id])
                 for record in self._store.records(list(news.drafts))
@@ -164,9 +162,9 @@ class InputGatherer:
         else:
             view = replace(view, changed=news.changed, turns=news.turns)
         view = replace(view, records=apply_changes(self._list_live_records(view.now), planned))
-        if registered.reads("remembered"):
+        if "remembered" in registered.inputs:
             view = replace(view, remembered=tuple(self._iter_remembered(news)))
-        if registered.reads("headlines"):
+        if "headlines" in registered.inputs:
             headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
             refused = self._read_ids(REFUSED)
             ended = self._store.find(Filter(headlines=True, archived=True))
@@ -178,14 +176,14 @@ class InputGatherer:
                 recalled=frozenset(self._iter_recalled()),
                 dropped=self._read_dropped(view.now),
             )
-        if registered.reads("evidence"):
+        if "evidence" in registered.inputs:
             view = replace(
                 view,
                 earlier=self._list_earlier_turns(view),
                 proposals=tuple(self._inbox.list_proposed()),
                 injected=tuple(self._list_injected_texts(news.turns)),
             )
-        if registered.reads("signals"):
+        if "signals" in registered.inputs:
             turns = (*view.earlier, *view.turns)
             signals = collect_signals(turns, view.records, now=view.now, changed=view.changed)
             view = replace(view, signals=signals)
@@ -194,7 +192,7 @@ class InputGatherer:
     def gather_session(self, registered: Pass, window: WindowInput) -> PassInput:
         """Return the input of a pass over the window of one session."""
         view = replace(self.gather_basics(), window=window)
-        if registered.reads("records"):
+        if "records" in registered.inputs:
             scope = window.state.scope
             own = Filter(scopes=visible_scopes(scope), alive_at=view.now)
             records = tuple(record for record in self._store.find(own) if not record.is_item)
@@ -209,15 +207,6 @@ class InputGatherer:
         if not count:
             self._without_drafts = until
         return count
-
-    @contextmanager
-    def keep_records(self) -> Iterator[None]:
-        """Keep the live records between passes, as long as nothing changes them."""
-        self._live = (-1, ())
-        try:
-            yield
-        finally:
-            self._live = None
 
     # -- parts of the input ------------------------------------------------------------------------------
 
@@ -306,13 +295,8 @@ class InputGatherer:
         return earlier[0] if earlier and earlier[0].role == "assistant" else None
 
     def _list_live_records(self, now: datetime) -> tuple[Record, ...]:
-        sequence, kept = self._store.sequence(), self._live
-        if kept is not None and kept[0] == sequence:
-            return tuple(each for each in kept[1] if each.expires_at is None or each.expires_at > now)
         records = self._store.find(Filter(alive_at=now, headlines=False), order="created")
-        live = tuple(record for record in records if not record.is_item)
-        self._live = None if kept is None else (sequence, live)
-        return live
+        return tuple(record for record in records if not record.is_item)
 
     def _iter_recalled(self) -> Iterator[str]:
         """Yield the ids of everything that was put into a prompt at least once."""
@@ -358,7 +342,11 @@ class InputGatherer:
         """Return the user's own prompts under the names of those that ship."""
         prompts = {}
         for registered in PASSES.values():
-            file = registered.find_own_prompt(self._settings)
+            file = (
+                getattr(self._settings, registered.prompt_setting)
+                if registered.prompt_setting
+                else registered.prompt
+            )
             path = None if self._profile is None or not file else self._profile / file
             if path is None or not path.is_file():
                 continue

@@ -15,7 +15,6 @@ from reverie.consolidation.passes import compact, digest, enrich, extract, infer
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import Flow
-from reverie.settings import Settings
 
 Input = Literal["drafts", "remembered", "headlines", "signals", "evidence", "session", "records", "output"]
 
@@ -53,20 +52,6 @@ class Pass:
     prompt_setting: str = ""
     setting: str = ""
     without_model: str = ""
-
-    def reads(self, name: Input) -> bool:
-        """Return whether it reads this input."""
-        return name in self.inputs
-
-    def find_own_prompt(self, settings: Settings) -> str:
-        """Return the file name of the user's own prompt; empty if it has no prompt."""
-        return str(getattr(settings, self.prompt_setting)) if self.prompt_setting else self.prompt
-
-    def explain_off(self, settings: Settings, *, has_model: bool) -> str:
-        """Return why it does nothing now; empty if it does something."""
-        if self.setting and not getattr(settings, self.setting):
-            return f"{self.setting} is off"
-        return "" if has_model else self.without_model
 
 
 _ALL = (

@@ -102,23 +102,8 @@ class FunctionEmbedder:
     ) -> None:
         self._passages = passages
         self._queries = queries or passages
-        self._name = name
-        self._dimension = dimension
-
-    @property
-    def name(self) -> str:
-        """Name of the embedder."""
-        return self._name
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector; 0 if it is not known."""
-        return self._dimension
-
-    @property
-    def fingerprint(self) -> str:
-        """The name."""
-        return self._name
+        self.name = self.fingerprint = name
+        self.dimension = dimension
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some questions."""

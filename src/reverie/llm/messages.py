@@ -119,11 +119,6 @@ class ModelReply:
     model: str = ""
     usage: TokenUsage = field(default_factory=TokenUsage)
 
-    @property
-    def answer(self) -> str:
-        """The text, or the arguments of tool calls, which some models make when they are asked for JSON."""
-        return self.text if self.text.strip() else "\n".join(call.arguments for call in self.tool_calls)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailure:

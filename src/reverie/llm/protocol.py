@@ -49,11 +49,7 @@ class _Called:
 
     def __init__(self, function: Answering, name: str) -> None:
         self._function = function
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        return self._name
+        self.name = name
 
     def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         try:
@@ -61,13 +57,13 @@ class _Called:
         except ModelError:
             raise
         except Exception as error:  # any error of the function is a failure of the model
-            raise ModelUnavailable(f"{self._name} raised {type(error).__name__}: {error}") from error
+            raise ModelUnavailable(f"{self.name} raised {type(error).__name__}: {error}") from error
         reply = (
-            ModelReply(text=answer_given, model=self._name) if isinstance(answer_given, str) else answer_given
+            ModelReply(text=answer_given, model=self.name) if isinstance(answer_given, str) else answer_given
         )
         if not isinstance(reply, ModelReply):
             raise ModelRefused(
-                f"{self._name} returned {type(answer_given).__name__}: return text or a ModelReply"
+                f"{self.name} returned {type(answer_given).__name__}: return text or a ModelReply"
             )
         if on_text is not None and reply.text:
             on_text(reply.text)

@@ -250,16 +250,11 @@ class ProviderModel(ABC):
         price: Price | None,
         patience: RetryPolicy | None,
     ) -> None:
-        self._name = name
+        self.name = name
         self._library = library
         self._price = price
         self._patience = patience or RetryPolicy()
         self._ladder = FormatFallback(tuple(forms))
-
-    @property
-    def name(self) -> str:
-        """`provider:model`."""
-        return self._name
 
     def answer(self, request: ModelRequest, *, on_text: OnText | None = None) -> ModelReply:
         """Answer a request; see `reverie.llm.protocol.Model.answer`."""

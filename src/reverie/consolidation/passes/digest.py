@@ -17,7 +17,13 @@ from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
-from reverie.consolidation.planning.material import cite_turns, format_labelled, label_turns, split_sentences
+from reverie.consolidation.planning.material import (
+    cite_turns,
+    compute_key,
+    format_labelled,
+    label_turns,
+    split_sentences,
+)
 from reverie.consolidation.planning.requests import (
     Flow,
     ask_in_parts,
@@ -328,8 +334,7 @@ class PagePatch:
                 return f"L{at + 1} is a heading or empty"
         owned = collect_evidence(change.turns, only_owner=True)
         if change.do == "end":
-            is_about = not find_unknown_words(old, owned, least=ENDED_SHARE)
-            return "" if is_about else "no turn of the user is about this line"
+            return _explain_not_ended(old, owned)
         if not 1 <= len(change.text) <= LONGEST_LINE:
             return f"a line has 1 to {LONGEST_LINE} characters"
         if len(change.text) > self._room:
@@ -343,6 +348,17 @@ class PagePatch:
             or find_unknown_words(change.text, known, zone=self._zone)
             or (_explain_replacement(old, change.text) if old else "")
         )
+
+
+def _explain_not_ended(line: str, owned: Sequence[Evidence]) -> str:
+    """Return why the owner's words do not end a line; empty if they may. Whether they do is a question for a model."""
+    if find_unknown_words(line, owned, least=ENDED_SHARE):
+        return "no turn of the user is about this line"
+    said = "\n".join(each.text for each in owned)
+    if missing := extract_specifics(line).numbers - extract_specifics(said).numbers:
+        return f"no turn of the user has: {', '.join(sorted(missing))}"
+    is_repeated = compute_key(_MARKER.sub("", line, count=1)) in map(compute_key, split_sentences(said))
+    return "the user says this line again" if is_repeated else ""
 
 
 def _explain_replacement(old: str, new: str) -> str:

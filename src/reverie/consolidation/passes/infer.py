@@ -32,7 +32,7 @@ from reverie.consolidation.planning.requests import (
     to_texts,
 )
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
-from reverie.consolidation.rules.patterns import PatternFile
+from reverie.consolidation.rules.sentences import PatternFile
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.conversation import SIGNAL, Turn
 from reverie.domain.record import UNTRUSTED, Record

@@ -223,6 +223,9 @@ def _combine_requests(requests: Sequence[ModelRequest]) -> ModelRequest:
 MOST_REQUESTS = 3
 """Requests about one scope in a dream, the last of which verifies; requests that enrich drafts do not count."""
 
+UNCOUNTED = "enrich"
+"""Purpose of the requests that do not count."""
+
 LATER = ModelFailure(why="it is left for the next dream")
 """The reply to a request that exceeds the limit."""
 
@@ -232,6 +235,8 @@ def limit_requests(ask: Ask) -> Ask:
     asked: Counter[str] = Counter()
 
     def ask_within_limit(request: ModelRequest) -> ModelReply | ModelFailure:
+        if request.purpose == UNCOUNTED:
+            return ask(request)
         if asked[request.scope] >= (MOST_REQUESTS if request.purpose == VERIFY else MOST_REQUESTS - 1):
             return LATER
         reply = ask(request)

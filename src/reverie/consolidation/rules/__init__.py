@@ -12,8 +12,7 @@ from reverie.consolidation.rules.facts import (
     strip_greeting,
     strip_question,
 )
-from reverie.consolidation.rules.patterns import RULES, Rule, Speaker
-from reverie.consolidation.rules.sentences import is_self_contained, split_sentences
+from reverie.consolidation.rules.sentences import RULES, Rule, Speaker, is_self_contained, split_sentences
 from reverie.consolidation.rules.statements import has_correction, match_rules
 
 __all__ = [

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from reverie.consolidation.rules.patterns import RULES, PatternFile, Rule, Speaker
-from reverie.consolidation.rules.sentences import strip_quotations
+from reverie.consolidation.rules.sentences import RULES, PatternFile, Rule, Speaker, strip_quotations
 from reverie.domain.lazy_regex import defer_regex
 
 LONGEST_SENTENCE = 400
