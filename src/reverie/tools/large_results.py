@@ -15,9 +15,9 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from reverie.context import render
 from reverie.domain.entry import LONGEST_DATA
@@ -145,8 +145,7 @@ _UNNAMEABLE = defer_regex(r"[^\w.-]+", re.ASCII)
 _Wrapped = TypeVar("_Wrapped", bound=Toolset | Tool | Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Piece:
+class _Piece(NamedTuple):
     """Piece of a text, with its key in working memory."""
 
     key: str

@@ -207,7 +207,11 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
     """
     operations: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
         "add": lambda given: _add(memory, given, source),
-        "search": lambda given: _search(memory, given, now()),
+        "search": lambda given: format_hits_result(
+            memory.search(**{"limit": _HITS, **given}),
+            now(),
+            nothing=". Try other words, or fewer restrictions.",
+        ),
         "update": lambda given: _update(memory, given, now()),
         "promote": lambda given: _promote(memory, given, now()),
         "forget": lambda given: delete_record(memory, given),
@@ -234,11 +238,6 @@ def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResul
         format_saved_result(saved, given["content"]),
         {"record": rendering.build_record_data(saved.record)},
     )
-
-
-def _search(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
-    hits = memory.search(**{"limit": _HITS, **given})
-    return format_hits_result(hits, now, nothing=". Try other words, or fewer restrictions.")
 
 
 def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
@@ -411,23 +410,20 @@ def build_conversation_tools(
     """
 
     def search(given: Mapping[str, Any]) -> ToolResult:
-        hits = _search_turns(memory, given, session)
+        wanted = {"limit": _HITS, **given}
+        for argument, name in (("since", "created_after"), ("until", "created_before")):
+            if argument in wanted:
+                wanted[name] = parse_time(wanted.pop(argument), name=argument)
+        if session is not None and wanted.get("session") == _THIS:
+            wanted["session"] = session
+        only_turns = "session" in wanted or "role" in wanted
+        hits = memory.search(sources="turns" if only_turns else ("turns", "pages"), **wanted)
         nothing = " that was said about it. Try other words, or mode literal."
         return format_hits_result(hits, now(), noun=["place"], nothing=nothing)
 
-    spec = _SEARCH_HISTORY if session is not None else _SEARCH_HISTORY_WITHOUT_THIS
+    which = "in this conversation, by its id, or `this` for the one you are in."
+    spec = _build_history_spec(f"Only {which if session is not None else 'in the conversation of this id.'}")
     return Toolset([Tool(spec=spec, run=search, reads_only=True, idempotent=True)])
-
-
-def _search_turns(memory: MemoryLike, given: Mapping[str, Any], this: str | None) -> list[Hit]:
-    wanted = {"limit": _HITS, **given}
-    for argument, name in (("since", "created_after"), ("until", "created_before")):
-        if argument in wanted:
-            wanted[name] = parse_time(wanted.pop(argument), name=argument)
-    if this is not None and wanted.get("session") == _THIS:
-        wanted["session"] = this
-    only_turns = "session" in wanted or "role" in wanted
-    return memory.search(sources="turns" if only_turns else ("turns", "pages"), **wanted)
 
 
 def _build_history_spec(session: str) -> ToolSpec:
@@ -451,9 +447,3 @@ def _build_history_spec(session: str) -> ToolSpec:
             limit=rendering.build_limit_schema(_HITS),
         ),
     )
-
-
-_SEARCH_HISTORY = _build_history_spec(
-    "Only in this conversation, by its id, or `this` for the one you are in."
-)
-_SEARCH_HISTORY_WITHOUT_THIS = _build_history_spec("Only in the conversation of this id.")
