@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from reverie.context import render
@@ -36,9 +37,7 @@ def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Tool
             return _edit_record(memory, given, old, new, now())
         return _edit_page(memory.pages, given.get("page") or MEMORY, old, new)
 
-    def read(given: Mapping[str, Any]) -> ToolResult:
-        return _read_page(memory.pages, given.get("page") or MEMORY)
-
+    read = partial(_read_page, memory)
     return Toolset(
         [
             Tool(spec=_EDIT, run=edit, destructive=True),
@@ -140,8 +139,8 @@ def _extract_trigrams(text: str) -> set[str]:
     return {plain[at : at + 3] for at in range(len(plain) - 2)}
 
 
-def _read_page(pages: Pages, name: str) -> ToolResult:
-    validate_page_name(name)
+def _read_page(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
+    pages, name = memory.pages, validate_page_name(given.get("page") or MEMORY)
     names = pages.names()
     if name not in names:
         if name == MEMORY:

@@ -39,8 +39,9 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
     """
 
     def save(given: Mapping[str, Any]) -> ToolResult:
-        saved = memory.save(**given, source=source, origin="agent", draft=True)
-        return ToolResult(format_saved_result(saved, given["content"]), build_saved_data(saved))
+        return _build_saved_result(
+            memory.save(**given, source=source, origin="agent", draft=True), given["content"]
+        )
 
     def search(given: Mapping[str, Any]) -> ToolResult:
         return format_hits_result(memory.search(**{"limit": _HITS, **given}), now())
@@ -80,13 +81,14 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
     )
 
 
-def format_saved_result(saved: SaveResult, given: str) -> str:
-    """Return the sentence about a record as which the given text was saved."""
-    secret = " A secret in it is not stored." if has_redaction(given, saved.record.content) else ""
+def _build_saved_result(saved: SaveResult, content: str) -> ToolResult:
+    """Return the result of a save of a content."""
+    secret = " A secret in it is not stored." if has_redaction(content, saved.record.content) else ""
     where = f" in {saved.record.category}" if saved.record.category else ""
+    text = f"Known already: {saved.record.id}{where}, seen {saved.record.seen_count} times.{secret}"
     if saved.outcome == "created":
-        return f"Saved as {saved.record.id}{where}.{secret}"
-    return f"Known already: {saved.record.id}{where}, seen {saved.record.seen_count} times.{secret}"
+        text = f"Saved as {saved.record.id}{where}.{secret}"
+    return ToolResult(text, build_saved_data(saved))
 
 
 def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
@@ -206,7 +208,9 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
         source: Source of the records that are added.
     """
     operations: Mapping[str, Callable[[Mapping[str, Any]], ToolResult]] = {
-        "add": lambda given: _add(memory, given, source),
+        "add": lambda given: _build_saved_result(
+            memory.save(**given, source=source, origin="agent"), given["content"]
+        ),
         "search": lambda given: format_hits_result(
             memory.search(**{"limit": _HITS, **given}),
             now(),
@@ -230,14 +234,6 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
         return replace(result, data=_build_result_data(operation, result.data))
 
     return Toolset([Tool(spec=_MEMORY, run=run, destructive=True)])
-
-
-def _add(memory: MemoryLike, given: Mapping[str, Any], source: str) -> ToolResult:
-    saved = memory.save(**given, source=source, origin="agent")
-    return ToolResult(
-        format_saved_result(saved, given["content"]),
-        {"record": rendering.build_record_data(saved.record)},
-    )
 
 
 def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> ToolResult:
