@@ -234,7 +234,9 @@ class Eraser:
         for name, decision in decided.items():
             if name[0] == "turn" and _is_erased(decision):
                 collector.mark_notes_of(name[1])
-                self._mark_note_of_answer(collector, decision.match.now)
+                now = decision.match.now
+                if isinstance(now, Turn) and (answer := self._find_answer(now)) is not None:
+                    collector.mark_notes_of(answer.id, repeating=now.content)
             elif name[0] == "record" and decision.item.fate in ("removed", "past"):
                 collector.mark_headlines_of(name[1])
         decided |= {
@@ -300,11 +302,6 @@ class Eraser:
                 keys = self._index.search_any(subject, wanted, Filter(), _MAX_SIMILAR)[:_MAX_SIMILAR]
                 found |= {each.id: each.content for each in get_reader(self._store, subject)(keys)}
         return found
-
-    def _mark_note_of_answer(self, collector: MatchCollector, turn: Value | Entry | None) -> None:
-        """Mark the daily note that was written from the answer to a user's turn."""
-        if isinstance(turn, Turn) and (answer := self._find_answer(turn)) is not None:
-            collector.mark_notes_of(answer.id, repeating=turn.content)
 
     def _find_answer(self, turn: Turn) -> Turn | None:
         """Return the answer to a user's turn, after calls of tools; None if there is none."""
