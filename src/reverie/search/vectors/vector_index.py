@@ -127,7 +127,6 @@ class VectorIndex:
         self._settings = settings
         self._lock = ForkSafeLock(self._reset_after_fork)
         self._file: VectorFile | None = None
-        self._dimension = 0
         self._queries: OrderedDict[str, Any] = OrderedDict()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
