@@ -17,13 +17,12 @@ from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, short
 from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.page import MEMORY
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import Clock
-from reverie.domain.word_lists import parse_word_set
 from reverie.repositories.records import NewRecord, RecordRepository, SaveResult
 from reverie.settings import Settings
 from reverie.stores.protocol import Store

@@ -1,4 +1,4 @@
-"""Regular expressions compiled on first use, so that an import costs nothing."""
+"""Regular expressions that are compiled on first use, so that an import costs nothing, and words for them."""
 
 from __future__ import annotations
 
@@ -32,3 +32,8 @@ def defer_regex(source: str, flags: int = 0) -> re.Pattern[str]:
 def compile_pattern(pattern: str, case: bool) -> re.Pattern[str]:
     """Return the compiled pattern, from a cache."""
     return re.compile(pattern, 0 if case else re.IGNORECASE)
+
+
+def parse_word_set(text: str) -> frozenset[str]:
+    """Return the words of a text, which are separated by white space."""
+    return frozenset(text.split())

@@ -14,10 +14,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from reverie.domain.conversation import SessionState, Turn, set_origin
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import ORIGINS, UNTRUSTED, Origin
 from reverie.domain.text.escaping import NOT_CONFIRMED, NOTICE, unquoted_text
-from reverie.domain.word_lists import parse_word_set
 
 ACKNOWLEDGING = frozenset(
     {

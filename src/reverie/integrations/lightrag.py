@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import UNTRUSTED, validate_choice
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.validation import validate_address, validate_count
-from reverie.domain.word_lists import parse_word_set
 
 if TYPE_CHECKING:
     from reverie.memory import Memory

@@ -6,8 +6,7 @@ import re
 from itertools import pairwise
 
 from reverie.consolidation.rules.sentences import LONGEST_TEXT
-from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.word_lists import parse_word_set
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 
 
 def is_likely_secret(sentence: str) -> bool:

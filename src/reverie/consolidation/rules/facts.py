@@ -21,11 +21,10 @@ from math import exp
 from typing import Literal
 
 from reverie.consolidation.rules.sentences import PatternFile, is_self_contained, strip_quotations
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import STANDING, Kind
 from reverie.domain.text.dates import fold_text
 from reverie.domain.text.languages import is_function_word
-from reverie.domain.word_lists import parse_word_set
 from reverie.search.related_words import RelatedWords
 
 Statement = Literal["preference", "constraint", "decision", "fact"]

@@ -8,10 +8,9 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Literal, get_args
 
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.text import validation
 from reverie.domain.text.dates import MONTHS
-from reverie.domain.word_lists import parse_word_set
 
 LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""

@@ -13,14 +13,13 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cached_property
 
 from reverie.domain.conversation import Turn
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.provenance import extract_content_words
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, stem_word
 from reverie.domain.text.dates import DateMention, find_dates, get_local_day
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
 from reverie.domain.text.tokenizer import find_language
-from reverie.domain.word_lists import parse_word_set
 
 ANCHORED_SHARE = 0.4
 """Share of a statement's words that the cited texts must have."""

@@ -14,9 +14,8 @@ from functools import lru_cache
 
 import Stemmer
 
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.text.tokenizer import MONTHS
-from reverie.domain.word_lists import parse_word_set
 
 MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, len(name))} | {
     "sept": 9
