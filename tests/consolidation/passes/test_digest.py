@@ -143,6 +143,14 @@ def test_a_change_that_no_cited_turn_says_is_refused() -> None:
         assert [rejection for rejection in plan.refused if why in rejection.why]
 
 
+def test_a_line_is_not_ended_by_words_that_repeat_it_or_lack_its_numbers() -> None:
+    for line in ("- CI takes 5 minutes", "- Right, CI is GitHub Actions. Always"):
+        page = Page(name="MEMORY.md", content=f"{line}\n", updated_at=NOW)
+        plan, _ = passed(said("Done.", change("end", "L1", "", "t4")), page=page)
+        assert parts(plan)[1] is None
+        assert plan.refused
+
+
 def test_a_line_that_the_model_does_not_find_in_the_cited_turns_is_refused() -> None:
     verified: list[str] = []
 

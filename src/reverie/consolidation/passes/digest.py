@@ -357,8 +357,8 @@ def _explain_not_ended(line: str, owned: Sequence[Evidence]) -> str:
     said = "\n".join(each.text for each in owned)
     if missing := extract_specifics(line).numbers - extract_specifics(said).numbers:
         return f"no turn of the user has: {', '.join(sorted(missing))}"
-    is_repeated = compute_key(_MARKER.sub("", line, count=1)) in map(compute_key, split_sentences(said))
-    return "the user says this line again" if is_repeated else ""
+    keys = [key for sentence in split_sentences(said) if len((key := compute_key(sentence)).split()) > 2]
+    return "the user says this line again" if any(key in compute_key(line) for key in keys) else ""
 
 
 def _explain_replacement(old: str, new: str) -> str:
