@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from reverie.files.disk.state import FileRecord, FileState
+from reverie.files.state import FileRecord, FileState
 from reverie.files.scan import scan
 
 _FOLDERS = 200

@@ -13,11 +13,11 @@ from typing import Any
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
-from reverie.files.disk.atomic import DRAFTS
-from reverie.files.disk.state import FileState
+from reverie.files.atomic import DRAFTS
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
-from reverie.files.mirror.writer import MirrorWriter
+from reverie.files.mirror import MirrorWriter
+from reverie.files.state import FileState
 from reverie.search.analyzer import analyze
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter

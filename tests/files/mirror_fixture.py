@@ -10,8 +10,7 @@ from pathlib import Path
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.files.disk.atomic import DRAFTS
-from reverie.files.disk.state import FileState
+from reverie.files.atomic import DRAFTS
 from reverie.files.layout import (
     build_episodic_path,
     build_path,
@@ -21,7 +20,8 @@ from reverie.files.layout import (
     render_record,
     render_session,
 )
-from reverie.files.mirror.writer import MirrorReport, MirrorWriter
+from reverie.files.mirror import MirrorReport, MirrorWriter
+from reverie.files.state import FileState
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from tests.support.contract.factories import (

@@ -20,7 +20,7 @@ import pytest
 from reverie import InvalidInput, Memory, Settings
 from reverie.domain.page import HISTORY
 from reverie.files import folder
-from reverie.files.mirror import writer
+from reverie.files import mirror as writer
 from tests.files.kept_folder_fixture import KeptFolder, large, middle
 from tests.files.mirror_fixture import (
     assert_files_match,

@@ -16,8 +16,8 @@ import pytest
 
 from reverie import Memory
 from reverie.files import folder
-from reverie.files.disk.state import FileState
-from reverie.files.mirror import writer
+from reverie.files import mirror as writer
+from reverie.files.state import FileState
 from tests.files.kept_folder_fixture import KeptFolder
 from tests.files.mirror_fixture import (
     assert_files_match,

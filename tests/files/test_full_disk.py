@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory, Settings, StoreUnavailable
-from reverie.files.disk.state import FileState, StateUnavailable
+from reverie.files.state import FileState, StateUnavailable
 
 ADVICE = "the disk is full: free some space and retry"
 

@@ -1,15 +1,18 @@
-"""Session ids as file names: readable, safe everywhere, reversible, and never two for one file."""
+"""Paths as a caller passes them, and session ids as file names: readable, safe, and never two for one file."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from pathlib import Path
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reverie.domain.conversation import validate_session_id
-from reverie.files.names import LONGEST_NAME, build_file_name, parse_session_id
+from reverie.domain.errors import InvalidInput
+from reverie.files.names import LONGEST_NAME, build_file_name, parse_session_id, resolve_path
 
 anything = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=200
@@ -132,3 +135,14 @@ def test_a_cut_never_splits_a_character() -> None:
 def test_a_name_that_no_session_has_is_told_from_one() -> None:
     for name in ["a~12345678", "%FF", "%2", "%zz", "a b", ".x", "", "CON", "~~", "A"]:
         assert parse_session_id(name) is None
+
+
+def test_only_a_tilde_at_the_beginning_is_a_home_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/ana")
+    assert resolve_path("~/memory") == Path("/home/ana/memory")
+    assert resolve_path("./~nobody-at-all/memory") == tmp_path / "~nobody-at-all" / "memory"
+    with pytest.raises(InvalidInput, match=r"no such home directory; .* write './~nobody-at-all/memory'"):
+        resolve_path("~nobody-at-all/memory")

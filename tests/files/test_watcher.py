@@ -15,16 +15,16 @@ import pytest
 
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.page import Page
-from reverie.files import watcher
+from reverie.files import folder as folders
+from reverie.files.folder import FolderWatcher
 from reverie.files.hand_edits.intake import HandEditReport
-from reverie.files.watcher import FolderWatcher
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.support.contract.factories import NOW
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher, "POLL_S", 0.05)
+    monkeypatch.setattr(folders, "POLL_S", 0.05)
 
 
 @pytest.fixture

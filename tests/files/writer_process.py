@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import Conflict
-from reverie.files.disk import atomic
-from reverie.files.disk.state import FileState
+from reverie.files import atomic
+from reverie.files.state import FileState
 from tests.support.contract.factories import (
     NOW,
     make_additions,

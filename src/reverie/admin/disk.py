@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from reverie.admin.stats import iter_files
-from reverie.files.disk.state import FILES_DATABASE
+from reverie.files.state import FILES_DATABASE
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store, StoreInFile
 from reverie.stores.redacting import unwrap

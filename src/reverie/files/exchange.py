@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable, translate_os_errors
-from reverie.files.disk.state import FileState, StateUnavailable
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
-from reverie.files.mirror.writer import MirrorReport, MirrorWriter
+from reverie.files.mirror import MirrorReport, MirrorWriter
+from reverie.files.state import FileState, StateUnavailable
 from reverie.stores.writer import StoreWriter
 
 OWNER_FILE = ".memory"

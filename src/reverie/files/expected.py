@@ -23,7 +23,6 @@ from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.domain.text.timestamps import parse_time
-from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
 from reverie.files.layout import (
     build_path,
     build_session_path,
@@ -37,6 +36,7 @@ from reverie.files.layout import (
     render_session,
 )
 from reverie.files.names import parse_session_id
+from reverie.files.state import FileRecord, LockedFileState, compute_checksum
 from reverie.stores.protocol import Store, iter_rows_forwards
 
 

@@ -21,7 +21,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,12 +31,12 @@ from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, quote_
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.text.validation import validate_text, validate_values
-from reverie.files.disk.state import FileState
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
 from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
 from reverie.files.layout import build_page_path, parse_path
-from reverie.files.mirror.writer import MirrorReport, MirrorWriter
+from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.scan import scan
+from reverie.files.state import FileState
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -509,6 +509,77 @@ class MemoryFolder:
         self._jobs, self._thread = [], None
         self._working = self._catching_up = False
         self._waiting_callers = self._own_sequence = 0
+
+
+POLL_S = 1.0
+"""Pause between two examinations of all files."""
+
+_WATCHING_SHARE = 0.05
+"""Share of the time that the examinations may take; with very many files the pauses are longer."""
+
+
+class FolderWatcher:
+    """Watcher of the files of one memory. Start and stop it from one thread."""
+
+    def __init__(
+        self,
+        take_in: Callable[[], HandEditReport],
+        *,
+        tell: Callable[[HandEditReport], None] = lambda report: None,
+    ) -> None:
+        """Prepare to watch; `start` begins.
+
+        Args:
+            take_in: Imports the changes of all files.
+            tell: Receives every report with hand edits or new problems, on the watcher's thread.
+        """
+        self._take_in = take_in
+        self._tell = tell
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._problems: set[tuple[str, str]] = set()
+
+    def start(self) -> None:
+        """Examine all files, and watch from now on. Starting it twice is an error."""
+        if self._thread is not None:
+            raise RuntimeError("the watcher has been started already")
+        self._thread = threading.Thread(target=self._run, name="reverie-watch", daemon=True)
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Stop after the current import. Stopping twice is allowed.
+
+        Args:
+            timeout_s: How long to wait at most, in seconds.
+        """
+        self._stopping.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+
+    def __enter__(self) -> FolderWatcher:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        while not self._stopping.wait(pause_s):
+            began = time.monotonic()
+            self._import_changes()
+            pause_s = max(POLL_S, (time.monotonic() - began) / _WATCHING_SHARE)
+
+    def _import_changes(self) -> None:
+        try:
+            report = self._take_in()
+        except (StoreError, OSError) as error:
+            _log.warning("the files could not be examined, which is tried again in a moment: %s", error)
+            return
+        problems = {(problem.path, problem.why) for problem in report.problems}
+        if report.taken or report.lost or problems - self._problems:
+            self._tell(report)
+        self._problems = problems
 
 
 def _validate_paths(paths: object) -> list[str]:

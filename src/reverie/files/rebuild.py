@@ -33,14 +33,14 @@ from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, from_microseconds
 from reverie.domain.user_patterns import build_redactor
 from reverie.files import parsing
-from reverie.files.disk.atomic import AtomicFolder, UnsafePath, rename_to_new
-from reverie.files.disk.state import FileState, StateUnavailable
+from reverie.files.atomic import AtomicFolder, UnsafePath, rename_to_new
 from reverie.files.expected import is_id
 from reverie.files.hand_edits.intake import REBUILDER
 from reverie.files.hand_edits.merge import build_placed_record
 from reverie.files.layout import MEMORY, SESSIONS, FileLocation, build_path, parse_path
 from reverie.files.parsing import BrokenFile, Fields
 from reverie.files.scan import scan
+from reverie.files.state import FileState, StateUnavailable
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
 from reverie.stores.sqlite import DATABASE, SQLiteStore

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import get_args
 
 from reverie.domain.text.shingles import PhraseMatcher
-from reverie.files.disk.atomic import DRAFTS
-from reverie.files.disk.state import FileRecord, FileState, LockedFileState, NoteKind
+from reverie.files.atomic import DRAFTS
 from reverie.files.layout import (
     ARCHIVE,
     MEMORY,
@@ -28,6 +27,7 @@ from reverie.files.layout import (
     parse_recovered_path,
 )
 from reverie.files.parsing import BrokenFile
+from reverie.files.state import FileRecord, FileState, LockedFileState, NoteKind
 
 CONFLICT = ".conflict.json"
 """Suffix of conflict files, which hold the program's version of what a person changed too."""

@@ -13,8 +13,8 @@ from typing import IO, Any
 
 import pytest
 
-from reverie.files.disk.state import StateUnavailable
 from reverie.files.hand_edits.importer import HandEditImporter
+from reverie.files.state import StateUnavailable
 from tests.interfaces.conftest import PROGRAM, environment, run_cli
 
 

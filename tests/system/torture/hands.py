@@ -18,7 +18,7 @@ from typing import Any
 
 from reverie import Memory
 from reverie.admin.doctor import Finding
-from reverie.files.disk.atomic import rename_to_new
+from reverie.files.atomic import rename_to_new
 from tests.system.torture.worker import BOARDS, PAGES
 
 _PAUSE_S = 0.04

@@ -50,11 +50,11 @@ PAGES = ("MEMORY.md", "books/left.md", "books/right.md")
 
 CRASH_POINTS = (
     ("reverie.files.folder", "MemoryFolder.notice"),  # committed, no file written yet
-    ("reverie.files.disk.atomic", "exchange"),  # the new file is written, and does not have its name yet
-    ("reverie.files.disk.atomic", "rename_to_new"),
-    ("reverie.files.disk.atomic", "_write"),
-    ("reverie.files.disk.state", "LockedFileState.put"),  # the file has its name, and is not recorded yet
-    ("reverie.files.disk.state", "LockedFileState.advance"),
+    ("reverie.files.atomic", "exchange"),  # the new file is written, and does not have its name yet
+    ("reverie.files.atomic", "rename_to_new"),
+    ("reverie.files.atomic", "_write"),
+    ("reverie.files.state", "LockedFileState.put"),  # the file has its name, and is not recorded yet
+    ("reverie.files.state", "LockedFileState.advance"),
     (
         "reverie.files.hand_edits.intake",
         "HandEditRun.commit_edits",

@@ -30,8 +30,8 @@ from reverie.admin.doctor.mirror_checks import check_files
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.domain.errors import ReverieError
-from reverie.files.disk.state import FILES_DATABASE
 from reverie.files.folder import MemoryFolder
+from reverie.files.state import FILES_DATABASE
 from reverie.search.index.candidates import CandidateIndex, compare_index
 from reverie.search.index.tantivy_index import FORMAT, IndexCorrupt, find_damaged_files
 from reverie.search.vectors.vector_index import VectorIndex

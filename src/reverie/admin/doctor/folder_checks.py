@@ -24,8 +24,8 @@ from reverie.admin.doctor.findings import (
 )
 from reverie.admin.erasure.remains import MOVED_ASIDE
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
-from reverie.files.disk.state import FILES_DATABASE
 from reverie.files.layout import HOOKS
+from reverie.files.state import FILES_DATABASE
 from reverie.search.analyzer import analyze
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS

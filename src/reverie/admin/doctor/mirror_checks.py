@@ -14,8 +14,7 @@ from pathlib import Path
 from reverie.admin.doctor.findings import Finding, build_finding, summarize_names
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.files.disk.atomic import AtomicFolder, UnsafePath
-from reverie.files.disk.state import StateUnavailable
+from reverie.files.atomic import AtomicFolder, UnsafePath
 from reverie.files.expected import ExpectedContent, render_expected_content, render_expected_records
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import (
@@ -27,6 +26,7 @@ from reverie.files.layout import (
     parse_recovered_path,
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
+from reverie.files.state import StateUnavailable
 from reverie.stores.protocol import Store
 
 _BATCH = 500

@@ -58,10 +58,10 @@ from reverie.domain.passage import SEARCHABLE, CandidateQuery
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
-from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.folder import MemoryFolder
 from reverie.files.layout import build_path
 from reverie.files.scan import scrub_files
+from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.repositories.pages import build_import_cursor
 from reverie.repositories.prompt_log import find_erased_entries
 from reverie.search.analyzer import analyze

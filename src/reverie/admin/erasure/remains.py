@@ -12,10 +12,10 @@ from reverie.admin.erasure.matching import get_entry_session, get_owning_scope, 
 from reverie.admin.erasure.request import ErasureItem
 from reverie.domain.filter import Filter
 from reverie.domain.text.shingles import PhraseMatcher
-from reverie.files.disk.atomic import DRAFTS
-from reverie.files.disk.state import FILES_DATABASE
+from reverie.files.atomic import DRAFTS
 from reverie.files.layout import HOOKS, MEMORY, SESSIONS, parse_path, parse_recovered_path
 from reverie.files.scan import CONFLICT, LONGEST_FILE, has_phrase
+from reverie.files.state import FILES_DATABASE
 from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable
-from reverie.files.disk.atomic import rename_to_new
+from reverie.files.atomic import rename_to_new
 from reverie.stores.sqlite.migrations import sync_folder
 
 _ABANDONED_S = 600.0

@@ -42,8 +42,8 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
-from reverie.files.disk.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.files.names import resolve_path
+from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze
 from reverie.search.related_words import SYNONYMS_FILE
 from reverie.stores.protocol import Store

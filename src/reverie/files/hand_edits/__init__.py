@@ -1,4 +1,4 @@
 """Import of edits that people make in the folder.
 
-Imports `files.scan`, `files.disk`, `stores` and `domain`.
+Imports `files.scan`, `files.state`, `stores` and `domain`.
 """

@@ -29,8 +29,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
 from reverie.files import parsing
-from reverie.files.disk.atomic import AtomicFolder
-from reverie.files.disk.state import FileRecord, FileState, LockedFileState
+from reverie.files.atomic import AtomicFolder
 from reverie.files.hand_edits.intake import (
     FORGOTTEN,
     QUIET_S,
@@ -52,6 +51,7 @@ from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
 from reverie.files.scan import FolderScan, is_within, scan
+from reverie.files.state import FileRecord, FileState, LockedFileState
 from reverie.stores.tombstones import drop_forgotten
 from reverie.stores.writer import StoreWriter
 
@@ -162,7 +162,6 @@ _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
 _ESCAPED_BYTE = defer_regex(r"\\u(dc[89a-f][0-9a-f])")
 _QUOTED = defer_regex(r"""(?<!\w)(['"])(.*?)(?<!\\)\1(?!\w)""", re.DOTALL)
 _ID = defer_regex(r"[0-9a-f]{12}")
-_WORD = defer_regex(r"[^\W_]+")
 _FIELDS = frozenset(each.name for kind in (Record, Turn, SessionState, ToolCall) for each in fields(kind))
 
 
@@ -348,7 +347,7 @@ class HandEditImporter:
                 ledger.drop_note("problem", path)
         for path, broken in run.problems.items():
             size, mtime_ns = self._stat(path)
-            why = _remove_quotations(broken.why, self._root / path)
+            why = _remove_quotations(broken.why)
             problem = {"why": why, "size": size, "mtime_ns": mtime_ns, "emptied": path in run.emptied}
             if not problem.items() <= before.get(path, {}).items():
                 _log.warning("not taken in: %s", broken)
@@ -366,24 +365,11 @@ class HandEditImporter:
             ledger.note("conflict", path, {"of": "", "id": "", "fields": []})
 
 
-def _remove_quotations(why: str, file: Path) -> str:
-    """Return a message without quotations from a file, except names of fields and ids."""
-    if _QUOTED.search(why) is None:
-        return why
-    try:
-        text = file.read_text("utf-8", "replace") if file.is_file() and not file.is_symlink() else None
-    except OSError:
-        text = None
-    if text is not None and "\\u" in text:
-        text = None  # the message quotes escaped characters in another form
-    return _QUOTED.sub(lambda quoted: quoted[0] if _is_harmless(quoted[2], text) else "'…'", why)
-
-
-def _is_harmless(quoted: str, text: str | None) -> bool:
-    """Return whether a quotation is no content of a file; None for one whose content is not known."""
-    if quoted in _FIELDS or _ID.fullmatch(quoted) is not None:
-        return True
-    return text is not None and not any(word in text for word in _WORD.findall(quoted))
+def _remove_quotations(why: str) -> str:
+    """Return a message without quotations, which may be of the file, except names of fields and ids."""
+    return _QUOTED.sub(
+        lambda quoted: quoted[0] if quoted[2] in _FIELDS or _ID.fullmatch(quoted[2]) else "'…'", why
+    )
 
 
 def _list_problems(noted: Mapping[str, Mapping[str, Any]]) -> list[BrokenFile]:

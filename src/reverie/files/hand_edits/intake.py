@@ -22,8 +22,7 @@ from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.files import parsing
-from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
-from reverie.files.disk.state import FileRecord, LockedFileState, compute_checksum
+from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.expected import (
     ExpectedContent,
     PendingChanges,
@@ -43,6 +42,7 @@ from reverie.files.layout import (
 )
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
+from reverie.files.state import FileRecord, LockedFileState, compute_checksum
 from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
 from reverie.stores.writer import StoreWriter

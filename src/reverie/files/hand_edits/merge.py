@@ -19,7 +19,6 @@ from reverie.domain import category
 from reverie.domain.change import Change, Value
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import detach_changed
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, validate_paragraph
 from reverie.domain.record import Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
@@ -36,10 +35,6 @@ from reverie.stores.protocol import Store
 
 FEW = 20
 """Number of items that may vanish at once. More than this and over half of all count as an accident."""
-
-_ALIKE = 0.6
-_MOST_COMPARED = 10_000
-_WORD = defer_regex(r"\w+")
 
 
 class MergeConflict(NamedTuple):
@@ -156,12 +151,6 @@ def _is_in_day_file(record: Record) -> bool:
 # -- pages and logs ------------------------------------------------------------------------------------------
 
 
-def _is_similar(one: str, other: str) -> bool:
-    """Return whether most words of two texts are the same, as after a correction."""
-    words, others = (_WORD.findall(text) for text in (one, other))
-    return 2 * len(match_items(words, others)) >= _ALIKE * (len(words) + len(others)) > 0
-
-
 def decide_page(base: Page | None, ours: Page | None, theirs: Page) -> MergeDecision:
     """Merge an edited page: the changes of both sides are in the result.
 
@@ -275,35 +264,18 @@ def _align_paragraphs(
 ) -> tuple[dict[int, int], list[int]]:
     """Return the old paragraph of each new one, and the old ones that are gone.
 
-    Where as many came as went between two that stayed, each was changed. Otherwise similar ones were, as where
-    the text that the person began with is not known.
+    Where as many came as went between two that stayed, each was changed, if the old ones are what the person
+    began with.
     """
     same = match_items(old, new)
     pairs = {j: i for i, j in same}
-    removed: list[int] = []
     low = start = 0
     for i, j in [*same, (len(old), len(new))]:
-        before, after = range(low, i), range(start, j)
-        certain = is_base and len(before) == len(after)
-        matched = zip(before, after, strict=True) if certain else _pair_similar(old, new, before, after)
-        came_of = dict(matched)
-        pairs |= {k: m for m, k in came_of.items()}
-        removed += [m for m in before if m not in came_of]
+        if is_base and i - low == j - start:
+            pairs |= zip(range(start, j), range(low, i), strict=True)
         low, start = i + 1, j + 1
-    return pairs, removed
-
-
-def _pair_similar(
-    old: Sequence[str], new: Sequence[str], before: range, after: range
-) -> list[tuple[int, int]]:
-    pairs: list[tuple[int, int]] = []
-    start = after.start
-    for i in before if len(before) * len(after) <= _MOST_COMPARED else ():
-        j = next((j for j in range(start, after.stop) if _is_similar(old[i], new[j])), None)
-        if j is not None:
-            pairs.append((i, j))
-            start = j + 1
-    return pairs
+    kept = set(pairs.values())
+    return pairs, [i for i in range(len(old)) if i not in kept]
 
 
 class _Order:

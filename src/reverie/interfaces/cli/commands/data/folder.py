@@ -35,9 +35,9 @@ def watch(context: CommandContext, /, once: bool) -> None:
     Prints one line per imported change: action, subject, id, file. Files that cannot be imported are reported
     on standard error.
     """
+    from reverie.files.folder import FolderWatcher
     from reverie.files.hand_edits.intake import extract_imported_edits
     from reverie.files.hand_edits.merge import ACTOR
-    from reverie.files.watcher import FolderWatcher
 
     started_at = timestamps.utc_now()
     with _suppress_repetition(), context.memory() as memory:

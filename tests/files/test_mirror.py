@@ -18,8 +18,8 @@ import pytest
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.page import HISTORY, MEMORY, Page
 from reverie.domain.record import Record
+from reverie.files import mirror
 from reverie.files.layout import build_path, parse_form, render_episodic
-from reverie.files.mirror import writer
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.mirror_fixture import (
     MirroredFolder,
@@ -136,7 +136,7 @@ def test_adding_a_turn_costs_what_the_turn_is_long(
         raise AssertionError("the whole session was read")
 
     monkeypatch.setattr(mirrored_folder.store, "turns", refuse)
-    monkeypatch.setattr(writer, "render_expected_content", refuse)
+    monkeypatch.setattr(mirror, "render_expected_content", refuse)
     mirrored_folder.commit_and_mirror(make_additions(make_turn(200)))
     monkeypatch.undo()
     assert_files_match(mirrored_folder)
@@ -256,7 +256,7 @@ def test_what_another_process_committed_and_did_not_write_is_made_good(
 def test_writing_goes_on_where_it_was_left(
     mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "_BATCH", 7)
+    monkeypatch.setattr(mirror, "_BATCH", 7)
     for number in range(20):
         mirrored_folder.commit(
             make_additions(make_record(number * 2), make_record(number * 2 + 1, layer="episodic"))
@@ -275,7 +275,7 @@ def test_writing_goes_on_where_it_was_left(
 def test_a_turn_added_between_two_batches_is_written_once(
     mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "_BATCH", 3)
+    monkeypatch.setattr(mirror, "_BATCH", 3)
     mirrored_folder.commit(make_additions(make_session("x"), make_turn(0, "x"), make_turn(1, "x")))
     mirrored_folder.commit(make_additions(make_turn(2, "x")))
     assert not mirrored_folder.mirror.write(
@@ -422,7 +422,7 @@ def test_after_any_changes_the_files_say_what_the_store_says(
 def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     mirrored_folder: MirroredFolder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "_BATCH", 5)
+    monkeypatch.setattr(mirror, "_BATCH", 5)
     changes = Changes(mirrored_folder, seed)
     for step in range(150):
         mirrored_folder.commit(changes.one())

@@ -8,7 +8,7 @@ written.
 
 Before a file is replaced or removed it is read. If its checksum is that of its `FileRecord`, it may go. So may an
 earlier content, or what an interrupted append left. Anything else is a hand edit: the file is left as it is,
-and stays due until it was imported. `disk.atomic` keeps an edit that comes in the very moment of the step.
+and stays due until it was imported. `atomic` keeps an edit that comes in the very moment of the step.
 
 A failed write raises nothing to the author of the change, which is in the store already. It is logged,
 counted, and tried again with a later change.
@@ -30,17 +30,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
-from reverie.files.disk.atomic import AtomicFolder, FileStamp, UnsafePath
-from reverie.files.disk.state import (
-    NO_PROGRESS,
-    FileRecord,
-    FileState,
-    LockedFileState,
-    MirrorProgress,
-    StateBusy,
-    compute_checksum,
-    compute_stamp,
-)
+from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.expected import (
     ExpectedContent,
     PendingChanges,
@@ -62,6 +52,16 @@ from reverie.files.layout import (
     render_addition,
     render_episodic,
     render_turns,
+)
+from reverie.files.state import (
+    NO_PROGRESS,
+    FileRecord,
+    FileState,
+    LockedFileState,
+    MirrorProgress,
+    StateBusy,
+    compute_checksum,
+    compute_stamp,
 )
 from reverie.stores.protocol import Store
 

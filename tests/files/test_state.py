@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.change import Change, JournalEntry
-from reverie.files.disk.state import (
+from reverie.files.state import (
     NO_PROGRESS,
     FileRecord,
     FileState,
@@ -48,7 +48,7 @@ def holding(folder: Path, more: str) -> subprocess.Popen[str]:
     script = f"""
         import os, sys, time
         from pathlib import Path
-        from reverie.files.disk.state import *
+        from reverie.files.state import *
         state = FileState(Path({str(folder)!r}))
         with state.lock() as ledger:
             ledger.put([FileRecord("memory/child.json", 1, 2, 3)])
@@ -174,7 +174,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     script = """
         import sys
         from pathlib import Path
-        from reverie.files.disk.state import *
+        from reverie.files.state import *
         state = FileState(Path(sys.argv[1]))
         for n in range(30):
             with state.lock(60) as ledger:
@@ -361,7 +361,7 @@ def test_a_fork_leaves_both_processes_with_a_state_that_works(tmp_path: Path) ->
     script = f"""
         import os, threading, time
         from pathlib import Path
-        from reverie.files.disk.state import *
+        from reverie.files.state import *
         state = FileState(Path({str(tmp_path)!r}))
         done = threading.Event()
         def work():

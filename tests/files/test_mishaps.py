@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.text.shingles import PhraseMatcher
-from reverie.files.disk.state import FileRecord, compute_checksum
 from reverie.files.layout import build_path, render_record
-from reverie.files.mirror.writer import FILES_FAILED
+from reverie.files.mirror import FILES_FAILED
 from reverie.files.scan import FileRemnants, scrub_files
+from reverie.files.state import FileRecord, compute_checksum
 from tests.files.mirror_fixture import (
     MirroredFolder,
     assert_files_match,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from reverie import Memory
-from reverie.files.disk import atomic
-from reverie.files.disk.atomic import DRAFTS, AtomicFolder, UnsafePath
+from reverie.files import atomic
+from reverie.files.atomic import DRAFTS, AtomicFolder, UnsafePath
 
 FILE = "memory/a/1.json"
 
@@ -321,7 +321,7 @@ def test_a_disk_that_is_full_leaves_files_as_they_were(root: Path) -> None:
     script = f"""
         import resource, signal
         from pathlib import Path
-        from reverie.files.disk.atomic import AtomicFolder
+        from reverie.files.atomic import AtomicFolder
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         disk = AtomicFolder(Path({str(root)!r}))
         seen = disk.create({FILE!r}, b"x" * 6000)

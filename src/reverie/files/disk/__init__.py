@@ -1,4 +1,0 @@
-"""Atomic file operations and the state of the mirror.
-
-Imports `files.layout`, `stores.sqlite` and `domain`.
-"""
