@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from reverie.files.state import FileRecord, FileState
 from reverie.files.scan import scan
+from reverie.files.state import FileRecord, FileState
 
 _FOLDERS = 200
 
