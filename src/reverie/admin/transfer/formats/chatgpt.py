@@ -14,11 +14,10 @@ from typing import Any
 from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     build_tool_call,
-    is_empty_conversation,
     parse_moment,
-    skip,
+    read_conversations,
 )
-from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped
+from reverie.admin.transfer.items import Form, ImportTerms, Item
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.errors import InvalidInput
@@ -40,18 +39,7 @@ class ChatGpt:
 
     def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         """Yield the conversations of a file; raise `InvalidInput` if the rest of it cannot be read."""
-        for place, value in file.values():
-            try:
-                if isinstance(value, InvalidInput):
-                    raise value
-                if is_empty_conversation(value, "mapping"):
-                    yield Skipped(what="session", place=place, why="empty")
-                    continue
-                if not self.recognises(value):
-                    raise InvalidInput("no conversation of ChatGPT: it has no 'mapping'")
-                yield from _parse_conversation(value, terms, place)
-            except InvalidInput as error:
-                yield skip("session", place, error)
+        return read_conversations(file, terms, self.recognises, _parse_conversation, "ChatGPT", "mapping")
 
 
 def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:

@@ -15,12 +15,11 @@ from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     build_tool_call,
     filter_objects,
-    is_empty_conversation,
     parse_moment,
-    skip,
+    read_conversations,
     to_text,
 )
-from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped, hash_texts
+from reverie.admin.transfer.items import Form, ImportTerms, Item, hash_texts
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.conversation import Role, ToolCall
 from reverie.domain.errors import InvalidInput
@@ -43,18 +42,9 @@ class Claude:
 
     def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         """Yield the conversations of a file; raise `InvalidInput` if the rest of it cannot be read."""
-        for place, value in file.values():
-            try:
-                if isinstance(value, InvalidInput):
-                    raise value
-                if is_empty_conversation(value, "chat_messages"):
-                    yield Skipped(what="session", place=place, why="empty")
-                    continue
-                if not self.recognises(value):
-                    raise InvalidInput("no conversation of Claude: it has no 'chat_messages'")
-                yield from _parse_conversation(value, terms, place)
-            except InvalidInput as error:
-                yield skip("session", place, error)
+        return read_conversations(
+            file, terms, self.recognises, _parse_conversation, "Claude", "chat_messages"
+        )
 
 
 def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:

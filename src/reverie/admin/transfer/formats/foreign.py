@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -25,7 +25,7 @@ from reverie.admin.transfer.items import (
     build_stable_id,
     hash_texts,
 )
-from reverie.admin.transfer.safe_reading import TooLarge
+from reverie.admin.transfer.safe_reading import SourceFile, TooLarge
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import (
     LONGEST_NAME,
@@ -344,14 +344,39 @@ class ConversationBuilder:
             yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
 
 
-def is_empty_conversation(value: Any, messages: str) -> bool:
-    """Return whether a value of a list of conversations is null, or a conversation without its messages.
+def read_conversations(
+    file: SourceFile,
+    terms: ImportTerms,
+    recognises: Callable[[object], bool],
+    parse: Callable[[Any, ImportTerms, str], Iterator[Item]],
+    program: str,
+    field: str,
+) -> Iterator[Item]:
+    """Yield the conversations of a file, and what is left out of it.
 
     Args:
-        value: The value.
-        messages: The field of the messages.
+        file: The file.
+        terms: The terms of the import.
+        recognises: Returns whether a value is a conversation.
+        parse: Yields the content of a conversation under the terms, at a place.
+        program: The name of the program that wrote it, for messages.
+        field: The field that holds the messages; a conversation without it is empty.
+
+    Raises:
+        InvalidInput: the rest of the file cannot be read.
     """
-    return value is None or (isinstance(value, dict) and value.get(messages) is None)
+    for place, value in file.values():
+        try:
+            if isinstance(value, InvalidInput):
+                raise value
+            if value is None or (isinstance(value, dict) and value.get(field) is None):
+                yield Skipped(what="session", place=place, why="empty")
+                continue
+            if not recognises(value):
+                raise InvalidInput(f"no conversation of {program}: it has no {field!r}")
+            yield from parse(value, terms, place)
+        except InvalidInput as error:
+            yield skip("session", place, error)
 
 
 class SourceIds:
