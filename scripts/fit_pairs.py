@@ -46,6 +46,7 @@ class Example(NamedTuple):
     label: str
     group: str
     weight: float = 1.0
+    context: pair_model.PairContext = pair_model.PairContext()
 
 
 def read_lines(name: str) -> list[dict[str, Any]]:
@@ -83,26 +84,27 @@ def read_people(files: Sequence[Path]) -> Iterator[Example]:
             for name in question.get("outdated", ()):
                 replaced[name].update(question["answers"])
         facts = sorted(data["facts"], key=lambda fact: fact["saved_at"])
-        for old, new in find_candidates([(fact["id"], fact["text"]) for fact in facts]):
+        categories = {fact["id"]: fact.get("category") for fact in facts}
+        for old, new, context in find_candidates([(fact["id"], fact["text"]) for fact in facts]):
             label = "replaces" if new in replaced.get(old, ()) else "both"
-            yield Example(texts[old], texts[new], label, file.stem)
+            context = context._replace(has_same_category=categories[old] == categories[new])
+            yield Example(texts[old], texts[new], label, file.stem, context=context)
 
 
-def find_candidates(facts: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def find_candidates(
+    facts: Sequence[tuple[str, str]],
+) -> Iterator[tuple[str, str, pair_model.PairContext]]:
     """Yield the ids of each text and of the earlier ones that share most of its rarer words."""
     words = [set(tokenize(text)) for _, text in facts]
-    count = Counter(word for each in words for word in each)
+    count = Counter[str]()
     for place, (name, text) in enumerate(facts):
+        count.update(words[place])
         if not pair_model.is_comparable(text):
             continue
-        near = []
-        for other in range(place):
-            shared = words[place] & words[other]
-            score = sum(log(len(facts) / count[word]) for word in shared)
-            if score > 0 and pair_model.is_comparable(facts[other][1]):
-                near.append((-score / (1 + len(words[other])) ** 0.5, other))
-        for _, other in sorted(near)[:NEAREST]:
-            yield facts[other][0], name
+        earlier = [number for number in range(place) if pair_model.is_comparable(facts[number][1])]
+        ranked = pair_model.rank_similar(words[place], [words[each] for each in earlier], count, place + 1)
+        for number, context in ranked[:NEAREST]:
+            yield facts[earlier[number]][0], name, context
 
 
 # -- cues --------------------------------------------------------------------------------------------------
@@ -219,6 +221,7 @@ def measure(examples: Sequence[Example], cues: Sequence[dict[str, float]], parts
                 each.new,
                 pair_model.score_cues(each.old, each.new, cues[part]),
                 None if likeness is None else float(likeness[number]),
+                each.context,
             )
             for number, (each, part) in enumerate(zip(examples, parts, strict=True))
         ],

@@ -107,6 +107,23 @@ def month_command(data: str | None, sealed: bool, show_errors: bool, embedder: s
     run_and_exit(lambda: run(folder, sealed=sealed, embedder=embedder, show_errors=show_errors, out=out))
 
 
+@click.command("pairs", context_settings=HELP)
+@click.option("--data", metavar="FOLDER", help="The labelled sets.  [default: `evaluation` in the checkout]")
+@click.option("--show-errors", is_flag=True, help="Also list what is ended wrongly.")
+@EMBEDDER
+@JSON
+def pairs_command(data: str | None, show_errors: bool, embedder: str, out: str | None) -> None:
+    """Count the older facts that newer ones end or mark, on people's memories and on labelled pairs.
+
+    Each fact is judged right after it was saved. "ended" facts are no longer valid, "marked" ones are shown as
+    perhaps outdated. "replaced" is the number of facts that a question names as outdated.
+    """
+    from evaluation.measures.harness import CHECKOUT_DATA
+    from evaluation.measures.pairs import run
+
+    run_and_exit(lambda: run(data or CHECKOUT_DATA, embedder=embedder, show_errors=show_errors, out=out))
+
+
 @click.command("documents", context_settings=HELP)
 @click.argument("path")
 def documents_command(path: str) -> None:
@@ -124,6 +141,7 @@ COMMANDS: dict[str, Callable[[], click.Command]] = {
     "boards": lambda: boards_command,
     "documents": lambda: documents_command,
     "month": lambda: month_command,
+    "pairs": lambda: pairs_command,
     "questions": lambda: questions_command,
     **{name: partial(build_command, name) for name in _LABELLED},
 }

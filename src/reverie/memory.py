@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
+from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.rule_learning import ACTOR as RULES
 from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import Change, JournalEntry
@@ -152,18 +153,19 @@ class Memory(ScopedMemory):
         )
         writer = StoreWriter(store=store, clock=clock, new_id=new_id, actor=actor, publish=self._publish)
         records = RecordRepository(writer, zone=settings.zone)
+        is_recording = settings.is_recording and not self.is_read_only
+        self._judge = PairJudge(writer, self._index, self._vectors) if is_recording else None
         sessions = SessionPool(self._open_session, clock=clock, idle=timedelta(minutes=settings.idle_minutes))
         parts = MemoryParts(
             writer=writer,
             searcher=searcher,
             settings=settings,
             refresh_files=self.refresh_files,
+            judge=self._judge,
             records=records,
             learner=RuleLearner(store, records.acting(RULES), settings=settings, clock=clock),
             sessions=sessions,
-            activity=ActivityLog(
-                writer, zone=settings.zone, is_enabled=settings.is_recording and not self.is_read_only
-            ),
+            activity=ActivityLog(writer, zone=settings.zone, is_enabled=is_recording),
         )
         self._lock = ForkSafeLock()
         self._closing = threading.Lock()
@@ -446,7 +448,7 @@ class Memory(ScopedMemory):
             settings=self.settings,
             scope=scope,
             standing=lambda: build_static_context(self.pages, self._profile),
-            look=self.refresh_files,
+            look=self._prepare_context,
             listener=self._parts.learner if is_recording else None,
             note_prompt=self._parts.activity.note_prompt,
         )
@@ -478,7 +480,7 @@ class Memory(ScopedMemory):
             plan_records=self._parts.records.planned,
         )
         conclude = self._parts.learner.consolidate
-        return Worker(self._parts.writer, cycle, settings=self.settings, conclude=conclude)
+        return Worker(self._parts.writer, cycle, settings=self.settings, conclude=conclude, judge=self._judge)
 
     def _publish(self, rows: Sequence[JournalEntry]) -> None:
         """Pass new journal entries to the indexes and the files."""
@@ -490,6 +492,12 @@ class Memory(ScopedMemory):
         self._index.notice(rows)
         if self._vectors is not None:
             self._vectors.notice(rows)
+
+    def _prepare_context(self) -> None:
+        """Import what a person changed in the files, and judge changed records."""
+        self.refresh_files()
+        if self._judge is not None:
+            self._judge.prepare_search()
 
 
 def is_database(path: object) -> TypeGuard[str]:

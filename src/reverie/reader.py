@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from reverie.admin.stats import ScopeStats
+    from reverie.consolidation.pair_judge import PairJudge
     from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
     from reverie.search.searcher import LeftOut
 
@@ -64,6 +65,7 @@ class MemoryReader:
         self._searcher = searcher
         self._clock = clock
         self._activity: ActivityLog | None = None
+        self._judge: PairJudge | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.scope!r})"
@@ -84,7 +86,7 @@ class MemoryReader:
             settings=self.settings,
             clock=self._clock,
         )
-        reader._activity = self._activity
+        reader._activity, reader._judge = self._activity, self._judge
         return reader
 
     # -- single items ------------------------------------------------------------------------------------
@@ -204,6 +206,8 @@ class MemoryReader:
             query, sources=sources, limit=limit, min_score=min_score, mode=mode, unit=unit, **filters
         )
         started = time.perf_counter()
+        if self._judge is not None and "records" in where:
+            self._judge.prepare_search()
         with trace(self.settings, "search_memory", scope=self.scope) as span:
             hits = self._searcher.search(request, where, unit=unit)
             span.set("gen_ai.memory.record.count", len(hits))

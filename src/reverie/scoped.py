@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, Unpack, overload
 
+from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
 from reverie.context.window import build_remembered_cursor, build_shown_cursor
 from reverie.domain.conversation import SessionState
@@ -52,12 +53,14 @@ class MemoryParts(NamedTuple):
     Attributes:
         writer: Writer of the store; its actor is the author of changes.
         refresh_files: Callback that imports what a person changed in the files.
+        judge: Judge of changed records; None for a memory that cannot be written.
     """
 
     writer: StoreWriter
     searcher: Searcher
     settings: Settings
     refresh_files: Callable[[], None]
+    judge: PairJudge | None
     records: RecordRepository
     learner: RuleLearner
     sessions: SessionPool
@@ -104,6 +107,7 @@ class ScopedMemory(MemoryReader):
         )
         self._parts = parts
         self._activity = parts.activity
+        self._judge = parts.judge
         self.scratchpad = WorkingMemory(
             self._store,
             build_scope_namespace(scope),

@@ -19,6 +19,7 @@ from typing import TypeAlias, get_args
 from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
 from reverie.consolidation.gatherer import ACTOR, DueWindow, WindowKind
 from reverie.consolidation.inbox import Verdict, WaitingPlan, read_answer
+from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import read_consolidated_position
@@ -101,13 +102,16 @@ class Worker:
         *,
         settings: Settings,
         conclude: Callable[[str], object] | None = None,
+        judge: PairJudge | None = None,
     ) -> None:
         """Create a worker.
 
         Args:
             conclude: Function that saves what a session came to, by rule; None to leave idle sessions alone.
+            judge: Judge of changed records; None for a memory that cannot be written.
         """
         self._conclude = conclude
+        self._judge = judge
         self._nothing_left: tuple[int, datetime] | None = None  # as of a journal entry, until a time
         self._session_ends_at: datetime | None = None  # the first of those that are not over
         self.cycle = cycle
@@ -189,6 +193,7 @@ class Worker:
         with self._hold_lease() as leased:
             if not leased:
                 return WorkReport(busy=True)
+            self.judge_pending()
             return WorkReport(outcomes=tuple(self._run_dream(names)))
 
     def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
@@ -206,6 +211,13 @@ class Worker:
         if keep is not None:
             validate_count(keep, name="keep", least=0)
         return self.cycle.run_window(session, kind, keep=keep)
+
+    def judge_pending(self) -> int:
+        """End or mark the records that newer ones have replaced, and return the number of judged records.
+
+        A search does it for a few records, and a dream and the thread for all.
+        """
+        return 0 if self._judge is None else self._judge.judge_pending()
 
     def log(self) -> list[dict[str, object]]:
         """Return the outcomes of the last dreams, the newest last."""
@@ -362,6 +374,7 @@ class Worker:
         """Do once what is due; do nothing if another process is doing it, or if nothing is recorded."""
         if not self._settings.is_recording:
             return WorkReport()
+        self.judge_pending()
         if not self._find_due_work():
             return WorkReport()
         with self._hold_lease() as leased:

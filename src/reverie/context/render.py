@@ -327,10 +327,17 @@ def _render_bracketed(text: str) -> str:
 
 
 def _render_validity(record: Record, now: datetime | None) -> str:
-    """Return the time of validity of a record, and its resolved relative dates."""
+    """Return the time of validity of a record, its resolved relative dates, and whether it may be outdated."""
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
     meant = record.resolved_dates
     dated = f" ({render_label(meant)})" if meant else ""
     holds = "held" if now is not None and has_ended(record, now) else "holds"
-    return f"{dated} ({holds}{since}{until})" if since or until else dated
+    if since or until:
+        dated += f" ({holds}{since}{until})"
+    return f"{dated} ({doubt})" if (doubt := describe_doubt(record)) else dated
+
+
+def describe_doubt(record: Record) -> str:
+    """Return that a record may be outdated, with the id of the later one; empty if it is not marked so."""
+    return f"perhaps outdated, see [{record.perhaps_replaced_by}]" if record.perhaps_replaced_by else ""

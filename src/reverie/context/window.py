@@ -257,7 +257,10 @@ def _compute_fingerprint(hit: Hit) -> str:
     if hit.record is None:
         return ""
     record = hit.record
-    return ids.compute_fingerprint(record.kind, f"{record.content}|{record.valid_from}|{record.valid_to}")[:8]
+    state = f"{record.content}|{record.valid_from}|{record.valid_to}"
+    if record.perhaps_replaced_by:
+        state += f"|{record.perhaps_replaced_by}"
+    return ids.compute_fingerprint(record.kind, state)[:8]
 
 
 def _limit_marks(marks: dict[str, tuple[int, str]]) -> ShownLedger:

@@ -132,6 +132,7 @@ class Record:
         replaced_by: Id of the later record that ended it; empty for none.
         replaces: Ids of the records that it ended.
         promoted_from: Id of the record in a narrower scope that it is a copy of; empty for none.
+        perhaps_replaced_by: Id of a later record that may have replaced it; empty for none.
     """
 
     id: str
@@ -164,6 +165,7 @@ class Record:
     replaced_by: str = ""
     replaces: tuple[str, ...] = ()
     promoted_from: str = ""
+    perhaps_replaced_by: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -334,7 +336,7 @@ def validate_record(record: Record) -> Record:
         raise InvalidInput(f"draft is {quote_value(record.draft)}: pass True or False")
     validate_text(record.item_key, name="item_key", longest=LONGEST_CONTENT, empty=True)
     validate_text(record.resolved_dates, name="resolved_dates", longest=LONGEST_CONTENT, empty=True)
-    for name in ("replaced_by", "promoted_from"):
+    for name in ("replaced_by", "promoted_from", "perhaps_replaced_by"):
         if linked := getattr(record, name):
             ids.validate_id(linked, name=name)
     for linked in normalize_labels(record.replaces, name="replaced record"):

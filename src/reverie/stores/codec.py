@@ -322,6 +322,7 @@ RECORDS = TableCodec(
         Column("replaced_by", _OPTIONAL_TEXT),
         Column("replaces", _WORDS),
         Column("promoted_from", _OPTIONAL_TEXT),
+        Column("perhaps_replaced_by", _OPTIONAL_TEXT),
         Column("tags", _TEXTS, "[]"),
         Column("refs", _TEXTS, "[]", field="references"),
         Column("metadata", _METADATA, "{}"),

@@ -149,6 +149,11 @@ def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
         "at": timestamps.format_time(hit.at),
         "origin": hit._value.origin,
         "trusted": hit.is_trusted,
+        **(
+            {"perhaps_replaced_by": record.perhaps_replaced_by}
+            if record and record.perhaps_replaced_by
+            else {}
+        ),
         "session": render.render_label(hit.turn.session) if hit.turn is not None else None,
         "role": hit.turn.role if hit.turn is not None else None,
     }
@@ -159,6 +164,7 @@ def build_record_data(record: Record) -> Mapping[str, Any]:
     return to_json_object(record, *_RECORD_FIELDS) | {
         "content": render.quote_text(record.content, id=record.id),
         "tags": [escaping.escape_line(tag) for tag in record.tags],
+        **({"perhaps_replaced_by": record.perhaps_replaced_by} if record.perhaps_replaced_by else {}),
     }
 
 
@@ -169,6 +175,8 @@ def describe_record(record: Record, now: datetime) -> list[str]:
         parts.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
     elif record.valid_from is not None and not is_valid_at(record, now):
         parts.append(f"holds from {record.valid_from:%Y-%m-%d}, not yet")
+    if doubt := render.describe_doubt(record):
+        parts.append(doubt)
     if record.origin in UNTRUSTED:
         parts.append(f"from {_SOURCES[record.origin]}, {escaping.NOT_CONFIRMED}")
     return parts

@@ -297,7 +297,7 @@ def has_side_match(text: str, phrases: PhraseMatcher) -> bool:
 
 def extract_source_ids(record: Record) -> set[str]:
     """Return the ids of a record's sources, from its parts, references and metadata."""
-    links = (record.replaced_by, *record.replaces, record.promoted_from)
+    links = (record.replaced_by, *record.replaces, record.promoted_from, record.perhaps_replaced_by)
     texts = (record.source, *record.parts, *record.references, *links, *record.metadata.values())
     return set(_ID.findall(" ".join(texts)))
 

@@ -202,17 +202,22 @@ class History(Journal):
         """Yield the changes that ended other records for a record that is undone here, and that still stand."""
         for row in rows:
             added = row.after
-            if row.before is not None or not isinstance(added, Record) or not added.replaces:
+            if row.before is not None or not isinstance(added, Record):
                 continue
-            ended = {
-                old.id: old.valid_to
-                for old in read_or_none(self._store.records, added.replaces)
-                if old is not None and old.replaced_by == added.id
-            }
-            for other in list_transaction_rows(self._store, row.batch):
-                after = other.after
-                if isinstance(after, Record) and after.id in ended and after.valid_to == ended[after.id]:
-                    yield other
+            for old in read_or_none(self._store.records, self._store.citing([added.id])):
+                if old is None or old.replaced_by != added.id:
+                    continue
+                newest = self._store.journal(id=old.id, after=row.batch - 1, newest_first=True)
+                for other in newest:
+                    before, after = other.before, other.after
+                    if (
+                        isinstance(before, Record)
+                        and isinstance(after, Record)
+                        and before.replaced_by != added.id
+                        and after.replaced_by == added.id
+                    ):
+                        yield other
+                        break
 
     def _validate_number(self, value: object, name: str) -> int:
         advice = "pass the number of a change, as `history` gives it"

@@ -98,6 +98,7 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
         valid_from=_select(min, old.valid_from, new.valid_from),
         valid_to=valid_to,
         replaced_by="" if valid_to is None else old.replaced_by,
+        perhaps_replaced_by="",
     )
     return changed if changed == after else replace(changed, updated_at=max(old.updated_at, now))
 

@@ -9,16 +9,18 @@ memories (`ENDS`, `MARKS`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib.resources import files
 from itertools import takewhile
-from math import exp
+from math import exp, log, sqrt
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.change_words import tells_of_change
 from reverie.domain.text.tokenizer import tokenize
+
+_TYPICAL_RARITY = 0.85
 
 LONGEST = 45
 """Most words of a text that is compared; longer texts have several subjects."""
@@ -47,6 +49,26 @@ class PairChances(NamedTuple):
 
     repeats: float
     replaces: float
+
+
+class PairContext(NamedTuple):
+    """How an older record compares with the other records that are similar to the newer one.
+
+    The defaults are for two texts of which no more is known.
+
+    Attributes:
+        place: Number of more similar records.
+        share: Nearness in relation to the most similar record, 0 to 1.
+        nearness: Sum of the weights of shared words, by the root of the number of the older one's words.
+        rarity: Weight of the rarest shared word, 0 to 1: 1 for a word that only the newer record has.
+        has_same_category: Whether both have the same category.
+    """
+
+    place: int = 0
+    share: float = 1.0
+    nearness: float = -1.0
+    rarity: float = _TYPICAL_RARITY
+    has_same_category: bool = True
 
 
 class _Text(NamedTuple):
@@ -97,7 +119,38 @@ def list_cues(old: str, new: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*(word for word in other.raw if word not in known), *pairs)))
 
 
-def measure_pair(old: str, new: str, cue_score: float, likeness: float | None = None) -> list[float]:
+def rank_similar(
+    words: Collection[str], others: Sequence[Collection[str]], held: Mapping[str, int], total: int
+) -> list[tuple[int, PairContext]]:
+    """Return the places of the texts that share a word with another, the most similar first.
+
+    Args:
+        words: The words of the other text.
+        others: The words of each text.
+        held: Number of texts with each word.
+        total: Number of texts.
+    """
+    base = log(1 + max(total, 2))
+    weights = {word: log(1 + max(total, 2) / max(1, held.get(word, 0))) / base for word in words}
+    found = []
+    for number, other in enumerate(others):
+        shared = [weights[word] for word in other if word in weights]
+        if sum(shared) > 0:
+            found.append((sum(shared) / sqrt(1 + len(other)), max(shared), number))
+    found.sort(key=lambda each: (-each[0], each[2]))
+    return [
+        (number, PairContext(place, nearness / found[0][0], nearness, rarity))
+        for place, (nearness, rarity, number) in enumerate(found)
+    ]
+
+
+def measure_pair(
+    old: str,
+    new: str,
+    cue_score: float,
+    likeness: float | None = None,
+    context: PairContext = PairContext(),  # noqa: B008 - immutable
+) -> list[float]:
     """Return the measures of two texts that the trees compare with their thresholds.
 
     Args:
@@ -105,6 +158,7 @@ def measure_pair(old: str, new: str, cue_score: float, likeness: float | None = 
         new: The newer text.
         cue_score: Sum of the weights of `list_cues`.
         likeness: Cosine of their vectors; None without vectors.
+        context: How the older one compares with others.
     """
     one, other = _read(old), _read(new)
     mine, theirs = set(one.words), set(other.words)
@@ -135,20 +189,31 @@ def measure_pair(old: str, new: str, cue_score: float, likeness: float | None = 
         len(one.raw),
         len(other.raw),
         cue_score,
+        context.place,
+        context.share,
+        _TYPICAL_RARITY * len(shared) / sqrt(1 + len(mine)) if context.nearness < 0 else context.nearness,
+        context.rarity if shared else 0.0,
+        context.has_same_category,
         *(() if likeness is None else (likeness,)),
     ]
 
 
-def judge_pair(old: str, new: str, likeness: float | None = None) -> PairChances:
+def judge_pair(
+    old: str,
+    new: str,
+    likeness: float | None = None,
+    context: PairContext = PairContext(),  # noqa: B008 - immutable
+) -> PairChances:
     """Return the probabilities of two texts.
 
     Args:
         old: The older text, at most `LONGEST` words.
         new: The newer text, at most `LONGEST` words.
         likeness: Cosine of their vectors; None without vectors.
+        context: How the older one compares with others.
     """
     model = _load()["words" if likeness is None else "vectors"]
-    measures = measure_pair(old, new, score_cues(old, new, _load()["cues"]), likeness)
+    measures = measure_pair(old, new, score_cues(old, new, _load()["cues"]), likeness, context)
     repeats, replaces = (_compute_chance(model[name], measures) for name in ("repeats", "replaces"))
     total = max(1.0, repeats + replaces)
     return PairChances(repeats / total, replaces / total)
@@ -172,7 +237,7 @@ def _compute_chance(model: Mapping[str, Any], measures: Sequence[float]) -> floa
 
 @cache
 def _load() -> Any:
-    return json.loads((files("reverie.domain.similarity") / "pair_model.json").read_text("utf-8"))
+    return json.loads(Path(__file__).with_name("pair_model.json").read_text("utf-8"))
 
 
 def list_thresholds(*, with_vectors: bool) -> Mapping[str, float]:

@@ -127,6 +127,8 @@ def _describe_record(record: Record, now: datetime) -> str:
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
     if since or until:
         marks.append(f"{'held' if has_ended(record, now) else 'holds'}{since}{until}")
+    if record.perhaps_replaced_by:
+        marks.append(f"perhaps outdated, see {record.perhaps_replaced_by}")
     if record.archived:
         marks.append("archived" + (f" ({one_line(record.archive_reason)})" if record.archive_reason else ""))
     return " · ".join([record.id, *filter(None, marks)])

@@ -310,6 +310,16 @@ class VectorFile:
         asked = asked.select(_select(asked, subject, scopes))
         return Likeness(asked.keys.tolist(), asked.numbers.astype(np.float32) * asked.scales[:, None])
 
+    def find_similar(self, subject: Searchable, key: int, scopes: Sequence[int] | None) -> dict[int, float]:
+        """Return the cosines of one vector with the others of its kind in some scopes, by key; empty without it."""
+        rows = self._read_rows()
+        asked = rows.select(_find_places(rows.keys, [key]))
+        if not len(asked.keys):
+            return {}
+        vector = asked.numbers[0].astype(np.float32) * asked.scales[0]
+        others = [other for other in rows.keys.tolist() if other != key]
+        return self.search(vector, subject, scopes).get_cosines(others)
+
     def is_damaged(self) -> bool:
         """Return whether the file or one of its vectors is damaged."""
         if self._is_missing():

@@ -194,6 +194,10 @@ class VectorIndex:
         """Return the nearness of the vectors of passages in some scopes to each other; None if there are none yet."""
         return self._read(lambda file: file.compare(subject, keys, _hash_scopes(scopes)))
 
+    def find_similar(self, subject: Searchable, key: int, scopes: Sequence[str] | None) -> dict[int, float]:
+        """Return the cosines of one passage's vector with the others in some scopes, by key; empty without it."""
+        return self._read(lambda file: file.find_similar(subject, key, _hash_scopes(scopes))) or {}
+
     def status(self) -> VectorStatus:
         """Return the state of the vectors."""
         ready = self._read(lambda file: file.count()) or 0

@@ -1,0 +1,318 @@
+"""Judge of pairs: does a changed record end a similar older one, or may it have replaced it?
+
+A fitted model of pairs decides, without a language model. Nothing is deleted, and every change is in the journal.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from reverie.domain.change import Change, JournalEntry
+from reverie.domain.errors import Conflict, StoreError
+from reverie.domain.filter import Filter
+from reverie.domain.passage import CandidateQuery
+from reverie.domain.record import ORIGINS, Record
+from reverie.domain.similarity.pair_model import (
+    PairContext,
+    is_comparable,
+    judge_pair,
+    list_thresholds,
+    rank_similar,
+)
+from reverie.domain.text.tokenizer import tokenize
+from reverie.repositories.records import COMPATIBLE
+from reverie.search.index.candidates import CandidateIndex
+from reverie.stores.forks import ForkSafeLock
+from reverie.stores.protocol import Store, read_or_none
+from reverie.stores.writer import StoreWriter
+
+if TYPE_CHECKING:
+    from reverie.search.vectors.vector_index import VectorIndex
+
+_log = logging.getLogger("reverie")
+
+ACTOR = "rules"
+"""Author of the changes in the journal."""
+
+POSITION = "pairs.judged"
+"""Cursor with the number of the last journal entry that was considered."""
+
+MAX_RECORDS = 32
+"""Changed records that a search judges before it answers."""
+
+MAX_TIME_S = 0.3
+"""Time that a search gives to judging."""
+
+NEAREST = 5
+"""Similar records by words, and as many by vectors, with which a changed record is compared."""
+
+_WITHDRAWALS = frozenset({"archive", "withdraw"})
+_POOL = 24
+_MAX_WORDS = 32
+_MAX_ENTRIES = 500
+
+
+class Similar(NamedTuple):
+    """A record that is similar to another, with the cosine of their vectors; None without vectors."""
+
+    record: Record
+    cosine: float | None
+    context: PairContext
+
+
+class PairFinder:
+    """Finder of the records that are most similar to one, in its own scope. Safe to use from several threads."""
+
+    def __init__(self, store: Store, index: CandidateIndex, vectors: VectorIndex | None) -> None:
+        self._store = store
+        self._index = index
+        self._vectors = vectors
+
+    def find(self, record: Record, key: int, now: datetime) -> list[Similar]:
+        """Return the nearest comparable records by words, then by vectors.
+
+        Args:
+            record: The record.
+            key: The number that the store gave it.
+            now: The current time; expired records are left out.
+        """
+        allowed = Filter(scopes=(record.scope,), alive_at=now, headlines=False)
+        words = list(dict.fromkeys(tokenize(record.content)))[:_MAX_WORDS]
+        query = CandidateQuery(words=[(word, 1.0) for word in words])
+        keys = self._index.search_any("record", query, allowed, _POOL) if words else []
+        cosines = {} if self._vectors is None else self._vectors.find_similar("record", key, allowed.scopes)
+        nearest = sorted(cosines, key=lambda other: -cosines[other])[: NEAREST + 1]
+        keys = [other for other in dict.fromkeys((*keys, *nearest)) if other != key]
+        found = {
+            other: value
+            for other, value in zip(keys, read_or_none(self._store.records, keys), strict=True)
+            if value is not None and _is_compared(value, record.scope, now)
+        }
+        held = self._index.frequencies("record", words, allowed.scopes)
+        total = self._store.measure("record", allowed.scopes).passages
+        others = list(found)
+        texts = [set(tokenize(found[other].content)) for other in others]
+        contexts = {others[number]: each for number, each in rank_similar(words, texts, held, total)}
+        last = PairContext(place=len(contexts), share=0.0, nearness=0.0, rarity=0.0)
+        chosen = [*list(contexts)[:NEAREST], *(other for other in nearest if other in found)]
+        return [
+            Similar(
+                found[other],
+                cosines.get(other),
+                contexts.get(other, last)._replace(
+                    has_same_category=found[other].category == record.category
+                ),
+            )
+            for other in dict.fromkeys(chosen)
+        ]
+
+
+def _is_compared(record: Record, scope: str, now: datetime) -> bool:
+    return (
+        record.scope == scope
+        and not (record.archived or record.is_headline or record.is_item)
+        and (record.expires_at is None or record.expires_at > now)
+        and is_comparable(record.content)
+    )
+
+
+class PairJudge:
+    """Judge of changed records. Safe to use from several threads and processes."""
+
+    def __init__(self, writer: StoreWriter, index: CandidateIndex, vectors: VectorIndex | None) -> None:
+        """Create a judge.
+
+        Args:
+            writer: The writer of the store.
+            index: Index of candidates in it.
+            vectors: Index of vectors; None judges by words alone.
+        """
+        self._writer = writer.acting(ACTOR)
+        self._store = writer.store
+        self._finder = PairFinder(writer.store, index, vectors)
+        self._clock = writer.clock
+        self._lock = ForkSafeLock()
+        self._position: int | None = None
+
+    def prepare_search(self) -> None:
+        """Judge pending records for a search, within `MAX_RECORDS` and `MAX_TIME_S`; a failure is only logged."""
+        try:
+            self.judge_pending(most=MAX_RECORDS, time_s=MAX_TIME_S)
+        except StoreError as error:
+            _log.warning("changed records could not be judged: %s", error)
+
+    def judge_pending(self, *, most: int | None = None, time_s: float | None = None) -> int:
+        """Judge the records that were changed since the last time, and write the result.
+
+        Args:
+            most: Most records; None for all.
+            time_s: Most seconds; None for no limit.
+
+        Returns:
+            The number of judged records.
+
+        Raises:
+            StoreError: the result could not be written.
+        """
+        if self._store.sequence() == self._position:
+            return 0
+        with self._lock:
+            return self._judge_pending(inf if most is None else most, inf if time_s is None else time_s)
+
+    def _judge_pending(self, most: float, time_s: float) -> int:
+        ends_at = time.monotonic() + time_s
+        position = start = self._read_position()
+        judged: dict[str, None] = {}
+        changes: dict[str, Change] = {}
+        is_over = has_erased = False
+        while not is_over and (entries := self._store.journal(after=position, limit=_MAX_ENTRIES)):
+            for entry in entries:
+                if _has_new_content(entry) and _get_id(entry) not in judged:
+                    if len(judged) >= most or time.monotonic() > ends_at:
+                        is_over = True
+                        break
+                    judged[_get_id(entry)] = None
+                    self._judge(entry, changes)
+                has_erased |= entry.subject == "record" and entry.edit is None
+                position = entry.sequence
+        if position == start:
+            return 0
+        if has_erased:
+            self._unlink_erased(changes)
+        try:
+            if changes or judged:
+                rows = self._writer.commit(
+                    list(changes.values()), operation="settle", cursors={POSITION: str(position)}
+                )
+                if not is_over and [row.sequence for row in rows] == [
+                    position + number for number in range(1, len(rows) + 1)
+                ]:
+                    position += len(rows)
+        except Conflict:
+            return 0  # another writer was faster: the next search judges again
+        self._position = position
+        return len(judged)
+
+    def _read_position(self) -> int:
+        stored = self._store.cursor(POSITION) or "0"
+        return max(self._position or 0, int(stored) if stored.isascii() and stored.isdigit() else 0)
+
+    def _judge(self, entry: JournalEntry, changes: dict[str, Change]) -> None:
+        """Add the changes of the records that are linked to a changed one, or similar to it."""
+        name, now = _get_id(entry), self._clock()
+        if entry.after is None or entry.operation in _WITHDRAWALS:
+            for old in list(self._get(self._store.citing([name]), changes)):
+                if old.replaced_by == name:
+                    _add(changes, old, self._revive(old))
+        marked = [
+            each
+            for each in self._get(self._store.citing([name]), changes)
+            if each.perhaps_replaced_by == name
+        ]
+        record = next(iter(self._get([name], changes)), None)
+        for old in marked:
+            _add(changes, old, replace(old, perhaps_replaced_by=""))
+        if record is None or not _is_compared(record, record.scope, now):
+            return
+        if record.perhaps_replaced_by and entry.edit is not None and entry.before is not None:
+            _add(changes, record, replace(record, perhaps_replaced_by=""))
+        for similar in self._finder.find(record, entry.key, now):
+            for other in self._get([similar.record.id], changes):
+                (record,) = self._get([name], changes)
+                is_newer = entry.before is not None or get_start(record) >= get_start(other)
+                old, new = (other, record) if is_newer else (record, other)
+                if _may_replace(old, new, now):
+                    self._settle(old, new, similar, changes)
+
+    def _unlink_erased(self, changes: dict[str, Change]) -> None:
+        """Add the changes of the records that are linked to an erased one, of which the journal has no id."""
+        linked = [each for each in self._store.find(Filter()) if each.replaced_by or each.perhaps_replaced_by]
+        targets = {name for each in linked for name in (each.replaced_by, each.perhaps_replaced_by) if name}
+        left = {each.id for each in self._store.records(sorted(targets))}
+        for old in self._get([each.id for each in linked], changes):
+            if old.perhaps_replaced_by and old.perhaps_replaced_by not in left:
+                _add(changes, old, replace(old, perhaps_replaced_by=""))
+            elif old.replaced_by and old.replaced_by not in left:
+                _add(changes, old, self._revive(old))
+
+    def _revive(self, old: Record) -> Record:
+        """Return a record that a withdrawn one had ended, as it was valid before; unchanged if a person ended it."""
+        for entry in self._store.journal(id=old.id, newest_first=True):
+            before, after = entry.before, entry.after
+            if not isinstance(after, Record) or after.replaced_by != old.replaced_by:
+                break
+            if not isinstance(before, Record) or before.replaced_by != old.replaced_by:
+                if entry.actor != ACTOR:
+                    break
+                valid_to = before.valid_to if isinstance(before, Record) else None
+                return replace(old, replaced_by="", valid_to=valid_to)
+        return old
+
+    def _settle(self, old: Record, new: Record, similar: Similar, changes: dict[str, Change]) -> None:
+        """Add the change of an older record if a newer one replaces it, or may have."""
+        chance = judge_pair(old.content, new.content, similar.cosine, similar.context).replaces
+        thresholds = list_thresholds(with_vectors=similar.cosine is not None)
+        if chance >= thresholds["ends"]:
+            valid_to = max(get_start(new), old.valid_from or get_start(new))
+            _add(changes, old, replace(old, replaced_by=new.id, valid_to=valid_to, perhaps_replaced_by=""))
+        elif chance >= thresholds["marks"]:
+            _add(changes, old, replace(old, perhaps_replaced_by=new.id))
+
+    def _get(self, names: Sequence[str], changes: dict[str, Change]) -> Iterator[Record]:
+        """Yield the records of some ids with the changes so far."""
+        for record in read_or_none(self._store.records, names):
+            if record is not None:
+                change = changes.get(record.id)
+                yield record if change is None or not isinstance(change.after, Record) else change.after
+
+
+def _add(changes: dict[str, Change], before: Record, after: Record) -> None:
+    """Add a change of a record to those before it, as one change."""
+    known = changes.get(before.id)
+    first = before if known is None else known.before
+    if first == after:
+        changes.pop(before.id, None)
+    else:
+        changes[before.id] = Change(before=first, after=after)
+
+
+def _get_id(entry: JournalEntry) -> str:
+    return "" if entry.edit is None else entry.edit.id
+
+
+def _has_new_content(entry: JournalEntry) -> bool:
+    """Return whether a change made, reworded, archived, restored or deleted a record.
+
+    A change that an undo makes is not judged again, so that what a person took back stays so.
+    """
+    if entry.subject != "record" or entry.edit is None:
+        return False
+    before, after = entry.before, entry.after
+    if entry.operation == "undo":
+        return after is None
+    if not isinstance(before, Record) or not isinstance(after, Record):
+        return True
+    return (before.content, before.archived, before.scope) != (after.content, after.archived, after.scope)
+
+
+def _may_replace(old: Record, new: Record, now: datetime) -> bool:
+    """Return whether rules allow that an older record is ended or marked because of a newer one."""
+    return (
+        not (old.pinned or old.kind == "event" or old.replaced_by)
+        and (old.valid_to is None or old.valid_to > now)
+        and (new.valid_to is None or new.valid_to > now)
+        and ORIGINS.index(new.origin) <= ORIGINS.index(old.origin)
+        and new.id not in old.metadata.get(COMPATIBLE, "").split()
+        and old.id not in new.metadata.get(COMPATIBLE, "").split()
+    )
+
+
+def get_start(record: Record) -> datetime:
+    """Return the moment from which a record holds, as far as it is known."""
+    return record.valid_from or record.created_at

@@ -1,0 +1,2 @@
+-- The later record that may have replaced a record.
+ALTER TABLE records ADD COLUMN perhaps_replaced_by TEXT;
