@@ -380,12 +380,12 @@ export interface MemoryRecord {
   archive_reason?: string;
   parts?: string[];
   draft?: boolean;
-  proposal?: "" | "open" | "asked" | "later" | "rejected";
   item_key?: string;
   resolved_dates?: string;
   replaced_by?: string;
   replaces?: string[];
   promoted_from?: string;
+  perhaps_replaced_by?: string;
 }
 
 /** Records to save together: all or none. */

@@ -62,7 +62,7 @@ def test_what_was_replaced_is_said_to_be_replaced_at_the_next_search(memory: Mem
     ended = get(memory, old)
     assert ended.replaced_by == new
     assert ended.valid_to == get(memory, new).created_at
-    (entry,) = memory.history.log(limit=1)
+    entry = list(memory.history.log())[-1]
     assert (entry.actor, entry.operation) == ("rules", "settle")
 
 
@@ -93,15 +93,13 @@ def test_traps_are_marked_at_most(memory: Memory, clock: Clock) -> None:
 
 
 def test_a_mark_is_shown_with_the_later_record_and_goes_with_it(memory: Memory, clock: Clock) -> None:
-    old, new = say(memory, clock, "Ben works at Siemens in Munich", "Ben found work at Bosch")
-    marked = get(memory, old)
+    old, new = say(memory, clock, "Petra leads the data team", "Yusuf leads the design team now")
     memory.dreams.judge_pending()
-    if not (marked := get(memory, old)).perhaps_replaced_by:
-        with_mark = {"perhaps_replaced_by": new}
-        pytest.skip(f"the model is too sure or too unsure of this pair: {with_mark} {marked}")
-    assert f"perhaps outdated, see [{new}]" in memory.session("s").context("Where does Ben work?").text
+    assert get(memory, old).perhaps_replaced_by == new
+    assert f"perhaps outdated, see [{new}]" in memory.session("s").context("Who leads the data team?").text
     assert (
-        f"perhaps outdated, see [{new}]" in memory.tools().call("search_memory", {"query": "Ben work"}).text
+        f"perhaps outdated, see [{new}]"
+        in memory.tools().call("search_memory", {"query": "Who leads the data team?"}).text
     )
     memory.archive(new)
     memory.dreams.judge_pending()
@@ -111,7 +109,7 @@ def test_a_mark_is_shown_with_the_later_record_and_goes_with_it(memory: Memory, 
 def test_the_owner_takes_an_ending_back_and_it_stays_so(memory: Memory, clock: Clock) -> None:
     old, new = say(memory, clock, OLD, NEW)
     memory.dreams.judge_pending()
-    (entry,) = memory.history.log(limit=1)
+    entry = list(memory.history.log())[-1]
     memory.history.undo(entry)
     assert is_untouched(get(memory, old))
     assert memory.search("How much is the rent?")

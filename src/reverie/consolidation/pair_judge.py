@@ -21,6 +21,7 @@ from reverie.domain.record import ORIGINS, Record
 from reverie.domain.similarity.pair_model import (
     PairContext,
     is_comparable,
+    is_parallel,
     judge_pair,
     list_thresholds,
     rank_similar,
@@ -258,7 +259,7 @@ class PairJudge:
         """Add the change of an older record if a newer one replaces it, or may have."""
         chance = judge_pair(old.content, new.content, similar.cosine, similar.context).replaces
         thresholds = list_thresholds(with_vectors=similar.cosine is not None)
-        if chance >= thresholds["ends"]:
+        if chance >= thresholds["ends"] and not is_parallel(old.content, new.content):
             valid_to = max(get_start(new), old.valid_from or get_start(new))
             _add(changes, old, replace(old, replaced_by=new.id, valid_to=valid_to, perhaps_replaced_by=""))
         elif chance >= thresholds["marks"]:

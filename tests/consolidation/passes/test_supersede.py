@@ -15,7 +15,7 @@ from reverie.llm import model_from_function
 from reverie.llm.messages import ModelRequest
 from tests.factories import MovableClock
 
-OLD, NEW = "The class on Mondays is taught by Mr. Bell", "Mrs. Ortiz teaches the class on Mondays now"
+OLD, NEW = "The class on Mondays is taught by Mr. Bell", "Mrs. Ortiz gave the class on Mondays in the gym"
 
 
 class Verifier:

@@ -72,7 +72,9 @@ EDITS: list[Change] = [
 """What had been done with the file of `version-1.sql`."""
 
 
-ADDED = frozenset(["draft", "item_key", "resolved_dates", "replaced_by", "replaces", "promoted_from", "perhaps_replaced_by"])
+ADDED = frozenset(
+    ["draft", "item_key", "resolved_dates", "replaced_by", "replaces", "promoted_from", "perhaps_replaced_by"]
+)
 """Columns of records that version 10 added."""
 
 

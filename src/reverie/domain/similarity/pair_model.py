@@ -224,6 +224,20 @@ def score_cues(old: str, new: str, weights: Mapping[str, float]) -> float:
     return sum(weights.get(cue, 0.0) for cue in list_cues(old, new))
 
 
+def is_parallel(old: str, new: str) -> bool:
+    """Return whether two texts differ in several places of one sentence, as those on two different subjects do.
+
+    >>> is_parallel("Petra leads the data team", "Yusuf leads the design team now")
+    True
+    >>> is_parallel("Petra leads the data team", "Yusuf leads the data team now")
+    False
+    """
+    from difflib import SequenceMatcher  # here: only likely changes need it
+
+    matcher = SequenceMatcher(None, _read(old).words, _read(new).words, autojunk=False)
+    return sum(name == "replace" for name, *_ in matcher.get_opcodes()) > 1
+
+
 def _compute_chance(model: Mapping[str, Any], measures: Sequence[float]) -> float:
     """Return the probability of boosted trees: lists of nodes, [measure, threshold, left, right] or a value."""
     total = float(model["start"])
