@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import takewhile
 from math import exp, log, sqrt
-from pathlib import Path
+from pkgutil import get_data
 from typing import Any, NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
@@ -251,7 +251,7 @@ def _compute_chance(model: Mapping[str, Any], measures: Sequence[float]) -> floa
 
 @cache
 def _load() -> Any:
-    return json.loads(Path(__file__).with_name("pair_model.json").read_text("utf-8"))
+    return json.loads(get_data(__package__, "pair_model.json") or b"")
 
 
 def list_thresholds(*, with_vectors: bool) -> Mapping[str, float]:
