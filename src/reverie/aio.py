@@ -289,6 +289,7 @@ class AsyncWorker(_Wrapper[Worker]):
     apply = _on_thread(Worker.apply)
     run = _on_thread(Worker.run)
     run_window = _on_thread(Worker.run_window)
+    judge_pending = _on_thread(Worker.judge_pending)
     log = _on_thread(Worker.log)
     keep_plan = _on_thread(Worker.keep_plan)
     kept_plans = _on_thread(Worker.kept_plans)
