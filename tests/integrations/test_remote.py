@@ -53,6 +53,22 @@ NOT_REMOTE = {
     "tools": "serves a model in this process",
     "get_turn": "has no operation",
     "get_paragraph": "has no operation",
+    "acting": "is the token's work",
+    "archive_many": "is in reach by `request`",
+    "exchange_files": "is about files",
+    "find_session": "has no operation",
+    "identity": "is about files",
+    "is_read_only": "is about files",
+    "label": "is in reach by `request`",
+    "left_out": "is in reach by `request`",
+    "now": "is the server's",
+    "get_prompt": "is in reach by `request`",
+    "prompt_log": "is in reach by `request`",
+    "refresh_files": "is about files",
+    "scopes": "is in reach by `request`",
+    "settle": "is in reach by `request`",
+    "vouch": "is in reach by `request`",
+    "warm_up": "is the server's work",
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from reverie.admin.history.diff import (
@@ -39,6 +39,9 @@ up to the last entry with a time by then, because the store only ever held such 
 _FEW, _MORE = 32, 8  # most transactions are small
 
 
+_FIRST_MOMENT = datetime.min.replace(microsecond=1, tzinfo=UTC)
+
+
 def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
     """Return the number of the last change by then, with the whole transaction of a number; 0 for none.
 
@@ -57,7 +60,7 @@ def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
     """Return the number of the last change before then, or before the transaction of a number."""
     if isinstance(when, datetime):
         moment = timestamps.to_utc(when, name=name)
-        return store.sequence_at(moment - timedelta(microseconds=1))
+        return store.sequence_at(max(moment, _FIRST_MOMENT) - timedelta(microseconds=1))
     number = validate_number(store, when, name)
     return get_row(store, number).batch - 1 if number else 0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable
 from functools import lru_cache
 
 from reverie.domain.lazy_regex import defer_regex
@@ -23,32 +22,19 @@ _CLOSING = "\"'»).,;…。、，"
 _ONLY_MARKS = frozenset("-*•·\"'().,:;…!¡¿。、«»„/")
 _KEPT_FORMS = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>")
 """Compatibility forms that are not replaced: 5² is not 52."""
-_QUOTED_NAME = r"""["“„«](?:[^\s"“”„«»]{1,200}|(?=[^"“”„«»\n]{1,200}\s[A-Z])[^"“”„«»\n]{1,200})["“”»]"""
-"""Pattern of a word, or of words with a capital among them, in quotation marks; it matches no quoted sentence."""
-_EXACT = defer_regex(rf"(`[^`\n]{{1,200}}`|{_QUOTED_NAME}|(?<=\bcalled )\S+)")
-"""Code, quoted words, and the names that a text gives to things."""
-_QUOTED = defer_regex('[`"“„«]')
+_CODE_SPAN = defer_regex(r"(`[^`\n]{1,200}`)")
 _WORD = defer_regex(r"\S+")
 _MARKS = "\"'“”‘’«»()[]{}<>*.,;:!?…"
-_CASED = defer_regex(
+_IDENTIFIER = defer_regex(
     r"""
-      [a-z]{2}[a-z0-9]*+[A-Z]\w*                # maxRetries, but iPhone and macOS as one likes
-    | (?!Profile)[A-Z][a-z]+file                # Makefile
-    | [\w-]{2,}(?:\.[\w-]{2,})+ | [\w-]{3,}\.\w  # app.js, Foo.Bar, main.c, but U.S. and Ph.D. as one likes
-    | (?=\w*[a-z])(?=\w+[A-Z])(?![\d.,]+[A-Za-z]+\Z)\w*\d\w*  # aB3, dQw4w9WgXcQ, but 16GB as one likes
-    | (?>(?:([A-Za-z])\1++[-:.]?){2,})          # yyyy-MM-dd, HH:mm
-    | [B-HJ-Z] | \w[\w-]*-[A-Z]                 # the key G, vitamin C, release-A
-    | [\d.,]*(?:[KMGT]b|M[WV])                  # bits, mega
-    | US|IT|WHO|Polish
-    | Sie|Ihnen|Ihr(?:e[mnrs]?)?                # German: you, not they
+      [a-z]{2}[a-z0-9]*+[A-Z]\w*                 # maxRetries, but iPhone and macOS as they are typed
+    | [\w-]{2,}(?:\.[\w-]{2,})+ | [\w-]{3,}\.\w  # app.js, Foo.Bar, main.c, but U.S. and Ph.D. as they are typed
+    | (?=\w*[a-z])(?=\w+[A-Z])(?![\d.,]+[A-Za-z]+\Z)\w*\d\w*  # aB3, dQw4w9WgXcQ, but 16GB as it is typed
+    | (?>(?:([A-Za-z])\1++[-:.]?){2,})           # yyyy-MM-dd, HH:mm
     """,
     re.VERBOSE,
 )
-_HINTS = defer_regex(
-    r"[`/\\_@#%<\[{=$\"“„«]|-(?<!\w-)[A-Za-z]|\w-[A-Z]\b|\w[.]\w|\d|called|file"
-    r"|([A-Z])(?:\1|(?<=[a-z0-9].)|(?<=\b[B-HJ-Z])\b|(?<=[KMGT])b|(?<=M)[WV]|(?<=U)S|(?<=I)[Th]|(?<=W)HO|(?<=P)olish|(?<=S)ie)"
-)
-"""Characters of words whose case matters. In a text without any, no word's case matters."""
+"""Names of things in code, whose case matters."""
 
 
 def compute_fingerprint(text: str) -> str:
@@ -72,8 +58,8 @@ _hash_again = lru_cache(maxsize=2_048)(_hash_text)  # a save asks for it several
 def fold_text(text: str) -> str:
     """Return a text in the form that is equal for the same text.
 
-    Words whose case is a part of their meaning keep it (`normalize_case`). Code and commands keep their punctuation,
-    and questions their question mark.
+    Identifiers keep their case (`normalize_case`). Code and commands keep their punctuation, and questions their
+    question mark.
     """
     if not text.isascii():
         text = "".join(map(_fold_character, unicodedata.normalize("NFC", text))).translate(_SPELLINGS)
@@ -105,54 +91,36 @@ def _strip_marks(word: str) -> str:
     return f"{end} ?" if "?" in marks else end
 
 
-def normalize_case(text: str, fold: Callable[[str], str] = str.lower) -> str:
-    """Return `text` in lower case, except for words whose case is a part of their meaning.
+def normalize_case(text: str) -> str:
+    """Return `text` in lower case, except for identifiers.
 
-    They are flags and, unless the whole text is in capitals, code in backticks, quoted words, given names ("is called
-    Main"), single letters, paths, addresses, formats, `camelCase` and `snake_case`, words with a dot or with digits
-    and capitals within, units such as Mb and MB, and words with another meaning in small letters: US, IT, WHO,
-    Polish, the German Sie.
+    Identifiers are code in backticks, flags, paths, addresses, formats, `camelCase` and `snake_case`, and words with a
+    dot or with digits and capitals within.
 
     Args:
         text: Any string; time is linear in its length.
-        fold: Converts a piece to lower case.
 
     >>> normalize_case("Start IT with `-P` in the Harbour office")
-    'start IT with `-P` in the harbour office'
+    'start it with `-P` in the harbour office'
     """
-    lower = fold(text)
+    lower = text.lower()
     if lower == text:
         return text
-    shouted = text.isupper()
-    if lower[1:] == text[1:] and not _QUOTED.search(text):  # most texts have no other capital
-        return text if is_case_significant(text.split(maxsplit=1)[0], shouted=shouted) else lower
-    if not _HINTS.search(text):
-        return lower
 
-    def folded(match: re.Match[str]) -> str:
+    def fold(match: re.Match[str]) -> str:
         word = match.group()
-        return word if is_case_significant(word, shouted=shouted) else fold(word)
+        return word if is_identifier(word) else word.lower()
 
-    pieces = _EXACT.split(text)  # every second piece is exact
-    step = 1 if shouted else 2
-    pieces[::step] = [_WORD.sub(folded, piece) for piece in pieces[::step]]
+    pieces = _CODE_SPAN.split(text)  # every second piece is code
+    pieces[::2] = [_WORD.sub(fold, piece) for piece in pieces[::2]]
     return "".join(pieces)
 
 
-def is_case_significant(word: str, *, shouted: bool = False) -> bool:
-    """Return whether the case of a word is a part of its meaning.
-
-    Args:
-        word: The characters between two spaces.
-        shouted: Whether the whole text is in capitals.
-    """
+def is_identifier(word: str) -> bool:
+    """Return whether a word, the characters between two spaces, is the name of something in code."""
     core = word.strip(_MARKS)
     if core.startswith("-") and core.lstrip("-")[:1].isalpha():
         return True
-    if shouted:
-        return False
-    if any(mark in core for mark in "/\\_@%=[{") or core.startswith("#") or "<" in word:
+    if any(mark in core for mark in "/\\_@%=[{$") or core.startswith("#") or "<" in word:
         return True
-    if core.startswith("$") and core[1:2].isalpha():
-        return True
-    return bool(_CASED.fullmatch(core)) and not core.endswith("OS")
+    return _IDENTIFIER.fullmatch(core) is not None
