@@ -52,12 +52,12 @@ def begin(memory: Memory, statements: list[str]) -> None:
     statements.clear()
 
 
-def test_a_search_over_six_records_takes_six_statements(memory: Memory, statements: list[str]) -> None:
+def test_a_search_over_six_records_takes_seven_statements(memory: Memory, statements: list[str]) -> None:
     for question in ("green tea", "when does the office close?"):
         begin(memory, statements)
         hits = memory.search(question)
         assert hits
-        assert len(statements) <= 6, statements
+        assert len(statements) <= 7, statements
 
 
 def test_a_context_takes_twelve_statements_and_a_few_more_when_something_has_changed(
@@ -66,7 +66,7 @@ def test_a_context_takes_twelve_statements_and_a_few_more_when_something_has_cha
     memory.pages.write("MEMORY.md", "Alice runs the office.\n")
     chat = memory.session("cli:1")
     chat.add("user", "What tea does Alice like?")
-    for most in (16, 12):  # headlines are read once
+    for most in (18, 12):  # headlines are read once
         begin(memory, statements)
         pack = chat.context()
         assert [hit.content for hit in pack.hits] == [RECORDS[0]]
@@ -75,7 +75,7 @@ def test_a_context_takes_twelve_statements_and_a_few_more_when_something_has_cha
     chat.add("user", "And when does the Berlin office close?")
     begin(memory, statements)
     assert chat.context().hits
-    assert len(statements) <= 16, statements
+    assert len(statements) <= 18, statements
 
 
 def test_a_question_is_answered_from_one_state(memory: Memory, statements: list[str]) -> None:

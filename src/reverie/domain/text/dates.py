@@ -202,7 +202,12 @@ def _list_latin_words(folded: str) -> frozenset[str]:
 
 
 def _list_last_words(phrases: Iterable[str]) -> frozenset[str]:
-    return frozenset(_LATIN_WORD.findall(phrase)[-1] for phrase in phrases)
+    """Return the last word of each phrase, without an expression: this runs when the module is imported."""
+    spaced = (
+        "".join(letter if letter.isascii() and letter.isalpha() else " " for letter in each)
+        for each in phrases
+    )
+    return frozenset(each.split()[-1] for each in spaced)
 
 
 def _build_alternatives(words: Iterable[str]) -> str:
