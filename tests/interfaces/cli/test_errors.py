@@ -22,7 +22,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from reverie.interfaces.cli import main
-from reverie.interfaces.cli.commands.agent.mcp import log_to_stderr
+from reverie.interfaces.cli.commands.mcp import log_to_stderr
 from reverie.interfaces.cli.main import cli
 from reverie.interfaces.cli.options import ExitCode
 from reverie.memory import Memory

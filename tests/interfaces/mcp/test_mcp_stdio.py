@@ -21,8 +21,8 @@ from mcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from reverie import Memory
+from reverie.interfaces.cli.commands.mcp import MCP_CLIENTS
 from reverie.interfaces.mcp import handshake
-from reverie.interfaces.mcp.clients import CLIENTS
 from tests.interfaces.mcp.peers import LEGACY, PROGRAM, STATELESS, Wire, launched, played, started
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -295,7 +295,7 @@ def test_the_early_answer_needs_neither_the_package_nor_the_memory() -> None:
     program = (
         "import sys\n"
         "import reverie.interfaces.mcp.handshake\n"
-        "import reverie.interfaces.cli.commands.agent.mcp\n"
+        "import reverie.interfaces.cli.commands.mcp\n"
         "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'mcp', 'mcp_types', 'pydantic', "
         "'anyio', 'starlette', 'tantivy'}), *(name for name in sys.modules if name.startswith(("
         "'reverie.memory', 'reverie.stores', 'reverie.search', 'reverie.llm', 'reverie.tools'))))"
@@ -441,15 +441,15 @@ def test_what_is_pasted_into_a_client_starts_a_server(
 ) -> None:
     monkeypatch.chdir(folder.parent)
     found = []
-    for client in CLIENTS:
+    for client in MCP_CLIENTS:
         result = call(
             "mcp", "config", "--client", client, "--name", "notes",
             "--scope", "user:al ice", "--groups", "long_term, pages",
         )  # fmt: skip
-        assert (result.exit_code, result.stderr) == (0, f"Paste it into {CLIENTS[client]}.\n")
+        assert (result.exit_code, result.stderr) == (0, f"Paste it into {MCP_CLIENTS[client]}.\n")
         found.append(pasted(client, result.stdout))
     command, args = found[0]
-    assert found == [(command, args)] * len(CLIENTS)
+    assert found == [(command, args)] * len(MCP_CLIENTS)
     assert os.path.isabs(command)
     assert args[args.index("mcp") :][:3] == ["mcp", "--store", str(folder)]
     assert not folder.exists()
@@ -470,4 +470,4 @@ def test_what_is_pasted_into_a_client_starts_a_server(
 def test_a_client_that_is_not_known_is_refused_with_those_that_are(call: Callable[..., Result]) -> None:
     result = call("mcp", "config", "--client", "emacs")
     assert result.exit_code == 2
-    assert all(name in result.stderr for name in CLIENTS)
+    assert all(name in result.stderr for name in MCP_CLIENTS)

@@ -1,14 +1,17 @@
-"""The command `mcp`: serve a memory over the Model Context Protocol, or print a client's settings."""
+"""The command `mcp`: serve the memory over MCP, and print the settings of clients."""
 
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
+import shlex
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +20,26 @@ import click
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, invocation
-from reverie.interfaces.mcp.clients import CLIENTS, format_settings
 
 if TYPE_CHECKING:
     from reverie.interfaces.mcp.server import ServedMemory
     from reverie.memory import Memory
+
 
 _log = logging.getLogger("reverie.mcp")
 
 BACKGROUND_DELAY_S = 5.0
 """Seconds after the start at which background work begins, so that it delays no client."""
 
-_PACKAGES = ("mcp", "mcp_types")  # the second came with 2.0
+MCP_CLIENTS: Mapping[str, str] = {
+    "claude-code": "a terminal; or run it with --scope project",
+    "claude-desktop": "claude_desktop_config.json (Settings, Developer, Edit Config)",
+    "cursor": "~/.cursor/mcp.json, or .cursor/mcp.json in a project",
+    "vscode": ".vscode/mcp.json in a workspace, or the file that `MCP: Open User Configuration` opens",
+}
+"""Supported clients, and where to paste their settings."""
+
+_MCP_PACKAGES = ("mcp", "mcp_types")  # the second came with 2.0
 _INSTALL = "the MCP server needs the package mcp, 2.0 or newer: pip install 'reverie[mcp]'"
 _offer_options = combine_options(
     click.option(
@@ -147,21 +158,24 @@ def log_to_stderr(*, debug: bool) -> Iterator[None]:
 
 
 def _check_installed() -> None:
-    from importlib.util import find_spec
 
-    if any(find_spec(name) is None for name in _PACKAGES):
+    if any(find_spec(name) is None for name in _MCP_PACKAGES):
         raise MissingExtra(_INSTALL)
 
 
 # -- client settings ----------------------------------------------------------------------------------
 
 
-@mcp.command()
-@click.option("--client", type=click.Choice([*CLIENTS]), required=True, help="Client that uses the memory.")
+@mcp.command("config")
+@click.option(
+    "--client", type=click.Choice([*MCP_CLIENTS]), required=True, help="Client that uses the memory."
+)
 @click.option("--name", default="reverie", show_default=True, help="Name of the server in the client.")
 @_offer_options
 @click.pass_context
-def config(ctx: click.Context, context: CommandContext, /, client: str, name: str, **options: Any) -> None:
+def mcp_config(
+    ctx: click.Context, context: CommandContext, /, client: str, name: str, **options: Any
+) -> None:
     """Print the settings with which a client starts this server: a command, or JSON.
 
     They contain the absolute paths of the folder and the program. Options of the server can be given here or
@@ -171,7 +185,7 @@ def config(ctx: click.Context, context: CommandContext, /, client: str, name: st
     given = {key: value for key in options if (value := options[key] or before.get(key))}
     arguments = [*find_program(), "mcp", *context.build_arguments(given)]
     click.echo(format_settings(client, name, arguments))
-    context.print_message(f"Paste it into {CLIENTS[client]}.")
+    context.print_message(f"Paste it into {MCP_CLIENTS[client]}.")
 
 
 def find_program() -> Sequence[str]:
@@ -183,3 +197,20 @@ def find_program() -> Sequence[str]:
     if called.name == "reverie" and os.access(called, os.X_OK):
         return [str(called.absolute())]
     return [sys.executable, "-c", "from reverie.interfaces.cli.main import main; main()"]
+
+
+def format_settings(client: str, name: str, command: Sequence[str]) -> str:
+    """Return the settings for a client: a command for a terminal, or JSON.
+
+    Args:
+        client: One of `MCP_CLIENTS`.
+        name: Name of the server in the client.
+        command: Program and arguments, with absolute paths.
+    """
+    if client == "claude-code":
+        add = ["claude", "mcp", "add", "--transport", "stdio", "--scope", "user", name, "--"]
+        return shlex.join([*add, *command])
+    server = {"command": command[0], "args": list(command[1:])}
+    if client == "vscode":
+        return json.dumps({"servers": {name: {"type": "stdio", **server}}}, indent=2)
+    return json.dumps({"mcpServers": {name: server}}, indent=2)

@@ -1,4 +1,4 @@
-"""Commands on records: save, search, show, list, archive, restore, pin and purge."""
+"""Commands on records: save, find, list, show and change them."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reverie.repositories.records import SaveResult, Settlement
     from reverie.scoped import ScopedMemory
     from reverie.search.hits import Hit, Source
+
 
 _filter_options = combine_options(
     click.option("--category", multiple=True, metavar="PATH",

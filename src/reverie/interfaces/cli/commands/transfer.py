@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.importer import ImportReport
     from reverie.memory import Memory
 
+
 _REASONS = {
     "known": "already known",
     "repeated": "repeated in the source",

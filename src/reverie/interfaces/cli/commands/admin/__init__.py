@@ -1,1 +1,0 @@
-"""Commands that look after a memory: history, erasure, dreams and upkeep. Imports as `commands` does."""

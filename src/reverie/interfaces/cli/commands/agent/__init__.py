@@ -1,1 +1,0 @@
-"""Commands of agents: chat, hooks, servers and background work. Imports as `commands` does."""
