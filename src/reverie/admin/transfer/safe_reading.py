@@ -212,10 +212,10 @@ class _Text:
         while True:
             end = self._text.find("\n", self._at)
             while end < 0 and len(self._text) - self._at <= LONGEST_LINE:
-                searched = len(self._text)
-                if not self._read_more(max(_CHUNK, searched - self._at)):
+                searched = len(self._text) - self._at
+                if not self._read_more(max(_CHUNK, searched)):
                     break
-                end = self._text.find("\n", searched)
+                end = self._text.find("\n", searched)  # what is before the position was dropped
             number += 1
             if end < 0 and len(self._text) - self._at > LONGEST_LINE:
                 self._skip_line()
