@@ -192,7 +192,9 @@ def test_a_line_that_is_too_long_is_named_and_the_next_is_read(
         assert (done.records, samples.told(done, "too large")) == (3, [("line", "x.jsonl, line 2")])
 
 
-def test_lines_are_read_one_by_one_wherever_a_file_is_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_read_one_by_one_wherever_a_file_is_cut_into_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     values = [{"n": n, "text": "x" * (n % 40)} for n in range(400)]
     data = "\n".join(map(json.dumps, values)).encode()
     for size in (1, 7, 64, 1_000):
