@@ -1,6 +1,6 @@
-"""Merging: records that say the same by form become one, and others get a headline.
+"""Merging: headlines over records that belong together.
 
-Repetitions are folded without a model. Then a model is shown what changed, each record with those that resemble
+A model is shown what changed, each record with those that resemble
 it most, and proposes headlines over records, archiving of noise and better categories. A headline takes nothing
 away: its records stay live. Code checks what a headline brings in, and the model is asked whether it is true; one that
 is refused is not asked for again until one of its records has changed. One request never shows two scopes.

@@ -51,7 +51,7 @@ def dream(
 ) -> None:
     """Consolidate records: enrich, verify, merge, infer, supersede, promote.
 
-    Without a model, only duplicates are merged and records promoted by rule. Every change is checked; at
+    Without a model, only replaced records end and records are promoted by rule. Every change is checked; at
     most 2 % of the records are archived. Use --undo to undo the changes of a dream.
 
     With --json: {"passes": [{"pass", "state", "why", "batch", "changes": [{"why", "sources", "before",
