@@ -1,4 +1,4 @@
-"""Client of a memory over the Model Context Protocol: starts the server, saves, searches and follows changes.
+"""Client of a memory over the Model Context Protocol: starts the server, saves, searches and shares a folder.
 
 Runs as it stands; the server is a process of this machine. Any client does the same: `reverie mcp config`
 prints what to paste into one.
@@ -44,24 +44,21 @@ async def use(folder: str) -> None:
         print(prompt.messages[0].content.text.splitlines()[0])
 
 
-async def follow_changes(folder: str) -> None:
-    """Notify one client of a change by another; any number of servers may use one folder."""
-    async with (
-        Client(server(folder)) as one,
-        Client(server(folder)) as other,
-        one.listen(resources_list_changed=True) as events,
-    ):
+async def share(folder: str) -> None:
+    """Find with one server the record that another one saved; any number of servers may use one folder."""
+    async with Client(server(folder)) as one, Client(server(folder)) as other:
         await other.call_tool("save_memory", {"content": "The office is in Bergen"})
-        event = await asyncio.wait_for(anext(events), 30)
+        found = await one.call_tool("search_memory", {"query": "where is the office?"})
+        print(found.content[0].text.splitlines()[0])
         listed = await one.list_resources()
-        print(f"received {type(event).__name__}; there are {len(listed.resources)} resources, such as {PAGE}")
+        print(f"{len(listed.resources)} resources, such as {PAGE}")
 
 
 def main() -> None:
     """Run both parts over a temporary folder."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(use(folder))
-        asyncio.run(follow_changes(folder))
+        asyncio.run(share(folder))
 
 
 if __name__ == "__main__":
