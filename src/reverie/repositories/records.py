@@ -20,6 +20,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph
 from reverie.domain.record import (
     HOME_LAYERS,
@@ -533,8 +534,11 @@ def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
 
 
 def _strip_content(content: str) -> str:
-    """Return the content without the white space around it; anything else is left to validation."""
-    return content.strip() if isinstance(content, str) else content
+    """Return the content without white space around it, and without the label that a prompt puts before a record.
+
+    So what an agent saves as a prompt showed it is the same text. Anything else is left to validation.
+    """
+    return _SHOWN_LABEL.sub("", content.strip()) if isinstance(content, str) else content
 
 
 def _to_utc(moment: datetime | None, name: str) -> datetime | None:
@@ -546,6 +550,8 @@ def _normalize_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _CONVERTERS[name](value) if name in _CONVERTERS else value for name, value in given.items()}
 
 
+_SHOWN_LABEL = defer_regex(r"\A- \[[0-9a-f]{12}\](?: \((?![^)\n]*\d\d:\d\d)[^)\n]{0,300}\))?: (?=\S)")
+"""`- [id] (category, day): `. The label of a turn, which has a time of day, is kept: it says who said it."""
 _NOTE_FIELDS = tuple(f.name for f in fields(NewRecord))
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
