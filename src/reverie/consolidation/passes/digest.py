@@ -78,9 +78,6 @@ TRIGGER = defer_regex(
 )
 """Words of sentences that are worth keeping (agentkit's session consolidation)."""
 
-ENDED_SHARE = 0.2
-"""Share of a line's words that the owner's turns must have to end it."""
-
 LONGEST_LINE = 500
 """Characters of a line that a model writes."""
 
@@ -319,6 +316,11 @@ class PagePatch:
                 new[at][:0] = [_keep_marker(old, change.text)] if change.do == "change" else []
         return "".join(f"{line}\n" for lines in new for line in lines)
 
+    def _collect_said(self, change: LineChange) -> frozenset[str]:
+        """Return the words of the cited turns and of the questions that they answer."""
+        asked = (self._asked.get(turn.id, "") for turn in change.turns)
+        return extract_content("\n".join([*asked, *(each.text for each in collect_evidence(change.turns))]))
+
     def _explain_refusal(self, change: LineChange) -> str:
         """Return why a change is not accepted; empty if it is."""
         at, old = change.line, ""
@@ -346,13 +348,13 @@ class PagePatch:
         return (
             find_unsaid(change.text, evidence, context=self._context, replaced=old, zone=self._zone)
             or find_unknown_words(change.text, known, zone=self._zone)
-            or (_explain_replacement(old, change.text) if old else "")
+            or (_explain_replacement(old, change.text, self._collect_said(change)) if old else "")
         )
 
 
 def _explain_not_ended(line: str, owned: Sequence[Evidence]) -> str:
     """Return why the owner's words do not end a line; empty if they may. Whether they do is a question for a model."""
-    if find_unknown_words(line, owned, least=ENDED_SHARE):
+    if find_unknown_words(line, owned):
         return "no turn of the user is about this line"
     said = "\n".join(each.text for each in owned)
     if missing := extract_specifics(line).numbers - extract_specifics(said).numbers:
@@ -361,13 +363,18 @@ def _explain_not_ended(line: str, owned: Sequence[Evidence]) -> str:
     return "the user says this line again" if any(key in compute_key(line) for key in keys) else ""
 
 
-def _explain_replacement(old: str, new: str) -> str:
-    """Return why a line must not replace another; empty if something new is said for what is left out."""
+def _explain_replacement(old: str, new: str, said: frozenset[str]) -> str:
+    """Return why a line must not replace another; empty if words are about the line and say what is new in it."""
     before, after = extract_content(old), extract_content(new)
     dropped = sorted(word for word in before if not is_among(word, after))
     added = [word for word in after if not is_among(word, before)]
     if not added:
         return "it says nothing new; a line that is no longer valid is ended"
+    if not any(is_among(word, said) for word in before):
+        return "the cited turns are not about this line"
+    unknown = sorted(word for word in added if word.isalpha() and not is_among(word, said))
+    if 2 * len(unknown) > len(added):
+        return f"no cited turn says: {', '.join(unknown)}"
     is_other = len(dropped) == len(before) or len(dropped) > len(added) + 1
     return f"it would leave out: {', '.join(dropped)}" if is_other else ""
 
