@@ -19,7 +19,7 @@ from reverie.consolidation import rules
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, RememberedFact, WindowInput, build_cursor_name
 from reverie.consolidation.planning.material import cite_turns, compute_key, format_labelled, label_turns
-from reverie.consolidation.planning.plan_builder import PlanBuilder
+from reverie.consolidation.planning.plan_builder import CONFIRMED, IMPORTANT, PlanBuilder
 from reverie.consolidation.planning.requests import (
     Flow,
     ask_in_parts,
@@ -240,7 +240,10 @@ def _to_evidence(record: Record) -> Evidence:
 
 
 def _archive_replaced(view: PassInput, taken: Sequence[NewRecord], turns: Sequence[Turn]) -> list[PlanStep]:
-    """Return the steps that archive records learned by rule from the same turns, if the new ones say most words."""
+    """Return the steps that archive records learned by rule from the same turns, if the new ones say most words.
+
+    What is pinned, important or said several times stays: the new words are a model's.
+    """
     steps = []
     why = "said by a record of the conversation"
     for record in view.records:
@@ -255,7 +258,8 @@ def _archive_replaced(view: PassInput, taken: Sequence[NewRecord], turns: Sequen
         words, known = extract_content(record.content), extract_content(text)
         covered = sum(is_among(word, known) for word in words)
         least = _COVERED_RULE if is_rule else _COVERED
-        if is_sentence and not record.pinned and covered >= least * len(words):
+        is_kept = record.pinned or record.importance >= IMPORTANT or record.seen_count >= CONFIRMED
+        if is_sentence and not is_kept and covered >= least * len(words):
             edit = Change(before=record, after=view.archive(record, why))
             steps.append(PlanStep(edit=edit, why=why, sources=(record.id,)))
     return steps
