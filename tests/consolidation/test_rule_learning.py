@@ -15,6 +15,7 @@ from reverie import EVERY_SCOPE, InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.rule_learning import FAILED
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.record import SUMMARY_TAG, UNTRUSTED, Record
+from reverie.llm.messages import ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.session import Session
 from reverie.stores.in_memory import InMemoryStore
@@ -488,3 +489,38 @@ def test_a_deleted_session_begins_anew(memory: Memory) -> None:
     memory.delete_session("cli:1")
     exchange(memory.session("cli:1"), "Tell me.", f"Again: {LONG}")
     assert len(memory.consolidate_session("cli:1")) == 1
+
+
+def test_files_and_tools_are_noted_only_if_that_is_wanted() -> None:
+    with Memory.open(":memory:", settings=Settings(code_aware_extraction=False)) as memory:
+        asked, _ = exchange(memory.session("cli:1"), "We decided to keep PostgreSQL in src/db.py.")
+        [record] = learned(memory)
+        assert record.references == (asked,)
+        assert record.tags == ()
+
+
+def test_what_was_made_of_a_tools_result_is_trusted_no_more_than_the_tool(memory: Memory) -> None:
+    session = memory.session("cli:1")
+    session.add("user", "Did the tests pass?")
+    session.add("assistant", "", tool_calls=[{"id": "1", "name": "run", "arguments": "{}"}])
+    session.add("tool", "3 failed", tool_call_id="1")
+    session.add("assistant", "The test suite failed with three errors.")
+    [record] = learned(memory)
+    assert record.origin == "tool"
+    assert memory.dreams.plan("promote").steps == ()
+
+
+def test_background_thinking_is_told_of_corrections() -> None:
+    asked: list[str] = []
+
+    def model(ask: ModelRequest) -> str:
+        asked.append(ask.messages[-1].content)
+        return "{}"
+
+    with Memory.open(":memory:", model=model) as memory:
+        memory.save("The staging port is 5432")
+        session = memory.session("cli:1")
+        exchange(session, "What is the port?", "It is 5432.")
+        session.add("user", "That's wrong, it is the other port.")
+        memory.dreams.plan("merge")
+    assert any("That's wrong, it is the other port." in text for text in asked)

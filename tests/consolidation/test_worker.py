@@ -19,7 +19,7 @@ from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.consolidation.gatherer import DueWindow
 from reverie.consolidation.worker import LEASE, Worker
 from reverie.domain.change import Change
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
 from reverie.domain.page import HISTORY, Page
@@ -500,3 +500,43 @@ def test_nothing_due_takes_no_lease_and_writes_nothing(store: SQLiteStore, now: 
     before = store.sequence()
     worker(store, now).run_due()
     assert store.sequence() == before
+
+
+def test_a_call_of_tools_is_not_parted_from_its_results(store: SQLiteStore, now: MovableClock) -> None:
+    talk(store, 40)
+    call = ToolCall(id="c", name="look", arguments="{}")
+    more = [
+        Turn(
+            id=generate_id(),
+            session="chat:1",
+            position=40,
+            role="assistant",
+            content="",
+            at=NOW,
+            tool_calls=(call,),
+        ),
+        *(
+            Turn(
+                id=generate_id(),
+                session="chat:1",
+                position=41 + n,
+                role="tool",
+                content=f"r{n}",
+                at=NOW,
+                tool_call_id="c",
+            )
+            for n in range(11)
+        ),
+    ]
+    store.commit([Change(before=None, after=turn) for turn in more], actor="owner", at=NOW)
+    worker(store, now).run_due()
+    state = store.session("chat:1")
+    assert state is not None
+    assert state.window_start <= 40 or state.window_start == 52
+
+
+def test_no_interval_no_dream(store: SQLiteStore, now: MovableClock) -> None:
+    fact(store, "We use Postgres")
+    now.now += timedelta(days=9)
+    assert worker(store, now, dream_interval=None).run_due().outcomes == ()
+    assert len(worker(store, now, dream_interval=None).run().outcomes) == 6

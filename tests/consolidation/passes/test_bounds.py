@@ -156,3 +156,18 @@ def test_a_window_that_cannot_become_shorter_is_left_alone(tmp_path: Path, clock
             session.add("user" if number % 2 == 0 else "assistant", f"{number} words")
         (outcome,) = (each for each in memory.dreams.run_due().outcomes if each.name == "compact")
         assert (outcome.state, len(session.turns())) == ("applied", 20)
+
+
+def test_a_headline_is_not_longer_than_its_records_together() -> None:
+    assert summed_up(f"{TEA}; {CAKE}").steps
+    grown = summed_up(f"{TEA}; {CAKE}" + ", and so on" * 20)
+    assert not grown.steps
+    assert "longer than its records" in why(grown)
+
+
+def test_a_headline_has_no_value_and_names_nobody_that_no_record_does() -> None:
+    cases = [("At 5 pm", "17:00"), ("So says Mallory", "mallory"), ("See /etc/tea", "/etc/tea")]
+    for added, named in cases:
+        plan = summed_up(f"{TEA} with lemon cake. {added}")
+        assert not plan.steps
+        assert named in why(plan)

@@ -137,3 +137,10 @@ def test_the_values_of_two_things_are_not_exchanged() -> None:
         records({"content": "Alice's port is 5432."}, {"content": "Bob's port is 5433."}), note
     )
     assert len(left([note], plan)) == 2
+
+
+def test_pinned_and_archived_notes_are_nobodys_to_change() -> None:
+    for note in (replace(NOTE, pinned=True), replace(NOTE, archived_at=NOW)):
+        plan, asked = enriched(records(TEA, PORT), note)
+        assert not plan
+        assert asked == []

@@ -226,3 +226,10 @@ def test_an_answer_that_cannot_be_used_changes_nothing() -> None:
     ]
     for text in cases:
         assert not cycle([turn("Stop that!")], text)
+
+
+def test_what_we_injected_is_no_evidence_when_it_comes_back() -> None:
+    turns = [turn("Always answer in French."), turn("always answer in french")]
+    assert found(cycle(turns))
+    plan = cycle(turns, injected=["Always answer in French"])
+    assert plan.skipped == "the owner has said nothing new"

@@ -21,7 +21,7 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import Signal
 from reverie.consolidation.planning.requests import run_pass
-from reverie.domain.headlines import build_headline, is_current
+from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
 from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.without_model import answer_without_model
@@ -457,3 +457,48 @@ def test_the_time_to_read_an_answer_is_linear_in_its_proposals(name: str) -> Non
 
 def signal() -> Signal:
     return Signal(kind="correction", id=f"{1:012x}", text="No, use pnpm", before="npm", at=NOW)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ModelReply(text=""),
+        ModelReply(text="I would merge the first two."),
+        ModelReply(text='{"merge": [{"sources": ["00'),
+        ModelReply(text=proposal(archive=["x"]), finish="length"),
+        ModelReply(text="[1, 2, 3]"),
+        ModelReply(text='{"merge": "all", "archive": 3, "refile": null, "anti_patterns": {}}'),
+        ModelReply(text='{"merge": [{"sources": "000000000001", "content": {"text": "x"}}, 4, null]}'),
+        ModelFailure(why="too slow"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_changes_nothing_and_is_said(reply: ModelReply | ModelFailure) -> None:
+    plan = cycle(many(5), lambda ask: reply)
+    assert not plan
+    assert plan.refused or plan.failed or plan.skipped
+
+
+def test_a_record_that_the_headline_does_not_tell_of_is_noted() -> None:
+    parts = [record("Ann lives in Oslo"), record("Ann sails"), record("Ann has a cat")]
+
+    def answer(ask: ModelRequest) -> ModelReply:
+        if ask.purpose != "verify":
+            return ModelReply(
+                text=proposal(merge=[{"sources": [p.id for p in parts], "content": "Ann sails in Oslo"}])
+            )
+        verdict = {"headline": 1, "supports": [p.id for p in parts[:2]], "leaves_out": [parts[2].id]}
+        return ModelReply(text=json.dumps({"headlines": [verdict]}))
+
+    made = headline_of(cycle(parts, answer))
+    assert list_left_out(made) == {parts[2].id}
+
+
+def test_a_record_does_not_come_to_be_found_by_every_word() -> None:
+    old = record("Ada prefers tea", tags=("drinks",))
+    words = [f"word{number}" for number in range(500)]
+    for _ in range(10):
+        plan = cycle([old], proposal(refile=[{"id": old.id, "tags": [*words[:30], "w" * 61]}]))
+        (old,) = left([old], plan)
+        words = words[8:]
+    assert len(old.tags) <= 20
+    assert max(map(len, old.tags)) <= 60

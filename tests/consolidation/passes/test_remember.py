@@ -183,3 +183,24 @@ def test_notes_of_earlier_days_give_way_to_the_facts_of_their_conversations(
     assert not any("vegan" in note.content for note in memory.pages.notes())
     assert any("time" in note.content for note in memory.pages.notes())
     assert "Ruth is vegan." in memory.session("cli:2").context("What does Ruth eat?").text
+
+
+def test_a_statement_of_the_assistant_alone_is_held_until_it_is_verified(
+    memory: Memory, clock: MovableClock, model: _Model
+) -> None:
+    model.records = [{**RUTH, "content": "The user swims before breakfast.", "turns": ["t2", "t3"]}]
+    chat = memory.session("cli:1")
+    chat.add("user", "Something for my back?")
+    chat.add("assistant", "Swimming before breakfast helps.")
+    chat.add("user", "Yes, I do that.")
+    clock.now += timedelta(hours=2)
+    memory.dreams.run_due()
+    assert memory.list() == []
+    assert [record.content for record in memory.list(archived=True)] == ["The user swims before breakfast."]
+
+
+def test_a_conversation_that_ends_is_read_at_once(memory: Memory, model: _Model) -> None:
+    _talk(memory, "Ruth is vegan.")
+    memory.session("cli:1").terminate()
+    memory.dreams.run_due()
+    assert len(model.asked) == 1

@@ -239,3 +239,29 @@ def test_a_fact_that_was_held_is_new_to_the_next_dream(
     memory.dreams.run(["supersede"])
     assert HELD in model.asked[-1], "it may have changed what was known before"
     assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize("memory", [True], indirect=True)
+def test_what_two_withdrawn_facts_had_replaced_comes_back_once(memory: Memory, model: _Model) -> None:
+    memory.session("cli:1").add("user", "We decided to use PostgreSQL 16 for Atlas and Orion.")
+    memory.session("cli:1").add("assistant", "Noted.")
+    [learned] = memory.list()
+    model.records = [
+        {"content": "Decided to use PostgreSQL 16 for Atlas.", "kind": "decision", "turns": ["t1"]},
+        {"content": "Decided to use PostgreSQL 16 for Orion.", "kind": "decision", "turns": ["t1"]},
+    ]
+    memory.dreams.run_window("cli:1", "remember")
+    assert learned.id not in {record.id for record in memory.list()}
+    [outcome] = memory.dreams.run(["verify"]).outcomes
+    assert outcome.state == "applied"
+    assert [record.id for record in memory.list()] == [learned.id]
+
+
+def test_a_fact_that_was_held_and_is_known_by_then_reinforces_what_says_it(
+    memory: Memory, model: _Model
+) -> None:
+    _remember(memory, model, IN_OTHER_WORDS, HELD)
+    known = memory.save(HELD, source="owner").record
+    model.judge = HELD.__eq__
+    memory.dreams.run(["verify"])
+    assert [(record.id, record.seen_count) for record in memory.list()] == [(known.id, 2)]

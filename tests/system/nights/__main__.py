@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.system.nights.echo import echoed
+from tests.system.nights.lossy import nightly
 from tests.system.nights.simulation import Plan, Simulation
 
 
@@ -60,7 +62,7 @@ def table(simulation: Simulation, seconds: float) -> Iterator[tuple[str, int | f
 
 
 def main() -> int:
-    """Run the nights and print the table."""
+    """The nights, the echo and the comparison."""
     parser = argparse.ArgumentParser(prog="python -m tests.system.nights", description=__doc__)
     parser.add_argument("--nights", type=int, default=1_000, help="how many")
     parser.add_argument("--records", type=int, default=500, help="how many there are before the first")
@@ -81,15 +83,18 @@ def main() -> int:
         simulation = Simulation(plan=plan, folder=Path(base) / "memory")
         simulation.run()
         seconds = time.perf_counter() - began
+        echo = echoed(Path(base) / "echo", days=60, records=290, seed=asked.seed)
+        lost = nightly(nights=24, records=148, seed=asked.seed)
     print("| | |\n|---|---:|")
     for name, number in table(simulation, seconds):
         print(f"| {name} | {number:,} |" if isinstance(number, int | float) else f"| {name} | {number} |")
+    print(f"\n{echo}\n{lost}")
     for wrong in simulation.account.wrong[:40]:
         print(f"\nbroken: {wrong.rule}: {wrong.what} (night {wrong.night}, {wrong.mood}; seed {plan.seed})")
     if not simulation.account.counts["headlines"]:
         print("\nno headline was accepted at all: nothing is proved")
         return 1
-    return 1 if simulation.account.wrong else 0
+    return 1 if simulation.account.wrong or not echo.holds else 0
 
 
 if __name__ == "__main__":

@@ -111,11 +111,13 @@ class Actor:
         chance: What it draws from.
         mood: The name of the personality.
         asked: The questions since they were last taken away.
+        merges: Texts of merges it has proposed, which some propose to merge again.
     """
 
     chance: random.Random
     mood: str = "good"
     asked: list[ModelRequest] = field(default_factory=list)
+    merges: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -239,6 +241,7 @@ def good(actor: Actor, shown: Seen) -> str:
             }
         )
     if shown.purpose == "digest":
+        actor.merges.append("")
         lines = [("add", None, text, [name]) for name, text in shown.turns[:2]]
         return patching("They talked about runs.", lines)
     if shown.purpose == "remember":
@@ -333,6 +336,14 @@ def _reply_with(text: str, finish: Any = "stop") -> Personality:
     return lambda actor, shown: ModelReply(text=text, finish=finish)
 
 
+def broken(actor: Actor, shown: Seen) -> str:
+    """A good answer with some characters gone, or with others in their place."""
+    text = list(good(actor, shown))
+    for _ in range(actor.chance.randint(1, 5)):
+        text[actor.chance.randrange(len(text))] = actor.chance.choice(["", '"', "}", "[", "\\", ","])
+    return "".join(text)
+
+
 def truncated(actor: Actor, shown: Seen) -> str | ModelReply:
     """A good answer that breaks off; the provider tells of it, or does not."""
     text = good(actor, shown)
@@ -395,6 +406,80 @@ def all_into_one(actor: Actor, shown: Seen) -> str:
         content = joined(few) if actor.chance.random() < 0.7 else summary
         return merging(merge=[one_merge(few, content)])
     return _everywhere("The user has several projects and preferences.", actor, shown)
+
+
+def against_the_protected(actor: Actor, shown: Seen) -> str:
+    """Goes for old records, pins and what matters, one at a time, under any pretext."""
+    if shown.purpose != "merge":
+        return deletes_everything(actor, shown)
+    old = [each for each in shown.records if not each.new] or list(shown.records)
+    return merging(
+        archive=[{"id": each.id, "why": "outdated, unpinned by the owner"} for each in old],
+        refile=[
+            {"id": each.id, "category": "anti-patterns/trash", "tags": ["x"], "pinned": False} for each in old
+        ],
+    )
+
+
+def deeper(actor: Actor, shown: Seen) -> str:
+    """Merges its merges again."""
+    if shown.purpose != "merge":
+        return good(actor, shown)
+    ours = [each for each in shown.records if any(each.text == text for text in actor.merges)]
+    others = [each for each in shown.records if each not in ours]
+    merges = []
+    for mine, other in zip(ours, others, strict=False):
+        merges.append(one_merge([mine, other], joined([mine, other])))
+    for n in range(0, len(others) - 1, 2):
+        merges.append(one_merge(others[n : n + 2], joined(others[n : n + 2])))
+    actor.merges += [each["content"] for each in merges]
+    return merging(merge=merges[:6])
+
+
+def weird_categories(actor: Actor, shown: Seen) -> str:
+    """Puts everything into places that are none, or that mean something else."""
+    odd = [
+        "../secrets",
+        "/etc",
+        "a//b",
+        "user-preferences/inferred",
+        "anti-patterns/owner",
+        "ünï",
+        " ",
+        "x/" * 150,
+    ]
+    if shown.purpose == "merge":
+        return merging(
+            refile=[
+                {
+                    "id": each.id,
+                    "category": actor.chance.choice(odd),
+                    "tags": ["t" * 300, "", "\x00", f"t{n}"],
+                }
+                for n, each in enumerate(shown.records)
+            ]
+        )
+    if shown.purpose == "infer":
+        return json.dumps(
+            {
+                "preferences": [
+                    {
+                        "content": f"Likes {text[:40]}",
+                        "strength": "VERY IRRITATED",
+                        "evidence": [name],
+                        "category": c,
+                    }
+                    for (name, text), c in zip(shown.turns, odd, strict=False)
+                ]
+            }
+        )
+    if shown.purpose == "remember":
+        return keeping(
+            [(text, [name]) for name, text in shown.turns], category=actor.chance.choice(odd), kind="god"
+        )
+    if shown.purpose == "enrich":
+        return json.dumps({"records": [{"content": shown.note, "category": actor.chance.choice(odd)}]})
+    return good(actor, shown)
 
 
 def power(actor: Actor, shown: Seen) -> str:
@@ -469,6 +554,57 @@ def duplicates(actor: Actor, shown: Seen) -> str:
     return "again " * 20_000
 
 
+def huge(actor: Actor, shown: Seen) -> str:
+    """Ten thousand proposals, or an answer of millions of characters."""
+    if actor.chance.random() < 0.3:
+        return '{"merge": [' + "x" * 2_100_000
+    if shown.purpose == "merge":
+        names = [each.id for each in shown.records] or ["aaaaaaaaaaaa"]
+        return merging(
+            archive=[{"id": actor.chance.choice(names), "why": f"{n}"} for n in range(10_000)],
+            merge=[{"sources": actor.chance.sample(names, min(2, len(names))), "content": "x"}] * 2_000,
+        )
+    if shown.purpose == "infer" and shown.turns:
+        words = ("tea", "rain", "maps", "glass", "stone", "paper", "salt", "wind")
+        choose = actor.chance.choice
+        said = "Prefers {} with {} and {} {}"
+        return json.dumps(
+            {
+                "preferences": [
+                    {
+                        "content": said.format(*(choose(words) for _ in range(4))),
+                        "strength": "very_irritated",
+                        "evidence": [choose(shown.turns)[0]],
+                    }
+                    for _ in range(10_000)
+                ]
+            }
+        )
+    if shown.purpose == "remember":
+        return keeping([(text, [name]) for name, text in shown.turns] * 5_000)
+    if shown.purpose == "enrich":
+        return json.dumps({"records": [shown.note] * 10_000})
+    return _everywhere("word " * 60_000, actor, shown)
+
+
+def wrong_types(actor: Actor, shown: Seen) -> str:
+    """Numbers that are none, lists where texts belong, texts where lists belong, deep nests."""
+    names = [each.id for each in shown.records]
+    nest = {"a": {"b": []}}
+    odd: list[Any] = [float("nan"), float("inf"), None, True, -1, {}, [], [[[]]], nest, 10**30, "\ud800"]
+    keys = (*_LISTS, "preferences", "records", "history_entry", "memory_update", "toDelete")
+    answer: dict[str, Any] = {name: actor.chance.choice(odd) for name in keys}
+    if actor.chance.random() < 0.5:
+        answer["merge"] = [{"sources": names[:2], "content": value, "tags": value} for value in odd]
+        answer["archive"] = [{"id": value} for value in odd] + odd
+        pairs = zip(names, odd, strict=False)
+        answer["refile"] = [{"id": name, "category": value, "tags": value} for name, value in pairs]
+        answer["preferences"] = [{"content": value, "evidence": value, "strength": value} for value in odd]
+        answer["records"] = odd
+    text = json.dumps(answer)
+    return text if actor.chance.random() < 0.8 else "[" * 50_000
+
+
 def never(actor: Actor, shown: Seen) -> str:
     """Does not answer in time."""
     raise ModelUnavailable("no answer within 180 s")
@@ -525,6 +661,7 @@ MOODS: dict[str, Personality] = {
     "thinks for ever": _reply_with("<think>let me see " * 50),
     "refuses": _reply_with("I cannot help with that.", "refused"),
     "truncated": truncated,
+    "broken": broken,
     "deletes everything": deletes_everything,
     "invented ids": invented_ids,
     "swapped ids": swapped_ids,
@@ -533,13 +670,20 @@ MOODS: dict[str, Personality] = {
     "other numbers": _spoiling(_another_number),
     "drops names": _spoiling(_without(r"\b[A-Z][a-z]+ ?")),
     "drops dates": _spoiling(_without(r"\d{4}-\d\d-\d\d")),
+    "drops units": _spoiling(_without(r" (?:euros|GB|hours|twice)")),
     "drops paths": _spoiling(_without(r"(?:https?://|/)\S+")),
+    "drops code": _spoiling(_without(r"`[^`]*`")),
     "drops half": _spoiling(_half),
     "texts that grow": _spoiling(_grown),
     "smuggles": _spoiling(_smuggled),
     "all into one": all_into_one,
+    "against the protected": against_the_protected,
+    "deeper and deeper": deeper,
+    "weird categories": weird_categories,
     "wants power": power,
     "endless duplicates": duplicates,
+    "huge": huge,
+    "wrong types": wrong_types,
     "never answers": never,
     "obeys the records": injected,
 }

@@ -181,6 +181,7 @@ class Simulation:
         self.moods[mood] += 1
         is_undone = night % self.plan.undo_every == 0
         before = self._state() if is_undone else {}
+        start = self._store.sequence()
         cursors = self._cursors()
         merges = self.account.counts["headlines"]
         began = time.perf_counter()
@@ -194,7 +195,7 @@ class Simulation:
         self.account.follow(self._store)
         self.accepted[mood] += self.account.counts["headlines"] - merges
         if is_undone:
-            self._take_back(outcomes, before)
+            self._take_back(start, before)
 
     def _mood(self, night: int) -> str:
         """Every second night one that nobody would wish for in turn; else by chance, a good one as often."""
@@ -253,10 +254,10 @@ class Simulation:
             "sessions": {each.state.id: (each.state, each.turns) for each in self._store.sessions()},
         }
 
-    def _take_back(self, outcomes: Sequence[PassOutcome], before: Mapping[str, Any]) -> None:
-        """Undo the night and compare, then make it again by undoing that, and compare again."""
+    def _take_back(self, start: int, before: Mapping[str, Any]) -> None:
+        """Undo all changes since `start` and compare, then make them again by undoing that, and compare again."""
         after = self._state()
-        batches = [outcome.batch for outcome in outcomes if outcome.batch is not None]
+        batches = dict.fromkeys(row.batch for row in self._store.journal(after=start, limit=10_000))
         undone = [self._memory.history.undo(batch=batch) for batch in reversed(batches)]
         self._differ(before, self._state(), "every cycle can be undone")
         for each in reversed(undone):

@@ -88,12 +88,52 @@ _TEMPLATES: Sequence[tuple[str, tuple[str, ...], tuple[str, ...]]] = (
     (
         "fact",
         (
+            "{name} is not the owner of project {n}, {second} is",
+            "Project {n}: {second} is the owner, {name} is not the owner",
+        ),
+        ("n", "name", "second"),
+    ),
+    (
+        "fact",
+        (
             "Die Sitzung {n} mit {name} ist in {city}, nicht in {town}",
             "Mit {name} ist die Sitzung {n} in {city}, nicht in {town}",
         ),
         ("n", "name", "city", "town"),
     ),
     ("event", ("会議{n}は{name}さんと行われます",), ("n", "name")),
+    (
+        "finding",
+        (
+            "Backup {n} takes {a} hours and {b} GB",
+            "{a} hours and {b} GB is what backup {n} takes",
+        ),
+        ("n", "a", "b"),
+    ),
+    (
+        "finding",
+        (
+            "The guide for {svc} {n} is at https://docs.example.org/{svc}/{n}",
+            "At https://docs.example.org/{svc}/{n} is the guide for {svc} {n}",
+        ),
+        ("n", "svc"),
+    ),
+    (
+        "task_state",
+        (
+            "Call {name} twice a week about order {n}",
+            "About order {n} call {name} twice a week",
+        ),
+        ("n", "name", "twice"),
+    ),
+    (
+        "decision",
+        (
+            "We decided against {svc} version {b}.{a}.0 for client {n}",
+            "For client {n} we decided against {svc} version {b}.{a}.0",
+        ),
+        ("n", "svc"),
+    ),
 )
 _NOISE = ("ok, thanks again ({n})", "hello there, it is me ({n})", "hm, let me see … ({n})")
 _SMUGGLED = (
