@@ -64,8 +64,8 @@ scale: $(STAMP)  ## Growth of one PostgreSQL database. RECORDS=1000000 MEMORIES=
 load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, times, memory, what is lost. SECONDS=600 or REQUESTS=100000 for longer, PAUSE=1 for connections that wait a second between requests.
 	@$(BIN)/python -m tests.system.load --seconds $(or $(SECONDS),60) $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(PAUSE),--pause $(PAUSE))
 
-nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 FEED=locomo.json to vary.
-	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1) $(if $(FEED),--feed $(FEED))
+nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 to vary.
+	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1)
 	$(BIN)/python -m benchmarks.cache
 
 image:  ## The container image `reverie`, where podman, buildah or docker runs.
