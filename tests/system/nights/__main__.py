@@ -40,6 +40,7 @@ def table(simulation: Simulation, seconds: float) -> Iterator[tuple[str, int | f
         "  of the moods that mean well",
         sum(n for mood, n in simulation.accepted.items() if mood.startswith("good")),
     )
+    yield "records ended by the judge", account.counts["ended by the judge"]
     yield "records folded by form", account.counts["folded by form"]
     yield "records dropped as noise", account.counts["dropped as noise"]
     yield "proposals refused", sum(simulation.refused.values())

@@ -157,6 +157,8 @@ class Account:
         if isinstance(edit.value, Record):
             is_remembered = row.reference.startswith("remember ")
             self._take_record(before, after, by_pass=by_pass, checked=checked, is_remembered=is_remembered)
+            if row.operation == "settle" and isinstance(before, Record) and isinstance(after, Record):
+                self._check_judged(before, after)
         elif isinstance(edit.value, Turn):
             self.expect(after is not None and (before is None or not by_pass), "turns stay", edit.id)
             self.turns += before is None
@@ -233,6 +235,16 @@ class Account:
             self.expect(later is not None and later.scope == before.scope, "ended by a later record", name)
             is_protected = before.pinned or before.importance >= _IMPORTANT
             self.expect(not is_protected, "the protected stay", f"{name} was ended")
+
+    def _check_judged(self, before: Record, after: Record) -> None:
+        """The judge of pairs says which record follows, and nothing else."""
+        links = {name: getattr(after, name) for name in ("valid_to", "replaced_by", "perhaps_replaced_by")}
+        self.expect(replace(before, **links) == after, "words unchanged", after.id)
+        if after.replaced_by != before.replaced_by and after.replaced_by:
+            self.counts["ended by the judge"] += 1
+            later = self.records.get(after.replaced_by)
+            is_later = later is not None and later.scope == before.scope and not before.pinned
+            self.expect(is_later, "ended by a later record", after.id)
 
     def _check_archiving(self, before: Record, after: Record) -> None:
         name, reason = after.id, after.archive_reason

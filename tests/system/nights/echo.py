@@ -2,13 +2,14 @@
 
 One system of this kind grew from 290 records to 828 in 24 days, because each save of what stood there
 already, in a slightly different form, made another one. Other wordings are near-repeats, which are not looked for
-here, and of an address the full stop is a part. What holds only from one day to another is left out
+here, and beside code or an address a full stop counts. What holds only from one day to another is left out
 here: saved again without these days it says more than it did, and becomes a record of its own, once.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from tests.system.nights.texts import Texts
 
 FORMS: dict[str, Callable[[Hit], str]] = {
     "as it stands": lambda hit: hit.content,
-    "with a full stop": lambda hit: hit.content if "://" in hit.content else f"{hit.content}.",
+    "with a full stop": lambda hit: hit.content if re.search("://|`", hit.content) else f"{hit.content}.",
     "in small letters first": lambda hit: hit.content[:1].lower() + hit.content[1:],
     "with other spaces": lambda hit: "  ".join(hit.content.split(" ")),
     "as the line of the prompt": render.render_hit,
