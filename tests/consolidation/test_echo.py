@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reverie import Memory
+from reverie.context.render import render_hit
 
 
 @pytest.mark.parametrize("kind", ["decision", "lesson", "preference", "event", "failure"])
@@ -35,3 +36,14 @@ def test_three_times_in_one_batch_is_once(memory: Memory) -> None:
     assert len({each.record.id for each in saved}) == 1
     assert (saved[2].record.kind, saved[2].record.seen_count) == ("lesson", 3)
     assert memory.admin.stats().records == 1
+
+
+def test_a_line_of_a_prompt_that_is_saved_repeats_its_record_and_a_turn_keeps_its_speaker(
+    memory: Memory,
+) -> None:
+    first = memory.save("Port 5432 is the database", category="ops").record
+    [hit] = memory.search("database port")
+    assert memory.save(render_hit(hit)).record.id == first.id
+    assert memory.save(f"- [{first.id}]: Port 5432 is the database").record.id == first.id
+    turn = f"- [{first.id}] (cli:1, 2025-01-15 10:31, user): Port 5432 is the database"
+    assert memory.save(turn).record.content == turn

@@ -124,6 +124,8 @@ def test_a_change_that_no_cited_turn_says_is_refused() -> None:
         (change("add", None, "Ada moved to Rome"), "no turn of the user's"),
         (change("add", None, "It takes 5 minutes", "t3"), "no turn of the user's"),
         (change("change", "L2", "- Ada lives in Porto", "t4"), "porto"),
+        (change("change", "L2", "- Ada lives in Rome", "t1"), "not about this line"),
+        (change("change", "L2", "- Ada lives alone, quietly, underground", "t4"), "no cited turn says"),
         (change("change", "L3", "- Ada lives in Rome", "t4"), "leave out"),
         (change("end", "L2", "", "t1"), "about this line"),
         (change("end", "L1", "", "t4"), "heading"),

@@ -121,6 +121,17 @@ def test_a_sentence_that_was_learned_by_rule_gives_way_to_the_record_that_says_i
     assert _contents(memory) == [learned.content]
 
 
+def test_a_sentence_that_was_said_twice_does_not_give_way(memory: Memory, model: _Model) -> None:
+    for session in ("cli:1", "cli:2"):
+        chat = memory.session(session)
+        chat.add("user", "We decided to use PostgreSQL for Atlas.")
+        chat.add("assistant", "Noted.")
+    [learned] = memory.list()
+    model.records = [{"content": "Decided to use PostgreSQL for Atlas", "kind": "decision", "turns": ["t1"]}]
+    memory.dreams.run_window("cli:2", "remember")
+    assert learned.content in _contents(memory)
+
+
 @pytest.mark.parametrize(
     ("said", "content"),
     [
