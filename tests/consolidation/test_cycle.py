@@ -289,3 +289,12 @@ def test_a_record_that_was_only_said_again_is_no_news_to_a_pass(store: SQLiteSto
     store.commit([Change(before=again, after=tagged)], actor="owner", at=NOW)
     dream.run()
     assert len(asked) == 2
+
+
+def test_a_dry_run_changes_nothing(store: SQLiteStore) -> None:
+    added(store, record("We decided on Postgres", kind="decision", layer="episodic"))
+    before = store.sequence()
+    outcomes = dreaming(store).run(dry_run=True)
+    assert [outcome.state for outcome in outcomes] == [*["skipped"] * 5, "planned"]
+    assert store.sequence() == before
+    assert dreaming(store).run()[-1].state == "applied"

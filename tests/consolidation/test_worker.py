@@ -540,3 +540,14 @@ def test_no_interval_no_dream(store: SQLiteStore, now: MovableClock) -> None:
     now.now += timedelta(days=9)
     assert worker(store, now, dream_interval=None).run_due().outcomes == ()
     assert len(worker(store, now, dream_interval=None).run().outcomes) == 6
+
+
+def test_several_workers_digest_a_window_once(store: SQLiteStore, now: MovableClock) -> None:
+    talk(store, 60)
+    workers = [worker(store, now, digesting()) for _ in range(6)]
+    threads = [threading.Thread(target=each.run_due) for each in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.paragraphs(page=HISTORY)) == 1

@@ -215,3 +215,18 @@ def test_a_conversation_that_ends_is_read_at_once(memory: Memory, model: _Model)
     memory.session("cli:1").terminate()
     memory.dreams.run_due()
     assert len(model.asked) == 1
+
+
+def test_instructions_and_names_come_first_where_not_all_rules_fit(memory: Memory, model: _Model) -> None:
+    _talk(memory, "call me Bea from now on")
+    model.records = [
+        {"content": "The user wants to be called Bea.", "kind": "preference", "category": "", "turns": ["t1"]}
+    ]
+    memory.dreams.run_window("cli:1", "remember")
+    memory.save_many(
+        {"content": f"Likes film number {number} of the collection in the attic", "kind": "preference"}
+        for number in range(60)
+    )
+    pack = memory.session("cli:2").context("Good morning")
+    assert any("Bea" in hit.content for hit in pack.standing)
+    assert len(pack.standing) < 60
