@@ -30,7 +30,7 @@ from benchmarks.texts import Texts
 from reverie import Memory, Settings
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 
 _TEXT = "The deployment of the billing service to staging happens every Tuesday at ten, after the stand-up."
 _TABLE = (

@@ -33,7 +33,7 @@ from benchmarks.texts import Texts
 from reverie import Memory, Settings
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue
 
 _STEPS = (0.125, 0.25, 0.5, 1.0)

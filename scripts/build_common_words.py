@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reverie.domain.text.tokenizer import fold, stem
-from reverie.search.common_words import TABLE
+from reverie.search.related_words import TABLE
 
 LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pt", "ru")
 WORDS = 50

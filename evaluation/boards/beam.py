@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.boards.datasets import Dialogue, Dialogues, EvalQuestion, read_json
+from reverie.admin.transfer.batch import SOURCE_ID
 from reverie.admin.transfer.formats.messages import ImportedConversation
-from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import MONTHS

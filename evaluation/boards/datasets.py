@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reverie.admin.transfer.batch import SOURCE_ID
 from reverie.admin.transfer.formats.messages import ImportedConversation
-from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 
 

@@ -29,7 +29,7 @@ from evaluation.boards.datasets import (
 )
 from evaluation.boards.report import EvalAnswer, EvalReport, EvalSetup, summarize_answers
 from evaluation.output import SEED
-from reverie.admin.transfer.items import SOURCE_ID
+from reverie.admin.transfer.batch import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import LONGEST_CONTENT
 from reverie.domain.text.validation import clean_text

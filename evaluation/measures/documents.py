@@ -15,7 +15,7 @@ from evaluation.boards.datasets import DocumentCollection, EvalDocument, EvalQue
 from evaluation.boards.readers import read_dataset
 from evaluation.boards.run import save_documents
 from evaluation.output import print_table
-from reverie.admin.transfer.items import SOURCE_ID
+from reverie.admin.transfer.batch import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
 from reverie.evals.metrics import ndcg, recall

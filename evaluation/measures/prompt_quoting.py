@@ -10,16 +10,16 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 
-from reverie.context import notes, render
+from reverie.context import render, retrieval
 from reverie.context.pack import Pack
 from reverie.domain.text.escaping import NOTICE
 
 _HEADERS = {
-    notes.MEMORY_HEADER: "pages",
-    notes.LONG_TERM_HEADER: "pages",
+    retrieval.MEMORY_HEADER: "pages",
+    retrieval.LONG_TERM_HEADER: "pages",
     render.SUMMARY_HEADER: "summary",
-    notes.TODAY_HEADER: "notes",
-    notes.RECENT_HEADER: "notes",
+    retrieval.TODAY_HEADER: "notes",
+    retrieval.RECENT_HEADER: "notes",
     render.RECORDS_HEADER: "recalled",
     render.RECENT_HEADER: "recalled",
     render.TURNS_HEADER: "recalled",

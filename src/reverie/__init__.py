@@ -29,9 +29,9 @@ if TYPE_CHECKING:  # each name `as` itself: it is public here
     from reverie.admin.transfer.backup import Backup as Backup
     from reverie.admin.transfer.backup import RecoveryReport as RecoveryReport
     from reverie.admin.transfer.backup import recover as recover
+    from reverie.admin.transfer.batch import Skipped as Skipped
     from reverie.admin.transfer.export import ExportReport as ExportReport
     from reverie.admin.transfer.importer import ImportReport as ImportReport
-    from reverie.admin.transfer.items import Skipped as Skipped
     from reverie.aio import AsyncMemory as AsyncMemory
     from reverie.aio import AsyncScopedMemory as AsyncScopedMemory
     from reverie.aio import AsyncSession as AsyncSession
@@ -89,7 +89,7 @@ _NAMES = {
     "reverie.admin.transfer.backup": "Backup RecoveryReport recover",
     "reverie.admin.transfer.export": "ExportReport",
     "reverie.admin.transfer.importer": "ImportReport",
-    "reverie.admin.transfer.items": "Skipped",
+    "reverie.admin.transfer.batch": "Skipped",
     "reverie.aio": "AsyncMemory AsyncScopedMemory AsyncSession",
     "reverie.consolidation.plan": "Plan",
     "reverie.consolidation.worker": "Worker",

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from reverie.files.folder import MemoryFolder
     from reverie.llm.embedding import Embedder, Embedding
     from reverie.llm.protocol import Answering, Model
-    from reverie.search.index.cache import IndexCache
+    from reverie.search.index.candidates import IndexCache
     from reverie.search.vectors.vector_index import VectorIndex
     from reverie.snapshot import Snapshot
     from reverie.stores.postgres.postings import PostingTables
@@ -506,7 +506,7 @@ def is_database(path: object) -> TypeGuard[str]:
 
 
 def _open_cache(name: str, origin: str, settings: Settings) -> IndexCache:
-    from reverie.search.index.cache import IndexCache
+    from reverie.search.index.candidates import IndexCache
 
     if settings.index_cache is not None:
         base = resolve_path(settings.index_cache, name="index_cache")

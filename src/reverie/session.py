@@ -14,12 +14,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar
 
-from reverie.context.notes import drop_replayed, render_memory_section
 from reverie.context.pack import Pack, PackInput, StaticContext, build
 from reverie.context.render import TokenBudget, validate_tokens
 from reverie.context.retrieval import (
     Retriever,
+    drop_replayed,
     query_from_message,
+    render_memory_section,
     retrieve,
     retrieve_recent,
     retrieve_standing,

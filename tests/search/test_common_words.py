@@ -7,7 +7,7 @@ from collections import Counter
 from scripts.build_common_words import list_lines
 
 from reverie import Memory
-from reverie.search.common_words import TABLE, get_shares
+from reverie.search.related_words import TABLE, get_shares
 
 
 def test_a_common_word_counts_less_than_a_rare_one_that_as_few_records_have(memory: Memory) -> None:

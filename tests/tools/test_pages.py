@@ -10,7 +10,7 @@ import pytest
 
 from reverie import InvalidInput, Memory
 from reverie.tools import ToolResult
-from reverie.tools.pages import find_similar_lines, replace_once
+from reverie.tools.working_memory import find_similar_lines, replace_once
 from tests.tools.conftest import Call
 
 

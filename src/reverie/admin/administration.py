@@ -17,9 +17,9 @@ from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
-from reverie.repositories.cursors import Cursors
 from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
 from reverie.repositories.records import RecordRepository
+from reverie.repositories.writing import Cursors
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
 from reverie.stores.protocol import StoreProblem
@@ -28,11 +28,11 @@ from reverie.stores.telemetry import trace
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
-    from reverie.admin.disk import DiskPart
     from reverie.admin.doctor import Diagnosis
     from reverie.admin.erasure.eraser import Eraser
     from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
     from reverie.admin.erasure.request import ErasureReport
+    from reverie.admin.stats import DiskPart
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
@@ -107,7 +107,7 @@ class Administration:
 
     def disk(self) -> tuple[DiskPart, ...]:
         """Return the parts of what the folder takes on the disk, the largest first; none without a folder."""
-        from reverie.admin.disk import measure_disk  # here: seldom asked
+        from reverie.admin.stats import measure_disk  # here: seldom asked
 
         return measure_disk(self._store, self._path)
 
@@ -380,7 +380,7 @@ class Administration:
 
         Args:
             source: The file or folder.
-            form: Its format, one of `reverie.admin.transfer.items.FORMS`; None to detect it.
+            form: Its format, one of `reverie.admin.transfer.batch.FORMS`; None to detect it.
             dry_run: Whether to store nothing, and only return what would be imported.
             scope: The scope that it will belong to. None leaves own exports as they are; others become
                 everybody's.

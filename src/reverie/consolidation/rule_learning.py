@@ -13,7 +13,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
-from reverie.context.notes import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
+from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.domain import provenance
 from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError

@@ -23,7 +23,7 @@ from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import read_consolidated_position
-from reverie.context.notes import FRESH
+from reverie.context.retrieval import FRESH
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value

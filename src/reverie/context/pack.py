@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from reverie.context import notes, render
+from reverie.context import render, retrieval
 from reverie.context.render import (
     BudgetItem,
     TokenBudget,
@@ -494,11 +494,11 @@ def _render_standing(records: Sequence[Record], *, left_out: int) -> str:
 
 def _build_notes_section(
     standing: StaticContext, stable: Sequence[PackSection], now: datetime, room: int, budget: TokenBudget
-) -> notes.Excerpt:
+) -> retrieval.Excerpt:
     """Return the daily notes that fit into the rest of the budget, with the header of memory if pages have none."""
-    header = "" if any(section.name == "pages" for section in stable) else f"{notes.MEMORY_HEADER}\n\n"
+    header = "" if any(section.name == "pages" for section in stable) else f"{retrieval.MEMORY_HEADER}\n\n"
     room = min(room, budget.notes_tokens) - validation.estimate_tokens(header)
-    excerpt = notes.excerpt_notes(standing.notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
+    excerpt = retrieval.excerpt_notes(standing.notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
     return excerpt._replace(text=header + excerpt.text) if excerpt.text else excerpt
 
 

@@ -1,9 +1,12 @@
-"""Text of interfaces: unsafe characters made visible, ages, sizes, counts and excerpts. Pure."""
+"""Words for numbers, and signals that stop a server."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
-from collections.abc import Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from reverie.domain.lazy_regex import defer_regex
@@ -81,3 +84,22 @@ def format_size(number: int) -> str:
 def _escape(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# -- signals --------------------------------------------------------------------------------------
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def handle_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` on SIGINT and SIGTERM while the block runs."""
+    loop = asyncio.get_running_loop()
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, stop)
+    try:
+        yield
+    finally:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)

@@ -14,7 +14,7 @@ from datetime import time as times
 from itertools import groupby
 from typing import Literal
 
-from reverie.context import notes
+from reverie.context import retrieval
 from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.conversation import Turn
@@ -204,8 +204,8 @@ class Pages(WritingRepository):
         answers = self._store.turns(sources) if sources else []
         untrusted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
         return [
-            replace(note, content=notes.remove_answer(note.content))
-            if note.source in untrusted or notes.is_unconfirmed(note.content)
+            replace(note, content=retrieval.remove_answer(note.content))
+            if note.source in untrusted or retrieval.is_unconfirmed(note.content)
             else note
             for note in found
         ]
@@ -222,7 +222,7 @@ class Pages(WritingRepository):
             now: The moment; None for now.
         """
         moment = self._resolve_moment(now)
-        return notes.render_context(
+        return retrieval.render_context(
             self.read(MEMORY),
             self.notes(moment),
             moment.date(),
@@ -481,11 +481,11 @@ def build_daily_note_changes(
     """
     edits: list[Change] = []
     places: dict[str, float] = {}
-    for question, answer in notes.iterate_exchanges(turns, since=since, now=now):
+    for question, answer in retrieval.iterate_exchanges(turns, since=since, now=now):
         at = timestamps.to_utc(answer.at, name="at")
         page = format_daily_note_name(at.date())
         is_confirmed = answer.origin not in UNTRUSTED
-        line = notes.render_exchange(question.content, answer.content, at, is_confirmed=is_confirmed)
+        line = retrieval.render_exchange(question.content, answer.content, at, is_confirmed=is_confirmed)
         note = _create_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
         place = places[page] + 1.0 if page in places else _compute_next_position(store, page)
         places[page] = place

@@ -10,7 +10,6 @@ from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery, CollectionStats, Passage, Searchable
 from reverie.domain.text.timestamps import Clock
 from reverie.search import fusion, scoring, updates
-from reverie.search.common_words import get_shares
 from reverie.search.fusion import FusedPassage
 from reverie.search.headlines import HeadlineIndex
 from reverie.search.hits import SearchRequest
@@ -18,6 +17,7 @@ from reverie.search.index.candidates import CandidateIndex
 from reverie.search.page_index import EMPTY, PageIndex, PageParagraphs
 from reverie.search.query import ParsedQuery
 from reverie.search.ranking import RankedPassage, RankingSettings, TermStatistics, rank
+from reverie.search.related_words import get_shares
 from reverie.stores.protocol import Store, read_or_none
 
 if TYPE_CHECKING:

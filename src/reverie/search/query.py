@@ -17,8 +17,8 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.dates import get_local_day
 from reverie.domain.text.languages import DEFAULT, get_function_words, guess_foreign_language
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, fold, stem, tokenize_chunks
-from reverie.search.common_words import get_shares
 from reverie.search.dates import NO_DATES, QueryDates, find_query_dates
+from reverie.search.related_words import get_shares
 
 Kind = Literal["word", "whole", "joined", "name", "common"]
 

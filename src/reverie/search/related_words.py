@@ -1,17 +1,4 @@
-"""Related words: a table that ships with the package, and pairs of words by users.
-
-The table is the file `related_words.bin`, made by `scripts/build_related_words.py`. It is mapped into memory at the
-first lookup; a lookup is a binary search and reads a few hundred bytes. Users write their own pairs into the file
-`synonyms.txt` in the memory's folder, which is read again within a second of a change.
-
-Format of the table, with little-endian numbers:
-
-* header: 8 bytes `MAGIC`, then the number of words, of neighbours and of bytes of text, 4 bytes each;
-* for each word, sorted by UTF-8 bytes, 4 bytes: the beginning of its text; then 4 bytes for the end of the last one;
-* for each word 4 bytes: the number of its first neighbour, times 256, plus the number of its neighbours;
-* for each neighbour 3 bytes: the number of its word, times 64, plus the similarity, 0 (1/65) to 63 (64/65);
-* the text of all words.
-"""
+"""Related and common words of a language, from tables in the package."""
 
 from __future__ import annotations
 
@@ -20,13 +7,41 @@ import mmap
 import struct
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import fold
+
+TABLE = Path(__file__).with_name("common_words.txt")
+
+
+def get_shares(tokens: Iterable[str], language: str) -> dict[str, float]:
+    """Return for each common token the share of all texts that have it, 0 to 1; other tokens are left out.
+
+    Example:
+        >>> get_shares(["need", "invoic"], "en")
+        {'need': 0.12}
+    """
+    shares = _read_table(language)
+    return {token: shares[token] for token in tokens if token in shares}
+
+
+@cache
+def _read_table(language: str) -> dict[str, float]:
+    shares: dict[str, float] = {}
+    for line in TABLE.read_text("utf-8").splitlines():
+        if line.startswith(f"{language} "):
+            head, _, words = line.partition(": ")
+            shares.update(dict.fromkeys(words.split(), int(head.split()[1]) / 100))
+    return shares
+
+
+# -- related words --------------------------------------------------------------------------------
+
 
 MAGIC = b"RELWORD1"
 HEADER = struct.Struct("<8sIII")

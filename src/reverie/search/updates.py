@@ -20,12 +20,12 @@ from reverie.domain.filter import is_valid_at
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.passage import Passage
 from reverie.domain.record import Record
-from reverie.domain.similarity import change_words
+from reverie.domain.similarity import specifics
 from reverie.domain.text.dates import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD, get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, stem
-from reverie.search.common_words import get_shares
 from reverie.search.hits import Explanation, Hit
+from reverie.search.related_words import get_shares
 
 NOT_HOLDING = 0.5
 """Factor of the score of a record that does not hold now, but held before or will hold later."""
@@ -310,7 +310,7 @@ def measure_change(newer: str, older: str) -> float:
     """Return how much the newer of two texts reports a change of the older one, from 0 to 1."""
     from reverie.domain.similarity.pair_model import is_comparable, judge_pair  # here: few searches need it
 
-    if change_words.tells_of_change(newer):
+    if specifics.tells_of_change(newer):
         return 1.0
     if not (is_comparable(older) and is_comparable(newer)):
         return 0.0
@@ -327,7 +327,7 @@ def may_replace(
     """
     from reverie.domain.similarity.pair_model import is_comparable, judge_pair  # here: few searches need it
 
-    changes = change_words.tells_of_change(one.content)
+    changes = specifics.tells_of_change(one.content)
     if not is_parallel(newer, older, asked, language):
         return changes or not lacks_number(one.content, other.content)
     if not (changes and is_comparable(one.content) and is_comparable(other.content)):

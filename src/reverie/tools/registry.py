@@ -8,7 +8,6 @@ from datetime import datetime
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_values
-from reverie.tools.pages import build_page_tools
 from reverie.tools.records import (
     build_conversation_tools,
     build_long_term_tools,
@@ -17,7 +16,7 @@ from reverie.tools.records import (
 )
 from reverie.tools.toolset import Toolset
 from reverie.tools.trust_guard import MemoryLike, SessionLike, guard_trust
-from reverie.tools.working_memory import build_scratchpad_tools, build_working_tools
+from reverie.tools.working_memory import build_page_tools, build_scratchpad_tools, build_working_tools
 
 GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "pages")
 """All groups of tools."""

@@ -25,8 +25,8 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, Settings, StoreCorrupt, StoreIncompatible, StoreUnavailable
-from reverie.admin.transfer.atomic_writes import build_unwritable_error
 from reverie.admin.transfer.backup import RecoveryReport, make, recover
+from reverie.admin.transfer.copying import build_unwritable_error
 from reverie.domain.change import Change
 from reverie.search.analyzer import analyze
 from reverie.stores.sqlite import SQLiteStore

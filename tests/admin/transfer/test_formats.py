@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory
+from reverie.admin.transfer.batch import SOURCE_ID
 from reverie.admin.transfer.formats import notes
 from reverie.admin.transfer.formats.foreign import ForeignFields, parse_moment
 from reverie.admin.transfer.importer import detect_format
-from reverie.admin.transfer.items import SOURCE_ID
 from tests.admin.transfer import samples
 from tests.admin.transfer.samples import (
     CHATGPT,

@@ -15,7 +15,7 @@ import pytest
 
 from reverie import EVERY_SCOPE, InvalidInput, Memory
 from reverie.admin.transfer import batch
-from reverie.admin.transfer.items import FoundValue, build_alternative_id
+from reverie.admin.transfer.batch import FoundValue, build_alternative_id
 from reverie.domain.change import Change
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
+from reverie.admin.transfer.batch import SOURCE_ID
 from reverie.admin.transfer.formats import messages
 from reverie.admin.transfer.formats.messages import ImportedConversation, read_conversations
-from reverie.admin.transfer.items import SOURCE_ID
 from reverie.domain.conversation import ToolCall
 from tests.admin.transfer import samples
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reverie.domain.errors import StoreUnavailable
-from reverie.search.index.cache import IndexCache
+from reverie.search.index.candidates import IndexCache
 
 
 def fill(cache: IndexCache, bytes_: int) -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from reverie import Memory, Settings, StoreUnavailable
 from reverie.interfaces.cli.main import cli
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.work import WorkQueue
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer
 

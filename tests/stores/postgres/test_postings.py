@@ -23,7 +23,7 @@ from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import compute_brevity, compute_emphasis
 from reverie.stores.postgres import PostgresStore
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.redacting import unwrap
 from tests.factories import MovableClock
 from tests.profiles import examples

@@ -12,7 +12,7 @@ import pytest
 from reverie import Memory, Settings, StoreUnavailable
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.schema import prepare_database
 from tests.stores.postgres.server import OWNER, PostgresServer
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.postgres import PostgresStore, is_postgres_url, schema, upkeep
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 from tests.profiles import examples
 from tests.stores.postgres.proxy import CuttingProxy
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer

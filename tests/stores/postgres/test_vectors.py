@@ -16,7 +16,7 @@ from reverie import Memory, Settings
 from reverie.search.vectors import vector_index
 from reverie.search.vectors.vector_file import hash_text
 from reverie.stores.postgres import PostgresStore
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.protocol import KeptVector
 from tests.search.vectors.concepts import ConceptEmbedder
 from tests.stores.postgres.server import OWNER, RUNNER, PostgresServer

@@ -22,7 +22,7 @@ from reverie.domain.record import Record
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore, upkeep
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.schema import prepare_database
 from tests.stores.postgres.server import OWNER, PostgresServer
 from tests.support.contract.factories import (

@@ -28,7 +28,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY
 from reverie.interfaces.cli.main import cli
 from reverie.stores.postgres import PostgresStore
-from reverie.stores.postgres.address import parse_postgres_url
+from reverie.stores.postgres.connections import parse_postgres_url
 from reverie.stores.postgres.schema import list_migrations, migrate
 from reverie.stores.postgres.work import WorkQueue
 from tests.llm.server import Handler, Script, says, serving

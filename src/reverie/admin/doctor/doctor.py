@@ -14,19 +14,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
 
-from reverie.admin.doctor.findings import (
+from reverie.admin.doctor.checks import (
     Diagnosis,
     Finding,
     Remedy,
     Severity,
     build_finding,
     build_repair_findings,
+    check_files,
+    check_folder,
     count,
     get_part,
+    is_obstructed,
+    remove_leftovers,
+    set_modes,
     summarize_names,
 )
-from reverie.admin.doctor.folder_checks import check_folder, is_obstructed, remove_leftovers, set_modes
-from reverie.admin.doctor.mirror_checks import check_files
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.redact_stored import StoredSecretRedactor
 from reverie.domain.errors import ReverieError

@@ -35,7 +35,7 @@ from typing import IO, Any, BinaryIO
 
 from reverie.admin.erasure.reapply import reapply_tombstones
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.atomic_writes import build_unwritable_error, create_file, publish
+from reverie.admin.transfer.copying import build_unwritable_error, create_file, publish
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex

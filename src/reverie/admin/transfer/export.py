@@ -25,9 +25,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
 
-from reverie.admin.transfer.atomic_writes import create_file
+from reverie.admin.transfer.batch import Form, FoundTurns, FoundValue, ImportTerms, Item, Skipped, What
+from reverie.admin.transfer.copying import create_file
 from reverie.admin.transfer.formats.foreign import PIECE, skip
-from reverie.admin.transfer.items import Form, FoundTurns, FoundValue, ImportTerms, Item, Skipped, What
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.change import Value, get_subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn

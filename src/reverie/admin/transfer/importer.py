@@ -12,19 +12,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from reverie.admin.transfer.batch import ImportBatch, SeenItems
-from reverie.admin.transfer.formats import registry
-from reverie.admin.transfer.items import (
+from reverie.admin.transfer.batch import (
     FORMS,
     Form,
     FoundTurns,
     FoundValue,
+    ImportBatch,
     ImportTerms,
     Item,
     Reason,
+    SeenItems,
     Skipped,
     What,
 )
+from reverie.admin.transfer.formats import registry
 from reverie.admin.transfer.safe_reading import open_source
 from reverie.domain.change import get_subject
 from reverie.domain.errors import InvalidInput

@@ -17,7 +17,7 @@ from pkgutil import get_data
 from typing import Any, NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.similarity.change_words import tells_of_change
+from reverie.domain.similarity.specifics import tells_of_change
 from reverie.domain.text.tokenizer import tokenize
 
 _TYPICAL_RARITY = 0.85

@@ -74,7 +74,7 @@ def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> None:
         folder: Folder of the memory on this machine.
         redactor: The rules for secrets.
     """
-    from reverie.admin.transfer.atomic_writes import create_file  # here: few events wait for a database
+    from reverie.admin.transfer.copying import create_file  # here: few events wait for a database
     from reverie.stores.sqlite.migrations import make_folder
 
     made = folder / HOOKS

@@ -17,9 +17,9 @@ from starlette.types import ASGIApp
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.scope import EVERY_SCOPE
+from reverie.interfaces.formatting import handle_signals
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer
-from reverie.interfaces.signals import handle_signals
 
 if TYPE_CHECKING:
     pass

@@ -26,9 +26,9 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 
+from reverie.interfaces.formatting import handle_signals
 from reverie.interfaces.mcp.handshake import EarlyHandshake
 from reverie.interfaces.mcp.server import MemoryServer, ServedMemory
-from reverie.interfaces.signals import handle_signals
 
 LONGEST_LINE = 16 * 1024 * 1024
 """Maximum bytes of a message; a longer one is answered with an error."""

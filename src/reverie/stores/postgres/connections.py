@@ -1,14 +1,4 @@
-"""Connections of a store, taken from a pool that all memories of a process in one database share.
-
-Nothing here outlives a transaction on the server, so pgbouncer may hand every transaction to another connection:
-no settings of a session, no session locks, and prepared statements only on a connection that leads to the server
-itself. Which memory row-level security lets through is set in each transaction.
-
-A connection is not tested before it is used. A statement that fails because the connection is gone is made
-again on another one: a read can be repeated, and a write carries a token by which the server knows it.
-
-psycopg is imported when it is first used, and its errors become Reverie's.
-"""
+"""Connections to PostgreSQL: addresses, pools and errors."""
 
 from __future__ import annotations
 
@@ -23,10 +13,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
+from reverie.domain.text.validation import validate_text
 from reverie.stores.protocol import refuse_nested_change
 
 if TYPE_CHECKING:
@@ -34,7 +26,94 @@ if TYPE_CHECKING:
     import psycopg_pool
     from psycopg.adapt import AdaptersMap
 
-    from reverie.stores.postgres.address import PostgresAddress
+
+DEFAULT_MEMORY = "default"
+_SCHEMES = ("postgresql://", "postgres://")
+_LONGEST_NAME = 200
+
+IndexPlace = Literal["cache", "tables"]
+"""Where the search index is: in a cache on each machine, or in tables of the database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresAddress:
+    """A memory in a database.
+
+    Attributes:
+        connection: The URL of the database, for libpq. It may hold a password: never show it.
+        memory: The name of the memory.
+        shown: The address without user and password.
+        index: Where searches of this process look.
+        is_whole_database: Whether the URL named no memory.
+        database: The address of the database, without user and password.
+    """
+
+    connection: str
+    memory: str
+    shown: str
+    index: IndexPlace = "cache"
+    is_whole_database: bool = False
+    database: str = ""
+
+    def build_url(self, memory: str) -> str:
+        """Return the URL of a memory in the same database. It may hold a password: never show it."""
+        joint = "&" if "?" in self.connection else "?"
+        index = "" if self.index == "cache" else f"&index={self.index}"
+        return f"{self.connection}{joint}memory={quote(memory, safe='')}{index}"
+
+
+def is_postgres_url(place: object) -> bool:
+    """Return whether the place of a memory is the URL of a PostgreSQL database."""
+    return isinstance(place, str) and place.startswith(_SCHEMES)
+
+
+def parse_postgres_url(url: str) -> PostgresAddress:
+    """Return the address that a URL such as `postgresql://host/database?memory=acme` names.
+
+    All parameters but `memory` and `index` are handed to libpq. Without the first the memory is named `default`.
+
+    Raises:
+        InvalidInput: it is no such URL.
+    """
+    if not is_postgres_url(url):
+        raise InvalidInput("a PostgreSQL address begins with 'postgresql://': pass such a URL")
+    try:
+        parts = urlsplit(url)
+        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        hosts = parts.netloc.rpartition("@")[2]
+        for one in hosts.split(","):
+            urlsplit(f"//{one}").port  # noqa: B018 - it raises if this is no number
+    except ValueError:
+        raise InvalidInput(
+            "the PostgreSQL address cannot be read: write postgresql://user@host:5432/database?memory=name, "
+            "with special characters percent-encoded"
+        ) from None
+    names = [value for name, value in options if name == "memory"]
+    if len(names) > 1:
+        raise InvalidInput("the PostgreSQL address names several memories: leave one `memory=`")
+    places = [value for name, value in options if name == "index"] or ["cache"]
+    if len(places) > 1 or places[0] not in get_args(IndexPlace):
+        raise InvalidInput(
+            "the PostgreSQL address has an unknown `index=`: write `index=tables`, or leave it out"
+        )
+    memory = validate_text(names[0] if names else DEFAULT_MEMORY, name="memory", longest=_LONGEST_NAME)
+    rest = urlencode(
+        [(name, value) for name, value in options if name not in ("memory", "index")], quote_via=quote
+    )
+    host = next((value for name, value in options if name == "host"), hosts)
+    database = f"postgresql://{host}{parts.path}"
+    return PostgresAddress(
+        connection=urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")),
+        memory=memory,
+        shown=f"memory {memory!r} in {database}",
+        database=database,
+        index=cast("IndexPlace", places[0]),
+        is_whole_database=not names,
+    )
+
+
+# -- connections ----------------------------------------------------------------------------------
+
 
 _INSTALL = "a memory in PostgreSQL needs psycopg: pip install 'reverie[postgres]'"
 _UNAVAILABLE = {

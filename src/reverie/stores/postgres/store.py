@@ -29,9 +29,8 @@ from reverie.stores.codec import (
     decode_change,
     decode_value,
 )
-from reverie.stores.postgres.address import parse_postgres_url
 from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal
-from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row
+from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row, parse_postgres_url
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
 from reverie.stores.postgres.reading import (
     MemoryConditions,

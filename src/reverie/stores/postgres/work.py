@@ -12,8 +12,7 @@ import socket
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from reverie.stores.postgres.address import PostgresAddress
-from reverie.stores.postgres.connections import PostgresConnections
+from reverie.stores.postgres.connections import PostgresAddress, PostgresConnections
 from reverie.stores.postgres.schema import refuse_other_tables
 
 CLAIM_TIME = timedelta(seconds=30)

@@ -23,9 +23,9 @@ from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Any
 
+from reverie.admin.transfer.batch import Form, ImportTerms, Item, Skipped, build_stable_id, hash_texts
 from reverie.admin.transfer.formats import messages, notes
 from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_record, skip
-from reverie.admin.transfer.items import Form, ImportTerms, Item, Skipped, build_stable_id, hash_texts
 from reverie.admin.transfer.safe_reading import Source, SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, KINDS, LAYERS, infer_kind

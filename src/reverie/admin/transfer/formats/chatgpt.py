@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reverie.admin.transfer.batch import Form, ImportTerms, Item
 from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     build_tool_call,
     parse_moment,
     read_conversations,
 )
-from reverie.admin.transfer.items import Form, ImportTerms, Item
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.conversation import ROLES, Role
 from reverie.domain.errors import InvalidInput

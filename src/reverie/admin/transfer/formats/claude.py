@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from reverie.admin.transfer.batch import Form, ImportTerms, Item, hash_texts
 from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     build_tool_call,
@@ -19,7 +20,6 @@ from reverie.admin.transfer.formats.foreign import (
     read_conversations,
     to_text,
 )
-from reverie.admin.transfer.items import Form, ImportTerms, Item, hash_texts
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.conversation import Role, ToolCall
 from reverie.domain.errors import InvalidInput

@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from reverie.admin.transfer.batch import SOURCE_ID, Form, ImportTerms, Item, Skipped
 from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     ForeignFields,
@@ -30,7 +31,6 @@ from reverie.admin.transfer.formats.foreign import (
     skip,
     to_storable,
 )
-from reverie.admin.transfer.items import SOURCE_ID, Form, ImportTerms, Item, Skipped
 from reverie.admin.transfer.safe_reading import SourceFile, describe_type
 from reverie.domain.conversation import LONGEST_NAME, ROLES, SESSION_STATUSES, Role, ToolCall
 from reverie.domain.errors import InvalidInput, quote_value

@@ -17,8 +17,7 @@ from datetime import UTC, datetime, time
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_record, parse_moment, skip
-from reverie.admin.transfer.items import (
+from reverie.admin.transfer.batch import (
     FoundValue,
     ImportTerms,
     Item,
@@ -26,6 +25,7 @@ from reverie.admin.transfer.items import (
     build_stable_id,
     hash_texts,
 )
+from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_record, parse_moment, skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex

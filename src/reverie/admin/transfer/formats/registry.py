@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from reverie.admin.transfer.batch import FORMS, Form, ImportTerms, Item, Skipped
 from reverie.admin.transfer.export import OwnExport
-from reverie.admin.transfer.formats import agent_folder, chatgpt, claude, mcp_memory, messages, notes
-from reverie.admin.transfer.items import FORMS, Form, ImportTerms, Item, Skipped
+from reverie.admin.transfer.formats import agent_folder, chatgpt, claude, foreign, messages, notes
 from reverie.admin.transfer.safe_reading import Source, SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
@@ -44,7 +44,7 @@ class Format(Protocol):
 
 _CHATS: tuple[Format, ...] = (chatgpt.ChatGpt(), claude.Claude())
 _FORMATS: tuple[Format, ...] = (
-    *_CHATS, OwnExport(), mcp_memory.McpMemory(), agent_folder.Golemcore(), agent_folder.RockBot(),
+    *_CHATS, OwnExport(), foreign.McpMemory(), agent_folder.Golemcore(), agent_folder.RockBot(),
     messages.Messages(),
 )  # fmt: skip
 """Formats of JSON values, in the order in which they are asked."""

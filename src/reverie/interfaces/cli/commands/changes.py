@@ -12,9 +12,8 @@ import click
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.ids import validate_id
-from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import CommandContext, ExitCode, command
-from reverie.interfaces.cli.prompts import ChangeParam
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import ChangeParam, CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.erasure.redact_stored import SecretFinding
@@ -65,14 +64,14 @@ def history(
     for change in changes:
         change["id"] = change["id"] or id
     cells = ("sequence", "at", "actor", "change", "subject", "id", "operation", "reference", "note")
-    listing.print_listing(
+    output.print_listing(
         context,
         ([change[name] or "-" for name in cells] for change in changes),
         {"history": changes},
-        blocks=listing.render_changes(changes),
+        blocks=output.render_changes(changes),
         empty="No changes.",
     )
-    listing.report_cut(context, len(rows), limit)
+    output.report_cut(context, len(rows), limit)
 
 
 @command(json=True)

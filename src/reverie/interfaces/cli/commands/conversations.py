@@ -15,10 +15,16 @@ import click
 from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
 from reverie.domain.scope import EVERY_SCOPE
-from reverie.interfaces.cli import listing, output
+from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.dreams import decide_proposal, describe_proposal
-from reverie.interfaces.cli.options import CommandContext, ExitCode, command, open_session
-from reverie.interfaces.cli.prompts import TimeParam, read_text
+from reverie.interfaces.cli.options import (
+    CommandContext,
+    ExitCode,
+    TimeParam,
+    command,
+    open_session,
+    read_text,
+)
 
 if TYPE_CHECKING:
     from reverie.agent import Agent, TurnResult
@@ -45,7 +51,7 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
     with context.reading() as memory:
         overviews = memory.scoped(scope).sessions(limit=limit + 1)
     count, overviews = len(overviews), overviews[:limit]
-    listing.print_listing(
+    output.print_listing(
         context,
         ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews),
         {
@@ -55,7 +61,7 @@ def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
         },
         empty="No sessions.",
     )
-    listing.report_cut(context, count, limit)
+    output.report_cut(context, count, limit)
 
 
 @command("say", json=True)

@@ -17,7 +17,7 @@ from reverie.consolidation.worker import WorkReport
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, ReverieError, StoreIncompatible
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import utc_now
-from reverie.interfaces.cli import listing, output
+from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.mcp import log_to_stderr
 from reverie.interfaces.cli.options import CommandContext, command
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reverie.consolidation.inbox import Verdict
     from reverie.domain.record import Record
     from reverie.memory import Memory
-    from reverie.stores.postgres.address import PostgresAddress
+    from reverie.stores.postgres.connections import PostgresAddress
     from reverie.stores.postgres.work import WorkClaim, WorkQueue
 
 
@@ -119,7 +119,7 @@ def _show_log(context: CommandContext, memory: Memory) -> None:
     log = memory.dreams.log()
     columns = ("at", "pass", "state", "changes", "batch", "why")
     rows = ([entry.get(name) or "-" for name in columns] for entry in log)
-    listing.print_listing(
+    output.print_listing(
         context,
         rows,
         {"log": log},
@@ -128,7 +128,7 @@ def _show_log(context: CommandContext, memory: Memory) -> None:
     )
 
 
-def _render_log_entry(entry: Mapping[str, Any]) -> listing.Block:
+def _render_log_entry(entry: Mapping[str, Any]) -> output.Block:
     about = [str(entry["at"])[:19].replace("T", " "), output.one_line(str(entry.get("why") or ""))]
     if batch := entry.get("batch"):
         about.append(f"undo with `reverie dream --undo {batch}`")
@@ -244,7 +244,7 @@ def worker(context: CommandContext, /, model: str | None, once: bool) -> None:
     over within a minute. Ctrl-C stops a worker after its current task.
     """
     from reverie.memory import is_database
-    from reverie.stores.postgres.address import parse_postgres_url
+    from reverie.stores.postgres.connections import parse_postgres_url
 
     place = context.resolve_place()
     with log_to_stderr(debug=context.debug), _stop_on_signals() as stop:

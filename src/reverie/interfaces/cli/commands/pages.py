@@ -17,9 +17,8 @@ from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import strip_terminal_codes
 from reverie.files.expected import is_id
-from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, command
-from reverie.interfaces.cli.prompts import TimeParam, read_text
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import Command, CommandContext, ExitCode, TimeParam, command, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +40,7 @@ def pages(context: CommandContext, /) -> None:
     """
     with context.reading() as memory:
         overviews = memory.pages.overview()
-    listing.print_listing(
+    output.print_listing(
         context,
         ((each.name, each.size, each.updated_at) for each in overviews),
         {"pages": overviews},

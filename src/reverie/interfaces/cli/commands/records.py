@@ -16,9 +16,16 @@ from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.secrets.redactor import has_redaction
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import strip_terminal_codes
-from reverie.interfaces.cli import listing, output
-from reverie.interfaces.cli.options import CommandContext, ExitCode, combine_options, command, open_scope_of
-from reverie.interfaces.cli.prompts import TimeParam, read_text
+from reverie.interfaces.cli import output
+from reverie.interfaces.cli.options import (
+    CommandContext,
+    ExitCode,
+    TimeParam,
+    combine_options,
+    command,
+    open_scope_of,
+    read_text,
+)
 from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
@@ -149,11 +156,11 @@ def recall(
         if question is not None:
             context.embed_waiting(memory)
         hits = _search(memory, question, only, {**filters, "mode": mode or "words"})
-    listing.print_listing(
+    output.print_listing(
         context,
         (_format_hit_cells(hit, question, explain) for hit in hits),
         {"query": question, "hits": hits},
-        blocks=listing.render_hits(hits, question, explain=explain),
+        blocks=output.render_hits(hits, question, explain=explain),
         empty="Nothing relevant." if question is not None else "Nothing found.",
     )
     if not hits:
@@ -217,14 +224,14 @@ def show(context: CommandContext, /, id: str) -> None:
         names = value.parts if isinstance(value, Record) else ()
         parts = [part for name in names if (part := everything.get(name)) is not None]
     if session is not None:
-        listing.print_listing(
+        output.print_listing(
             context,
             (
                 (turn.position, turn.at, turn.speaker or turn.role, output.describe_turn(turn))
                 for turn in turns
             ),
             {"type": "session", "session": session, "turns": turns},
-            blocks=listing.render_turns(turns),
+            blocks=output.render_turns(turns),
             empty="No turns.",
         )
         return
@@ -283,14 +290,14 @@ def list_records(
             archived=archived, pinned=True if pinned else None, limit=limit + 1, **where
         )
     count, records = len(records), records[:limit]
-    listing.print_listing(
+    output.print_listing(
         context,
         ((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
         {"records": records},
-        blocks=listing.render_records(records),
+        blocks=output.render_records(records),
         empty="No records.",
     )
-    listing.report_cut(context, count, limit)
+    output.report_cut(context, count, limit)
 
 
 @command(as_of=True, json=True)
@@ -318,7 +325,7 @@ def tags(context: CommandContext, /, scope: str) -> None:
 
 
 def _tally(context: CommandContext, /, name: str, counts: dict[str, int]) -> None:
-    listing.print_listing(
+    output.print_listing(
         context,
         ((number, key or "-") for key, number in counts.items()),
         {name: counts},

@@ -13,7 +13,7 @@ import click
 
 from reverie.domain.errors import MissingExtra
 from reverie.domain.record import ORIGINS
-from reverie.interfaces.cli import listing
+from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.mcp import find_program, log_to_stderr, run_background_work
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, command
 from reverie.interfaces.hooks import runner
@@ -153,7 +153,7 @@ def list_tokens(context: CommandContext, /) -> None:
         state = "revoked" if each.revoked_at else "valid" if each.is_valid(now) else "expired"
         used = each.last_used_at or "never"
         rows.append((each.id, each.label, each.scope or "-", ",".join(each.rights), each.origin, state, used))
-    listing.print_listing(context, rows, {"tokens": tokens}, empty="No tokens.")
+    output.print_listing(context, rows, {"tokens": tokens}, empty="No tokens.")
 
 
 @token.command()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reverie.admin.transfer.items import FORMS
+from reverie.admin.transfer.batch import FORMS
 from reverie.domain.errors import NotFound
 from reverie.domain.record import ORIGINS, Origin
 from reverie.domain.scope import EVERY_SCOPE

@@ -11,13 +11,13 @@ import click
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_object, to_json_value
-from reverie.interfaces.cli import listing, output
+from reverie.interfaces.cli import output
 from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis
     from reverie.admin.stats import ScopeStats, Stats
-    from reverie.stores.postgres.address import PostgresAddress
+    from reverie.stores.postgres.connections import PostgresAddress
     from reverie.stores.protocol import StoreProblem
 
 
@@ -58,7 +58,7 @@ def store(context: CommandContext, /, action: str, url: str, yes: bool) -> None:
     With --json: {"store": text, "steps": [text]}, for check {"store": text, "sound": true or false, "problems":
     [{"what", "fix"}]}, for remove {"store": text, "pending": [text]}.
     """
-    from reverie.stores.postgres.address import parse_postgres_url
+    from reverie.stores.postgres.connections import parse_postgres_url
     from reverie.stores.postgres.schema import prepare_database
 
     if yes and action != "remove":
@@ -164,7 +164,7 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
     numbers = {name: value for name, value in numbers.items() if value is not None or name not in _OPTIONAL}
     if "path" in numbers:
         numbers = {"folder": numbers.pop("path"), **numbers}
-    listing.print_listing(
+    output.print_listing(
         context,
         ((name, "-" if value in (None, "") else value) for name, value in flatten_values(numbers)),
         numbers,
@@ -181,7 +181,7 @@ def _show_disk(context: CommandContext) -> None:
     rows = [
         (part.name, part.bytes, part.allocated, part.files, f"{part.bytes / total:.0%}") for part in parts
     ]
-    listing.print_listing(context, rows, document)
+    output.print_listing(context, rows, document)
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
@@ -258,7 +258,7 @@ def _print(context: CommandContext, diagnosis: Diagnosis, *, fix: bool) -> None:
     for finding in diagnosis.findings:
         advice = "`reverie doctor --fix` repairs this" if finding.remedy and not fix else finding.fix
         findings.append((finding.severity, finding, advice))
-    listing.print_listing(
+    output.print_listing(
         context,
         (
             (mark, finding.code, finding.what, finding.fix if advice else "")

@@ -1,7 +1,4 @@
-"""Checks of a memory's folder, and the diagnosis of a memory that cannot be opened.
-
-They check modes, leftovers and old backups, not the content of database, index and files.
-"""
+"""Findings of a diagnosis, and the checks of the folder and of its readable files."""
 
 from __future__ import annotations
 
@@ -9,29 +6,150 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
-from reverie.admin.doctor.findings import (
-    Diagnosis,
-    Finding,
-    build_finding,
-    build_repair_findings,
-    count,
-    summarize_names,
-    to_relative_path,
-)
 from reverie.admin.erasure.remains import MOVED_ASIDE
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
-from reverie.files.layout import HOOKS
-from reverie.files.state import FILES_DATABASE
+from reverie.domain.filter import Filter
+from reverie.files.atomic import AtomicFolder, UnsafePath
+from reverie.files.expected import ExpectedContent, render_expected_content, render_expected_records
+from reverie.files.folder import MemoryFolder
+from reverie.files.layout import (
+    HOOKS,
+    MEMORY,
+    SESSIONS,
+    build_page_path,
+    build_path,
+    parse_path,
+    parse_recovered_path,
+)
+from reverie.files.scan import CONFLICT, is_ignored, scan
+from reverie.files.state import FILES_DATABASE, StateUnavailable
 from reverie.search.analyzer import analyze
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
+from reverie.stores.protocol import RepairReport, Store
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.connections import is_read_only
 from reverie.stores.sqlite.repair import repair_file
+
+Severity = Literal["error", "warning", "note"]
+Part = Literal["database", "index", "files", "sessions", "folder"]
+Remedy = Literal["modes", "leftovers", "database", "words", "index", "vectors", "files", "forgetting"]
+
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One problem, or one thing worth knowing.
+
+    Attributes:
+        code: Its short name, such as `index-damaged`; the same in every version.
+        part: Where it is: `database`, `index`, `files`, `sessions` or `folder`.
+        severity: `error`: something remembered cannot be read or is missing. `warning`: something is wrong,
+            and nothing is lost. `note`: nothing is wrong, and it is worth knowing.
+        what: What is wrong, with ids, names and numbers; never content.
+        fix: What a person can do about it.
+        remedy: What `doctor(fix=True)` makes right for it, such as `index`; None where a person has to act.
+        about: All ids or names of files concerned.
+    """
+
+    code: str
+    part: Part
+    severity: Severity
+    what: str
+    fix: str
+    remedy: Remedy | None = None
+    about: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Result of an examination.
+
+    Attributes:
+        findings: The findings, the worst first; after a repair, those that remain.
+        repaired: The findings that have been repaired.
+        checked: How many things of each sort were checked.
+    """
+
+    findings: tuple[Finding, ...]
+    repaired: tuple[Finding, ...]
+    checked: Mapping[str, int]
+
+    @property
+    def sound(self) -> bool:
+        """Whether there is no error and no warning."""
+        return all(finding.severity == "note" for finding in self.findings)
+
+
+class _Kind(NamedTuple):
+    """Properties that findings of one code share."""
+
+    part: Part
+    severity: Severity
+    fix: str = ""
+    remedy: Remedy | None = None
+
+
+_KINDS: Mapping[str, _Kind] = {
+    code: _Kind(**fields)
+    for code, fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+}
+"""Every code of a finding."""
+
+
+def build_finding(code: str, what: str, about: Iterable[str] = (), **differing: Any) -> Finding:
+    """Return a finding.
+
+    Args:
+        code: One of `_KINDS`.
+        what: What is wrong.
+        about: All ids or names of files concerned.
+        differing: Fields in which it differs from others of its code.
+    """
+    return Finding(code=code, what=what, about=tuple(about), **{**_KINDS[code]._asdict(), **differing})
+
+
+def build_repair_findings(report: RepairReport) -> list[Finding]:
+    """Return what to know after a repair: where the damaged database is, and what could not be read of it."""
+    kept = f"the damaged database is kept as {report.kept.name}"
+    findings = [build_finding("database-repaired", kept, (report.kept.name,))]
+    if report.lost:
+        findings.append(build_finding("content-lost", f"could not be read: {', '.join(report.lost)}"))
+    return findings
+
+
+def get_part(remedy: Remedy) -> Part:
+    """Return the part that a remedy repairs."""
+    return next(kind.part for kind in _KINDS.values() if kind.remedy == remedy)
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 file`, `6,097 files`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def summarize_names(names: Sequence[str], one: str, several: str) -> str:
+    """Return how many names there are, and the first of them."""
+    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"{len(names):,} {one if len(names) == 1 else several} ({shown})"
+
+
+def to_relative_path(file: Path, path: Path) -> str:
+    """Return the path of a file within a folder, with `/`."""
+    return file.relative_to(path).as_posix()
+
+
+# -- folder checks --------------------------------------------------------------------------------
+
 
 _FOLDERS = ("memory", "sessions", "index")
 _FILES = (FILES_DATABASE,)
@@ -275,3 +393,122 @@ def diagnose_unopened(path: Path, error: ReverieError) -> Diagnosis:
         raise error
     findings = (build_finding(code, what, fix=fix), *notes)
     return Diagnosis(findings=findings, repaired=(), checked=MappingProxyType({"files": files}))
+
+
+# -- mirror checks --------------------------------------------------------------------------------
+
+
+_BATCH = 500
+_PATIENCE_S = 0.1
+_WAIT_S = 600.0
+
+
+_DIFFERENCES = {
+    "files-missing": ("file is missing", "files are missing"),
+    "files-differ": ("file differs from the database", "files differ from the database"),
+    "files-unknown": ("file corresponds to nothing", "files correspond to nothing"),
+    "drafts-left": (
+        "draft of a file was left by a process that was killed",
+        "drafts of files were left by processes that were killed",
+    ),
+    "files-foreign": ("file is not Reverie's", "files are not Reverie's"),
+}
+"""Codes of findings about files, each with its wording for one file and for several."""
+
+
+def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]) -> Iterator[Finding]:
+    """Report what is wrong with the files of a memory, except their modes; count them in `checked`."""
+    folder.flush(_WAIT_S)
+    try:
+        problems, conflicts = folder.problems(), folder.conflicts()
+        differences = _compare_files(store, root, checked)
+    except (StoreCorrupt, StateUnavailable) as error:
+        yield build_finding("files-unread", f"files could not be compared: {error}")
+        return
+    for problem in problems:
+        yield build_finding("file-problem", problem.what, fix=problem.fix)
+    for conflict in conflicts:
+        about = f" ({', '.join(conflict.fields)})" if conflict.fields else ""
+        what = (
+            f"{conflict.of or 'a file'!r} was changed by hand and by the program at the same time{about}: "
+            f"the version by hand is in force, the program's is in {conflict.path!r}"
+        )
+        fix = f"take over from {conflict.path!r} what you want to keep, and remove it"
+        yield build_finding("conflict", what, (conflict.of, conflict.path), fix=fix)
+    reported = " ".join(problem.what for problem in problems)
+    for code, (one, several) in _DIFFERENCES.items():
+        if paths := [path for path in differences[code] if repr(path) not in reported]:
+            yield build_finding(code, summarize_names(paths, one, several), paths)
+
+
+def _compare_files(store: Store, root: Path, checked: Counter[str]) -> dict[str, list[str]]:
+    """Return the paths of files that differ from the store, by the code of the finding.
+
+    What differs is compared again, as it may have just changed.
+
+    Raises:
+        StoreCorrupt: the store has something that cannot be read.
+    """
+    disk = AtomicFolder(root)
+    expected = dict.fromkeys(_list_expected_paths(store))
+    checked["files"] = len(expected)
+    suspects: list[str] = []
+    paths = list(expected)
+    for start in range(0, len(paths), _BATCH):
+        batch = paths[start : start + _BATCH]
+        records = render_expected_records(store, batch)
+        suspects += [path for path in batch if _compare_file(store, disk, path, records.get(path))]
+    suspects += [path for path in scan(root, {}).added if path not in expected]
+    if suspects:
+        time.sleep(_PATIENCE_S)  # a writer may be between a change and its file
+    differences: dict[str, list[str]] = {code: [] for code in _DIFFERENCES}
+    for path in suspects:
+        if code := _compare_file(store, disk, path):
+            differences[code].append(path)
+    differences["drafts-left"] = [path for path, _ in disk.list_drafts()]
+    differences["files-foreign"] = _find_foreign_files(root)
+    return differences
+
+
+def _list_expected_paths(store: Store) -> Iterator[str]:
+    yield from map(build_path, store.find(Filter(archived=None)))
+    yield from (build_path(overview.state) for overview in store.sessions())
+    yield from map(build_path, store.pages())
+    yield from (build_page_path(name) for name, count in store.logs().items() if count)
+
+
+def _compare_file(store: Store, disk: AtomicFolder, path: str, wanted: ExpectedContent | None = None) -> str:
+    """Return the code of the finding about a file; empty if it is as the store says.
+
+    Args:
+        wanted: What the store says, if it has been read already.
+    """
+    wanted, content = wanted or render_expected_content(store, path), _read_content(disk, path)
+    if wanted is None:
+        return "files-unknown" if content is not None else ""
+    if content is None:
+        return "files-missing"
+    return "files-differ" if content != wanted.data else ""
+
+
+def _read_content(disk: AtomicFolder, path: str) -> bytes | None:
+    """Return the content of a file; None if it is missing or must not be read."""
+    try:
+        result = disk.read(path)
+    except (UnsafePath, OSError):
+        return None
+    return None if result is None else result[0]
+
+
+def _find_foreign_files(root: Path) -> list[str]:
+    foreign = []
+    for top in (MEMORY, SESSIONS):
+        for place, folders, files in os.walk(root / top):
+            folder = Path(place).relative_to(root).as_posix()
+            folders[:] = [name for name in folders if not is_ignored(name) or folder == MEMORY]
+            for name in files:
+                path = f"{folder}/{name}"
+                known = parse_path(path) or parse_recovered_path(path) or name.endswith(CONFLICT)
+                if not known and not is_ignored(name):
+                    foreign.append(path)
+    return sorted(foreign)
