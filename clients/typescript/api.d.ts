@@ -187,6 +187,21 @@ export interface LineInput {
   at?: string | null;
 }
 
+export interface ListPage_Record_ {
+  items: MemoryRecord[];
+  next: string | null;
+}
+
+export interface ListPage_SessionItem_ {
+  items: SessionItem[];
+  next: string | null;
+}
+
+export interface ListPage_Turn_ {
+  items: Turn[];
+  next: string | null;
+}
+
 /** Answer of /livez. */
 export interface Live {
   status: "ok";
@@ -224,21 +239,6 @@ export interface PageItem {
 export interface PageText {
   name: string;
   content: string;
-}
-
-export interface Page_Record_ {
-  items: MemoryRecord[];
-  next: string | null;
-}
-
-export interface Page_SessionItem_ {
-  items: SessionItem[];
-  next: string | null;
-}
-
-export interface Page_Turn_ {
-  items: Turn[];
-  next: string | null;
 }
 
 /** Outcome of a pass. */
@@ -660,11 +660,11 @@ export interface Api {
   /** Save a record, or reinforce the one that says the same. */
   saveRecord(body: RecordInput, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecord>>;
   /** List records, by default those created last first. */
-  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<Page_Record_>>;
+  listRecords(options?: { scope?: string; as_of?: number | string | null; cursor?: string | null; limit?: number; category?: string[]; tags?: string[]; kind?: ("fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event")[]; layer?: ("episodic" | "semantic" | "procedural")[]; origin?: ("owner" | "agent" | "tool" | "web" | "import")[]; created_after?: string | null; created_before?: string | null; valid_at?: string | null; archived?: boolean | null; pinned?: boolean | null; order?: "created" | "changed" } & Options): Promise<Result<ListPage_Record_>>;
   /** Save several records in one transaction. */
   saveRecords(body: RecordBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<SavedRecords>>;
   /** Archive, label or vouch for several records in one transaction, which one undo takes back. */
-  changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<Page_Record_>>;
+  changeRecords(body: BulkChange, options?: { scope?: string } & Options): Promise<Result<ListPage_Record_>>;
   /** Return a record, archived or not. */
   getRecord(id: string, options: { scope?: string; as_of?: number | string | null; ifNoneMatch: string } & Options): Promise<Result<MemoryRecord | null>>;
   getRecord(id: string, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<MemoryRecord>>;
@@ -700,7 +700,7 @@ export interface Api {
   /** Return what answers a query, best first; nothing if nothing is relevant. */
   search(body: SearchInput, options?: { scope?: string; as_of?: number | string | null } & Options): Promise<Result<Hits>>;
   /** List sessions, the latest active first. */
-  listSessions(options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<Page_SessionItem_>>;
+  listSessions(options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<ListPage_SessionItem_>>;
   /** Return the state of a session. */
   getSession(id: string, options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<SessionState | null>>;
   getSession(id: string, options?: { scope?: string } & Options): Promise<Result<SessionState>>;
@@ -723,7 +723,7 @@ export interface Api {
   /** Add turns at the end of a session, in one transaction. */
   addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<Items_Turn_>>;
   /** List the turns of a session by position. */
-  listTurns(id: string, options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<Page_Turn_>>;
+  listTurns(id: string, options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<ListPage_Turn_>>;
   /** List the values of working memory. */
   listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<Items_EntryOutput_>>;
   /** Return a value of working memory. */

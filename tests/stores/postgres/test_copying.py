@@ -15,7 +15,6 @@ from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.admin.transfer.copying import copy_memory
 from reverie.domain.errors import StoreCorrupt
 from reverie.search.analyzer import analyze
-from reverie.stores import copying
 from reverie.stores.postgres import PostgresStore
 from reverie.stores.postgres.copying import PostgresCopyTarget
 from reverie.stores.protocol import Store
@@ -123,7 +122,7 @@ def test_an_interrupted_copy_goes_on(
 ) -> None:
     target = url if to_database else str(tmp_path / "to")
     writes: Callable[..., None] = (PostgresCopyTarget if to_database else SQLiteCopyTarget).finish
-    monkeypatch.setattr(copying, "ROWS", 25)
+    monkeypatch.setattr("reverie.stores.base.ROWS", 25)
 
     def stop(done: int) -> None:
         raise KeyboardInterrupt

@@ -23,7 +23,7 @@ from reverie.domain.text.validation import validate_progress
 from reverie.files.atomic import rename_to_new
 from reverie.files.names import resolve_path
 from reverie.search.analyzer import analyze
-from reverie.stores.copying import CopySource, CopyTarget, iterate_rows
+from reverie.stores.base import CopySource, CopyTarget, iterate_rows
 from reverie.stores.postgres.connections import is_postgres_url
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import DATABASE, SQLiteStore

@@ -16,7 +16,14 @@ from reverie.domain.record import Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, Empty, Form, OperationList, answer_reference
+from reverie.interfaces.http.operations import (
+    Call,
+    Empty,
+    Form,
+    OperationAnswer,
+    OperationList,
+    answer_reference,
+)
 from reverie.interfaces.http.problems import Problem
 
 OPERATIONS = OperationList(group="Plans, erasure, the whole")
@@ -48,10 +55,10 @@ def _serialize_plan(waiting: WaitingPlan) -> dict[str, Any]:
 
 
 @OPERATIONS.add("POST", "/v1/plans", "review", answer=schemas.PlanOutput, statuses=(201,), is_whole=True)
-def make_plan(call: Call, given: schemas.PlanInput) -> Answer:
+def make_plan(call: Call, given: schemas.PlanInput) -> OperationAnswer:
     """Plan the changes of a pass; nothing is changed before the plan is decided."""
     plan = call.memory.dreams.plan(**given.model_dump())
-    return Answer(_serialize_plan(call.memory.dreams.keep_plan(plan)), 201)
+    return OperationAnswer(_serialize_plan(call.memory.dreams.keep_plan(plan)), 201)
 
 
 @OPERATIONS.add("GET", "/v1/plans", "review", answer=schemas.Items[schemas.PlanOutput], is_whole=True)
@@ -80,14 +87,14 @@ def decide_plan(call: Call, given: schemas.PlanDecision) -> Any:
     is_whole=True,
     replay=answer_reference,
 )
-def apply_plan(call: Call) -> Answer:
+def apply_plan(call: Call) -> OperationAnswer:
     """Make all changes of a plan that are not decided yet, all of them or none."""
     before = call.memory.dreams.kept_plan(call.path["id"])
     after = call.memory.dreams.decide(before.id, "accept")
     groups = [after.groups[number] for number in before.open]
     changes = sum(len(before.groups[number].steps) for number in before.open)
     body = {"plan": after.id, "batch": groups[0].batch if groups else None, "changes": changes}
-    return Answer(body, reference=body)
+    return OperationAnswer(body, reference=body)
 
 
 # -- proposals -------------------------------------------------------------------------------------------
@@ -199,14 +206,14 @@ def list_tokens(call: Call) -> Any:
 
 
 @OPERATIONS.add("POST", "/v1/tokens", "admin", answer=schemas.NewToken, statuses=(201,), is_whole=True)
-def create_token(call: Call, given: schemas.TokenInput) -> Answer:
+def create_token(call: Call, given: schemas.TokenInput) -> OperationAnswer:
     """Create a token; it is shown once."""
     if call.caller.limit_origin(given.origin) != given.origin:
         raise Problem(
             403, f"This token speaks for {call.caller.origin!r}, and cannot make one that is trusted more."
         )
     token, text = call.server.tokens.create(**given.model_dump())
-    return Answer({**token.to_dict(), "token": text}, 201)
+    return OperationAnswer({**token.to_dict(), "token": text}, 201)
 
 
 @OPERATIONS.add("DELETE", "/v1/tokens/{id}", "admin", answer=schemas.TokenOutput, is_whole=True)

@@ -194,7 +194,9 @@ class _OperationRoute(APIRoute):
             tags=[operation.group],
             response_model=operation.answer if is_json else None,
             response_description="Done.",
-            response_class=JSONResponse if is_json else type("Answer", (Response,), {"media_type": kind}),
+            response_class=JSONResponse
+            if is_json
+            else type("OperationAnswer", (Response,), {"media_type": kind}),
             status_code=operation.statuses[0],
             responses=responses,
             openapi_extra=_describe(operation),

@@ -19,7 +19,13 @@ from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
 from reverie.domain.scope import EVERY_SCOPE, visible_scopes
 from reverie.interfaces.http import schemas
-from reverie.interfaces.http.operations import Answer, Call, OperationList, answer_reference, parse_number
+from reverie.interfaces.http.operations import (
+    Call,
+    OperationAnswer,
+    OperationList,
+    answer_reference,
+    parse_number,
+)
 from reverie.interfaces.http.problems import Problem
 
 OPERATIONS = OperationList(group="History")
@@ -171,7 +177,7 @@ def _format_event(row: JournalEntry) -> bytes:
 
 
 @OPERATIONS.add("POST", "/v1/undo", "review", answer=schemas.UndoOutput, replay=answer_reference)
-def undo(call: Call, asked: schemas.UndoInput) -> Answer:
+def undo(call: Call, asked: schemas.UndoInput) -> OperationAnswer:
     """Undo changes in one transaction."""
     _require_own_changes(call, asked)
     body = (
@@ -181,7 +187,7 @@ def undo(call: Call, asked: schemas.UndoInput) -> Answer:
     )
     if not asked.dry_run:
         body["differences"] = []  # the answer is stored for repeated requests, without content
-    return Answer(body, reference=body)
+    return OperationAnswer(body, reference=body)
 
 
 def _require_own_changes(call: Call, asked: schemas.UndoInput) -> None:

@@ -12,8 +12,8 @@ from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import (
-    Answer,
     Call,
+    OperationAnswer,
     OperationList,
     answer_value,
     decode_cursor,
@@ -45,7 +45,7 @@ def read_own_session(call: Call) -> SessionState:
 
 
 @OPERATIONS.add(
-    "GET", "/v1/sessions", "read", query=schemas.PageQuery, answer=schemas.Page[schemas.SessionItem]
+    "GET", "/v1/sessions", "read", query=schemas.PageQuery, answer=schemas.ListPage[schemas.SessionItem]
 )
 def list_sessions(call: Call) -> Any:
     """List sessions, the latest active first."""
@@ -66,11 +66,11 @@ def list_sessions(call: Call) -> Any:
 # -- turns -----------------------------------------------------------------------------------------------
 
 
-def _answer_turns(turns: list[Turn]) -> Answer:
-    return Answer({"items": turns}, 201, reference=[turn.id for turn in turns])
+def _answer_turns(turns: list[Turn]) -> OperationAnswer:
+    return OperationAnswer({"items": turns}, 201, reference=[turn.id for turn in turns])
 
 
-def _replay_turns(call: Call, reference: Any) -> Answer:
+def _replay_turns(call: Call, reference: Any) -> OperationAnswer:
     turns = [call.view.get_turn(name) for name in reference]
     return _answer_turns([turn for turn in turns if turn is not None])
 
@@ -83,7 +83,7 @@ def _replay_turns(call: Call, reference: Any) -> Answer:
     statuses=(201,),
     replay=_replay_turns,
 )
-def add_turns(call: Call, given: schemas.TurnBatch) -> Answer:
+def add_turns(call: Call, given: schemas.TurnBatch) -> OperationAnswer:
     """Add turns at the end of a session, in one transaction."""
     turns = [each.model_dump() for each in given.turns]
     origin = call.caller.origin
@@ -99,7 +99,7 @@ def add_turns(call: Call, given: schemas.TurnBatch) -> Answer:
     return _answer_turns(call.view.session(call.path["id"]).add_many(turns))
 
 
-@OPERATIONS.add("GET", f"{_SESSION}/turns", "read", query=schemas.PageQuery, answer=schemas.Page[Turn])
+@OPERATIONS.add("GET", f"{_SESSION}/turns", "read", query=schemas.PageQuery, answer=schemas.ListPage[Turn])
 def list_turns(call: Call) -> Any:
     """List the turns of a session by position."""
     name, limit = call.path["id"], call.query.limit
@@ -188,7 +188,7 @@ def list_entries(call: Call) -> Any:
     return {"items": [_serialize_entry(each) for each in _open_working_memory(call).list()]}
 
 
-def get_entry(call: Call) -> Answer:
+def get_entry(call: Call) -> OperationAnswer:
     """Return a value of working memory."""
     entry = _open_working_memory(call).entry(call.path["key"])
     if entry is None:
@@ -196,7 +196,7 @@ def get_entry(call: Call) -> Answer:
     return answer_value(call, _serialize_entry(entry))
 
 
-def set_entry(call: Call, given: schemas.EntryInput) -> Answer:
+def set_entry(call: Call, given: schemas.EntryInput) -> OperationAnswer:
     """Store a value of working memory, in place of what was there."""
     entry = _open_working_memory(call).set(
         call.path["key"],
@@ -229,13 +229,13 @@ for _base, _suffix in ((f"{_SESSION}/working", "_of_session"), ("/v1/scratchpad"
 
 
 @OPERATIONS.add("GET", _SESSION, "read", answer=SessionState, has_etag=True)
-def get_session(call: Call) -> Answer:
+def get_session(call: Call) -> OperationAnswer:
     """Return the state of a session."""
     return answer_value(call, read_session(call))
 
 
 @OPERATIONS.add("PUT", _SESSION, "write", answer=SessionState)
-def change_session(call: Call, given: schemas.SessionInput) -> Answer:
+def change_session(call: Call, given: schemas.SessionInput) -> OperationAnswer:
     """Pause, resume or terminate a session, or set its metadata."""
     session = call.view.session(read_own_session(call).id)
     for name, text in given.metadata.items():

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.interfaces.http.operations import Answer, Call, to_answer
+from reverie.interfaces.http.operations import Call, OperationAnswer, to_answer
 from reverie.interfaces.http.problems import Problem
 from reverie.memory import Memory
 
@@ -43,9 +43,9 @@ class RepeatedRequests:
         key: str,
         operation: str,
         body: bytes,
-        act: Callable[[], Answer],
+        act: Callable[[], OperationAnswer],
         replay: Callable[[Call, object], object],
-    ) -> Answer:
+    ) -> OperationAnswer:
         """Do a request, or return the answer to the same request again.
 
         Args:
@@ -77,7 +77,7 @@ class RepeatedRequests:
 
     def _repeat(
         self, call: Call, known: dict[str, object], asked: str, replay: Callable[[Call, object], object]
-    ) -> Answer | None:
+    ) -> OperationAnswer | None:
         if self._is_old(str(known["at"])):
             return None
         if known["asked"] != asked:

@@ -65,7 +65,7 @@ class ScopeQuery(Form):
 
 
 @dataclass(slots=True)
-class Answer:
+class OperationAnswer:
     """Answer of an operation.
 
     Attributes:
@@ -147,15 +147,15 @@ class Call:
             )
 
 
-def to_answer(result: Any) -> Answer:
+def to_answer(result: Any) -> OperationAnswer:
     """Return what an operation returned as an answer."""
-    return result if isinstance(result, Answer) else Answer(result)
+    return result if isinstance(result, OperationAnswer) else OperationAnswer(result)
 
 
 Handler = Callable[..., Any]
 """Function of an operation: it takes the `Call`, and the body of the request if the operation has one.
 
-It returns an `Answer` or the body of one. A view of the page returns a `Screen`, a `Redirect` or a `Download`.
+It returns an `OperationAnswer` or the body of one. A view of the page returns a `Screen`, a `Redirect` or a `Download`.
 """
 
 _Run = TypeVar("_Run", bound=Handler)
@@ -271,12 +271,12 @@ def compute_etag(value: Any) -> str:
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
-def answer_value(call: Call, value: Any) -> Answer:
+def answer_value(call: Call, value: Any) -> OperationAnswer:
     """Return a value with its ETag; 304 if the caller has it already."""
     etag = compute_etag(value)
     if call.method == "GET" and _is_listed(call.headers.get("if-none-match", ""), etag):
-        return Answer(None, 304, {"ETag": etag})
-    return Answer(value, headers={"ETag": etag})
+        return OperationAnswer(None, 304, {"ETag": etag})
+    return OperationAnswer(value, headers={"ETag": etag})
 
 
 def check_match(call: Call, value: Any) -> bool:

@@ -15,9 +15,9 @@ from reverie.domain.record import NOTHING, Record
 from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import (
-    Answer,
     Call,
     Empty,
+    OperationAnswer,
     OperationList,
     ScopeQuery,
     answer_value,
@@ -62,8 +62,8 @@ def _build_new_record(call: Call, given: schemas.RecordInput) -> NewRecord:
     return NewRecord(scope=call.view.scope, **values)
 
 
-def _answer_saved(result: SaveResult) -> Answer:
-    return Answer(
+def _answer_saved(result: SaveResult) -> OperationAnswer:
+    return OperationAnswer(
         result,
         201 if result.outcome == "created" else 200,
         {"ETag": compute_etag(result.record), "Location": f"/v1/records/{result.record.id}"},
@@ -71,7 +71,7 @@ def _answer_saved(result: SaveResult) -> Answer:
     )
 
 
-def _replay_saved(call: Call, reference: Any) -> Answer:
+def _replay_saved(call: Call, reference: Any) -> OperationAnswer:
     record = call.view.get(reference["id"])
     if record is None:
         raise NotFound(f"record {reference['id']!r} was saved by this request, and has been removed since")
@@ -86,7 +86,7 @@ def _replay_saved(call: Call, reference: Any) -> Answer:
     statuses=(200, 201),
     replay=_replay_saved,
 )
-def save_record(call: Call, given: schemas.RecordInput) -> Answer:
+def save_record(call: Call, given: schemas.RecordInput) -> OperationAnswer:
     """Save a record, or reinforce the one that says the same."""
     return _answer_saved(call.view.save_many([_build_new_record(call, given)])[0])
 
@@ -96,14 +96,14 @@ def _replay_batch(call: Call, reference: Any) -> Any:
 
 
 @OPERATIONS.add("POST", "/v1/records/batch", "write", answer=schemas.SavedRecords, replay=_replay_batch)
-def save_records(call: Call, given: schemas.RecordBatch) -> Answer:
+def save_records(call: Call, given: schemas.RecordBatch) -> OperationAnswer:
     """Save several records in one transaction."""
     results = call.view.save_many([_build_new_record(call, each) for each in given.records])
     reference = [{"id": each.record.id, "outcome": each.outcome} for each in results]
-    return Answer({"results": results}, reference=reference)
+    return OperationAnswer({"results": results}, reference=reference)
 
 
-@OPERATIONS.add("GET", "/v1/records", "read", query=schemas.RecordListQuery, answer=schemas.Page[Record])
+@OPERATIONS.add("GET", "/v1/records", "read", query=schemas.RecordListQuery, answer=schemas.ListPage[Record])
 def list_records(call: Call) -> Any:
     """List records, by default those created last first."""
     query: schemas.RecordListQuery = call.query
@@ -168,14 +168,14 @@ def _skip_seen(records: list[Record], at: Any, last: str, seen: int) -> list[Rec
 
 
 @OPERATIONS.add("GET", "/v1/records/{id}", "read", query=schemas.AsOfQuery, answer=Record, has_etag=True)
-def get_record(call: Call) -> Answer:
+def get_record(call: Call) -> OperationAnswer:
     """Return a record, archived or not."""
     with reading(call) as reader:
         return answer_value(call, get_record_of(call, reader))
 
 
 @OPERATIONS.add("PATCH", "/v1/records/{id}", "write", answer=Record, needs_match=True)
-def update_record(call: Call, given: schemas.RecordPatch) -> Answer:
+def update_record(call: Call, given: schemas.RecordPatch) -> OperationAnswer:
     """Change fields of a record; null removes a value (RFC 7396)."""
     record = get_changeable(call)
     is_bound = check_match(call, record)
@@ -201,7 +201,7 @@ def update_record(call: Call, given: schemas.RecordPatch) -> Answer:
 @OPERATIONS.add(
     "DELETE", "/v1/records/{id}", "write", query=schemas.ReasonQuery, answer=Record, needs_match=True
 )
-def archive_record(call: Call) -> Answer:
+def archive_record(call: Call) -> OperationAnswer:
     """Take a record out of search; it can be restored."""
     record = get_changeable(call)
     expected = record if check_match(call, record) else None
@@ -210,37 +210,37 @@ def archive_record(call: Call) -> Answer:
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/restore", "write", answer=Record)
-def restore_record(call: Call) -> Answer:
+def restore_record(call: Call) -> OperationAnswer:
     """Bring an archived record back into search."""
     return answer_value(call, call.view.restore(get_changeable(call).id))
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/pin", "write", answer=Record)
-def pin_record(call: Call) -> Answer:
+def pin_record(call: Call) -> OperationAnswer:
     """Protect a record from decay and from every automatic change."""
     return _set_pinned(call, True)
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/unpin", "write", answer=Record)
-def unpin_record(call: Call) -> Answer:
+def unpin_record(call: Call) -> OperationAnswer:
     """Allow decay and automatic changes again."""
     return _set_pinned(call, False)
 
 
-def _set_pinned(call: Call, pinned: bool) -> Answer:
+def _set_pinned(call: Call, pinned: bool) -> OperationAnswer:
     call.require_trust()
     return answer_value(call, call.view.update(get_changeable(call).id, pinned=pinned))
 
 
 @OPERATIONS.add("POST", "/v1/records/{id}/promote", "write", answer=schemas.SavedRecord, statuses=(200, 201))
-def promote_record(call: Call, given: schemas.Promotion) -> Answer:
+def promote_record(call: Call, given: schemas.Promotion) -> OperationAnswer:
     """Copy a record to a scope around its own."""
     if not call.is_own(given.to):
         raise Problem(403, "This token is bound to a scope, and cannot promote out of it. Use a wider one.")
     return _answer_saved(call.view.promote(call.path["id"], to=given.to))
 
 
-@OPERATIONS.add("POST", "/v1/records/changes", "write", answer=schemas.Page[Record])
+@OPERATIONS.add("POST", "/v1/records/changes", "write", answer=schemas.ListPage[Record])
 def change_records(call: Call, given: schemas.BulkChange) -> Any:
     """Archive, label or vouch for several records in one transaction, which one undo takes back."""
     for name in given.ids:
@@ -368,14 +368,14 @@ def list_pages(call: Call) -> Any:
     return {"items": call.whole.pages.overview()}
 
 
-def _answer_page(call: Call, name: str) -> Answer:
+def _answer_page(call: Call, name: str) -> OperationAnswer:
     return answer_value(call, _serialize_page(name, call.whole.pages.read(name)))
 
 
 @OPERATIONS.add(
     "POST", f"{_PAGE}/append", "write", answer=schemas.PageText, is_whole=True, replay=_answer_page
 )
-def append_to_page(call: Call, given: schemas.LineInput) -> Answer:
+def append_to_page(call: Call, given: schemas.LineInput) -> OperationAnswer:
     """Add a line to the end of a page, or a paragraph to the end of a log."""
     call.require_trust()
     name = call.path["name"]
@@ -386,14 +386,14 @@ def append_to_page(call: Call, given: schemas.LineInput) -> Answer:
 
 
 @OPERATIONS.add("GET", _PAGE, "read", query=Empty, answer=schemas.PageText, has_etag=True)
-def get_page(call: Call) -> Answer:
+def get_page(call: Call) -> OperationAnswer:
     """Return the text of a page or a log."""
     _require_page(call)
     return _answer_page(call, call.path["name"])
 
 
 @OPERATIONS.add("PUT", _PAGE, "write", answer=schemas.PageText, statuses=(200, 201), is_whole=True)
-def write_page(call: Call, given: schemas.PageInput) -> Answer:
+def write_page(call: Call, given: schemas.PageInput) -> OperationAnswer:
     """Write a page as a whole; an existing one needs `If-Match`."""
     call.require_trust()
     name, pages = call.path["name"], call.whole.pages

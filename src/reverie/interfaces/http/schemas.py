@@ -35,7 +35,7 @@ class Items(Form, Generic[T]):
     items: list[T]
 
 
-class Page(Form, Generic[T]):
+class ListPage(Form, Generic[T]):
     """Page of a list.
 
     Attributes:

@@ -20,7 +20,7 @@ from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.idempotency import RepeatedRequests
-from reverie.interfaces.http.operations import Answer, Call, Operation, parse_number, to_answer
+from reverie.interfaces.http.operations import Call, Operation, OperationAnswer, parse_number, to_answer
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
@@ -216,7 +216,7 @@ class HttpServer:
             headers=request.headers,
         )
 
-        def act() -> Answer:
+        def act() -> OperationAnswer:
             return to_answer(operation.perform(call, value))
 
         key = request.headers.get("idempotency-key")
@@ -310,7 +310,7 @@ async def read_body(request: Request) -> bytes:
     raise Problem(408, f"The body did not arrive within {BODY_S} seconds. Send it again.")
 
 
-def _to_response(operation: Operation, answer: Answer) -> Response:
+def _to_response(operation: Operation, answer: OperationAnswer) -> Response:
     if isinstance(answer.body, Response):
         response = answer.body
         response.headers.update(answer.headers)

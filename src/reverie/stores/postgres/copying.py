@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from reverie.domain.change import Change, Subject, Value
 from reverie.domain.passage import Analyse
+from reverie.stores.base import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.codec import ENTRIES, decode_value
-from reverie.stores.copying import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.postgres.changes import CHANGE, build_parameters
 from reverie.stores.postgres.connections import SET_SPACE, parse_postgres_url
 from reverie.stores.postgres.schema import refuse_existing

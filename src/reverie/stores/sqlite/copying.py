@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from reverie.domain.change import Change, Subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.passage import Analyse
+from reverie.stores.base import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -23,7 +24,6 @@ from reverie.stores.codec import (
     lengthen_document,
     shorten_document,
 )
-from reverie.stores.copying import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.sqlite.check import find_problems
 from reverie.stores.sqlite.connections import ConnectionPool

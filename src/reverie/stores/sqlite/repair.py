@@ -32,6 +32,7 @@ from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, StoreInc
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
+from reverie.stores.base import ROWS, CopiedRow, Unjournaled
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -43,7 +44,6 @@ from reverie.stores.codec import (
     from_document,
     to_short_document,
 )
-from reverie.stores.copying import ROWS, CopiedRow, Unjournaled
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import RepairReport
 from reverie.stores.sqlite.check import validate_value
