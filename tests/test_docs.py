@@ -536,12 +536,22 @@ MAPS = {name: (ROOT / name).read_text(encoding="utf-8") for name in MAP_NAMES}
 @pytest.mark.parametrize("page", MAPS)
 def test_files_and_links_named_in_the_maps_exist(page: str) -> None:
     for named in re.findall(r"`([a-z_]\w*(?:/[\w.]*)+|[a-z]\w+\.py)`", MAPS[page]):
-        if named not in {"memory/", "sessions/"}:  # of a memory's folder
+        if named not in {"memory/", "sessions/", "index/"}:  # of a memory's folder
             there = (ROOT / named).exists() or (SOURCE / named).exists()
             there = there or any(ROOT.glob(f"{named}-*.md"))
             assert there, f"{page} names {named}"
     for target, _ in _LINK.findall(MAPS[page]):
         assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+
+
+def test_the_table_of_behaviours_names_symbols_that_exist() -> None:
+    rows = re.findall(r"^\| [^|`]+ \| `([\w/]+\.py)` \| `(\w+)` \|$", MAPS["ARCHITECTURE.md"], re.MULTILINE)
+    assert len(rows) == 20
+    for file, symbol in rows:
+        tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+        assert symbol in {getattr(node, "name", None) for node in tree.body}, (
+            f"{file} does not define {symbol}"
+        )
 
 
 def test_every_decision_is_in_the_index() -> None:
