@@ -55,8 +55,8 @@ ROOM_BUDGETS = {
 }
 """Lines of code for each folder of the package; a folder may exceed its budget by a tenth."""
 
-PRESENT_PACKAGE_LINES = 52700
-PRESENT_TEST_LINES = 53400
+PRESENT_PACKAGE_LINES = 52_700
+PRESENT_TEST_LINES = 53_900
 PRESENT_ROOM_LINES = {
     "root": 2_690,
     "admin": 6_480,
