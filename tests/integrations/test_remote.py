@@ -76,7 +76,14 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
     whole = RemoteMemory("http://127.0.0.1")
     for local, remote, left_out in (
         (Memory, whole, NOT_REMOTE),
-        (Session, whole.session("a"), {"turns", "recent_turns", "search", "reset", "determine_origin"}),
+        (
+            Session,
+            whole.session("a"),
+            {
+                *("turns", "recent_turns", "stored_turns", "search", "reset", "determine_origin"),
+                *("flush", "discard", "redact_text", "redact_json", "rewrite_last_turn"),
+            },
+        ),
         (WorkingMemory, whole.scratchpad, {"search", "clear", "inventory"}),
         (Pages, whole.pages, {"context", "notes", "paragraphs", "overview", "replace"}),
     ):

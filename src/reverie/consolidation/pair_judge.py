@@ -30,7 +30,7 @@ from reverie.domain.text.tokenizer import tokenize
 from reverie.repositories.records import COMPATIBLE
 from reverie.search.index.candidates import CandidateIndex
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import Store, read_or_none
+from reverie.stores.protocol import NestedChange, Store, read_or_none
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ POSITION = "pairs.judged"
 MAX_RECORDS = 32
 """Changed records that a search judges before it answers."""
 
+MAX_BACKLOG = 64
+"""Changes since the last judgement after which a search leaves them to the worker."""
 MAX_TIME_S = 0.3
 """Time that a search gives to judging."""
 
@@ -142,9 +144,16 @@ class PairJudge:
         self._position: int | None = None
 
     def prepare_search(self) -> None:
-        """Judge pending records for a search, within `MAX_RECORDS` and `MAX_TIME_S`; a failure is only logged."""
+        """Judge pending records for a search, within `MAX_RECORDS` and `MAX_TIME_S`; a failure is only logged.
+
+        After more than `MAX_BACKLOG` changes, such as an import, the worker or the next dream judges them.
+        """
         try:
-            self.judge_pending(most=MAX_RECORDS, time_s=MAX_TIME_S)
+            newest = self._store.sequence()
+            if newest != self._position and newest - self._read_position() <= MAX_BACKLOG:
+                self.judge_pending(most=MAX_RECORDS, time_s=MAX_TIME_S)
+        except NestedChange:
+            return  # a search within a reading block sees one state of the store; a later one judges
         except StoreError as error:
             _log.warning("changed records could not be judged: %s", error)
 

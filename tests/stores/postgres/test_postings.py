@@ -219,6 +219,7 @@ def test_a_search_asks_the_server_a_few_times(postgres: PostgresServer, url: str
     with closing(proxy), Memory.open(by_proxy, settings=quiet) as memory:
         for number in range(40):
             memory.save(f"{SUBJECTS[number % 10]} {VERBS[number % 8]} {ENDS[number % 7]} {number}")
+        memory.dreams.judge_pending()
         memory.search("tea")
         before = proxy.replies
         assert len(memory.search("Who moved the piano to the blue house?")) > 5
@@ -372,6 +373,7 @@ def test_a_search_reads_what_it_looks_up_without_statistics_and_with_those_of_em
         for number in range(14):  # the first ones are planned each time
             memory.search(f"house {number}")
         memory.save("An owl called")
+        memory.dreams.judge_pending()
         store = unwrap(memory._store)
         assert isinstance(store, PostgresStore)
         with store.reading():

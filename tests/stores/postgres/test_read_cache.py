@@ -54,6 +54,7 @@ def test_a_search_that_finds_nothing_new_asks_for_the_newest_change_only(
         Memory.open(url, settings=settings) as other,
     ):
         memory.save_many(f"House {number} is in Oslo" for number in range(50))
+        memory.dreams.judge_pending()
         expected = memory.search("houses in Oslo")
         before = proxy.replies
         assert memory.search("houses in Oslo") == expected

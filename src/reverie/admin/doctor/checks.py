@@ -101,7 +101,9 @@ class _Kind(NamedTuple):
 
 _KINDS: Mapping[str, _Kind] = {
     code: _Kind(**fields)
-    for code, fields in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+    for code, fields in tomllib.loads(
+        Path(__file__).with_name("findings.toml").read_text(encoding="utf-8")
+    ).items()
 }
 """Every code of a finding."""
 

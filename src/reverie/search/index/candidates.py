@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
@@ -262,6 +261,8 @@ def _remove(lock: Path) -> bool:
     """Remove the folder of a lock and the lock, unless the folder is in use; return whether they were removed."""
     with _try_to_own(lock) as is_owned:
         if is_owned:
+            import shutil  # here: few memories are in a database
+
             shutil.rmtree(lock.with_name(lock.name.removesuffix(_LOCK)), ignore_errors=True)
             lock.unlink(missing_ok=True)
     return is_owned
