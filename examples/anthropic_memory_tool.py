@@ -63,7 +63,7 @@ def main() -> None:
         print(memory.pages.read("customers/acme.md"))
         print("What was done:")
         for change in memory.history.log():
-            print(f"  {change.actor}: {change.reason}")
+            print(f"  {change.actor}: {change.summary}")
         memory.history.undo(memory.history.log()[-1])
         print("\nAfter undo:", memory.pages.read("customers/acme.md").splitlines()[-1])
 

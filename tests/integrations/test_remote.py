@@ -84,7 +84,7 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
                 *("flush", "discard", "redact_text", "redact_json", "rewrite_last_turn"),
             },
         ),
-        (WorkingMemory, whole.scratchpad, {"search", "clear", "inventory"}),
+        (WorkingMemory, whole.scratchpad, {"search", "clear", "inventory", "sanitize"}),
         (Pages, whole.pages, {"context", "notes", "paragraphs", "overview", "replace"}),
     ):
         public = {name for name in dir(local) if not name.startswith("_")}

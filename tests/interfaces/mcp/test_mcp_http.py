@@ -153,7 +153,11 @@ def test_with_a_token_nobody_is_let_in_without_it(tmp_path: Path) -> None:
         for given in (None, "Bearer", f"Bearer {token}x", f"Basic {token}", token, f"Bearer {token[:-1]}"):
             status, said = served.asked({} if given is None else {"Authorization": given})
             assert (status, b"Bearer TOKEN" in said) == (401, True), given
-        assert served.asked({"Host": "evil.example", "Authorization": f"Bearer {token}"})[0] == 421
+        assert served.asked({"Host": "probe.example", "Authorization": f"Bearer {token}"})[0] not in (
+            401,
+            403,
+            421,
+        )
         assert served.asked({"Authorization": f"bearer {token}"})[0] not in (401, 403, 421)
 
         async def scene() -> None:

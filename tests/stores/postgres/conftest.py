@@ -56,6 +56,12 @@ def postgres(request: pytest.FixtureRequest) -> PostgresServer:
     return start_or_skip(request, request.param)
 
 
+@pytest.fixture
+def newest_postgres(request: pytest.FixtureRequest) -> PostgresServer:
+    """The server of the newest installed version."""
+    return start_or_skip(request, NEWEST)
+
+
 @pytest.fixture(autouse=True)
 def _partition_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make tables of four partitions every day: 32 take a third of a second to create, and longer to plan for."""

@@ -27,16 +27,26 @@ class OnServer:
     server: ClassVar[PostgresServer]
     options: ClassVar[str] = ""
 
-    @pytest.fixture(autouse=True)
-    def _use_server(self, postgres: PostgresServer) -> None:
-        OnServer.server = postgres
-
     def open_store(self, place: Path) -> Store:
         memory = hashlib.sha256(str(place).encode()).hexdigest()
         return PostgresStore(self.server.url(memory) + self.options, analyse=analyse)
 
 
-class TestPostgresStore(OnServer, StoreContract):
+class OnEveryServer(OnServer):
+    @pytest.fixture(autouse=True)
+    def _use_server(self, postgres: PostgresServer) -> None:
+        OnServer.server = postgres
+
+
+class OnNewestServer(OnServer):
+    """For a `TestCase`, which takes no fixture with parameters."""
+
+    @pytest.fixture(autouse=True)
+    def _use_server(self, newest_postgres: PostgresServer) -> None:
+        OnServer.server = newest_postgres
+
+
+class TestPostgresStore(OnEveryServer, StoreContract):
     pass
 
 
@@ -59,17 +69,17 @@ def _bound(machine: type[StoreStateMachine], *, examples: int, steps: int) -> ty
 
 
 @pytest.mark.slow
-class TestPostgresMachine(OnServer, _bound(PostgresMachine, examples=40, steps=30)):  # type: ignore[misc]
+class TestPostgresMachine(OnNewestServer, _bound(PostgresMachine, examples=40, steps=30)):  # type: ignore[misc]
     pass
 
 
 @pytest.mark.slow
-class TestPostingsMachine(OnServer, _bound(PostingsMachine, examples=20, steps=30)):  # type: ignore[misc]
+class TestPostingsMachine(OnNewestServer, _bound(PostingsMachine, examples=20, steps=30)):  # type: ignore[misc]
     pass
 
 
 if THOROUGH:
 
     @pytest.mark.slow
-    class TestPostgresStoreWithPostings(OnServer, StoreContract):
+    class TestPostgresStoreWithPostings(OnEveryServer, StoreContract):
         options = "&index=tables"
