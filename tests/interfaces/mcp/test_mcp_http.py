@@ -148,7 +148,7 @@ def test_hostile_requests_are_refused_and_the_server_goes_on(served: Served) -> 
 def test_with_a_token_nobody_is_let_in_without_it(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     with Memory.open(folder) as memory:
-        _, token = TokenRegistry(memory._parts.writer).create("laptop", scope="user:ada")
+        _, token = TokenRegistry(memory).create("laptop", scope="user:ada")
     with serving(folder, "--host", "0.0.0.0") as served:
         for given in (None, "Bearer", f"Bearer {token}x", f"Basic {token}", token, f"Bearer {token[:-1]}"):
             status, said = served.asked({} if given is None else {"Authorization": given})
