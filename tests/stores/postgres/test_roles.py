@@ -20,9 +20,9 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "create_roles.sh"
 
 
 @pytest.fixture
-def server(postgres: PostgresServer, tmp_path: Path) -> Iterator[PostgresServer]:
+def server(newest_postgres: PostgresServer, tmp_path: Path) -> Iterator[PostgresServer]:
     """A server of its own after the script, since roles are those of the whole server."""
-    server = PostgresServer(postgres.version)
+    server = PostgresServer(newest_postgres.version)
     try:
         server.execute("postgres", "DROP DATABASE agents")
         server.execute("postgres", f"DROP ROLE {OWNER}")
