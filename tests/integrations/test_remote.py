@@ -85,7 +85,7 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
             },
         ),
         (WorkingMemory, whole.scratchpad, {"search", "clear", "inventory", "sanitize"}),
-        (Pages, whole.pages, {"context", "notes", "paragraphs", "overview", "replace"}),
+        (Pages, whole.pages, {"append_many", "context", "notes", "paragraphs", "overview", "replace"}),
     ):
         public = {name for name in dir(local) if not name.startswith("_")}
         assert public - set(dir(remote)) == set(left_out) & public

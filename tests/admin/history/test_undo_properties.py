@@ -305,6 +305,7 @@ def test_as_it_was_then_a_memory_gives_the_answers_of_then(
         chosen = {pick % (len(plan) + 1) for pick in picks}
         for number, _ in enumerate(play(here, plan), 1):
             if number in chosen:
+                here.memory.dreams.judge_pending()  # a search would do it, and write the result
                 sequence = here.memory._store.sequence()
                 moments.append((here.now, sequence, here.dump(), answers(here.memory)))
         for moment, sequence, then, answered in moments:
