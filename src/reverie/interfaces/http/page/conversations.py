@@ -83,7 +83,6 @@ def delete_conversation(call: Call, fields: Fields) -> Redirect:
 
 
 _LISTED = 100
-_MOST_COMPARED = 200
 _MOST_UNCONSIDERED = 10
 _NO_SESSION = "page:what-if"
 """Session of a prompt that is tried without one; nothing is stored in it."""
