@@ -18,10 +18,12 @@ from reverie.domain.errors import Conflict, StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import ORIGINS, Record
+from reverie.domain.similarity.deduplication import merge_same_texts
 from reverie.domain.similarity.pair_model import (
     PairContext,
     is_comparable,
     is_parallel,
+    is_same_statement,
     judge_pair,
     list_thresholds,
     rank_similar,
@@ -265,7 +267,16 @@ class PairJudge:
         return old
 
     def _settle(self, old: Record, new: Record, similar: Similar, changes: dict[str, Change]) -> None:
-        """Add the change of an older record if a newer one replaces it, or may have."""
+        """Add the change of an older record if a newer one says the same, replaces it, or may have."""
+        if is_same_statement(old.content, new.content):
+            if (old.valid_from, old.valid_to) == (new.valid_from, new.valid_to) and not (
+                old.archived or new.archived
+            ):
+                for change in merge_same_texts((old, new), now=self._clock()):
+                    assert isinstance(change.before, Record)
+                    assert isinstance(change.after, Record)
+                    _add(changes, change.before, change.after)
+            return
         chance = judge_pair(old.content, new.content, similar.cosine, similar.context).replaces
         thresholds = list_thresholds(with_vectors=similar.cosine is not None)
         if chance >= thresholds["ends"] and not is_parallel(old.content, new.content):

@@ -295,13 +295,15 @@ def test_five_percent_of_the_records_are_archived_as_noise_in_a_month_at_most() 
 
 
 def test_categories_are_refined_and_tags_never_taken_away() -> None:
-    one = record("Uses uv", category="general", tags=("python",))
+    said = NOW - timedelta(days=90)
+    one = record("Uses uv", category="general", tags=("python",), updated_at=said)
     plan = cycle(
         [one], proposal(refile=[{"id": one.id, "category": "project-context/tools", "tags": ["packaging"]}])
     )
     after = plan.edits[0].after
     assert isinstance(after, Record)
     assert (after.category, after.tags) == ("project-context/tools", ("python", "packaging"))
+    assert after.updated_at == said, "filing says nothing new"
     for bad in ("../x", "/abs", "a b"):
         assert not cycle([one], proposal(refile=[{"id": one.id, "category": bad}]))
     assert not cycle([replace(one, pinned=True)], proposal(refile=[{"id": one.id, "category": "x"}]))

@@ -192,7 +192,6 @@ def _plan(view: PassInput, note: Record, records: Sequence[Record]) -> Plan:
         after = replace(twin, id=note.id, content=note.content, draft=False, metadata=note.metadata)
         if replace(after, draft=note.draft) == note and not steps:
             return _build_settled_plan(view, note, "the note is well-formed already")
-        after = replace(after, updated_at=max(view.now, note.updated_at))
     else:
         after = view.archive(note, f"enriched into {', '.join(record.id for record in records)}")
     steps.append(

@@ -142,7 +142,7 @@ def promote(view: PassInput) -> Flow[Plan]:
     for record in view.records:
         if record.id in view.changed and _is_promoted(record, view.promotion_min_confidence):
             layer = HOME_LAYERS[record.kind]
-            after = replace(record, layer=layer, updated_at=max(view.now, record.updated_at))
+            after = replace(record, layer=layer)
             why = f"a {record.kind} of confidence {record.confidence:.2f} is {layer}"
             draft.change(record, after, why=why)
     return draft.plan(skipped="nothing new is due for promotion")

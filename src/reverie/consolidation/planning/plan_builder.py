@@ -235,7 +235,6 @@ class PlanBuilder:
                 archive_reason=before.archive_reason,
                 valid_to=before.valid_to,
                 metadata=before.metadata,
-                updated_at=self._compute_update_time(after),
             )
             edit = Change(before=after, after=validate_record(restored))
             self._take(edit, f"{record.id} was withdrawn", (after.id, record.id))
@@ -244,7 +243,7 @@ class PlanBuilder:
     def refile(
         self, id: str, *, category: str | None = None, tags: Iterable[str] | None = None, why: str = ""
     ) -> bool:
-        """Change the category or the labels of a record.
+        """Change the category or the labels of a record; the day from which it counts stays.
 
         Args:
             id: Which record.
@@ -270,8 +269,7 @@ class PlanBuilder:
             return self.refuse(what, f"it would have {len(after.tags)} tags, more than {MOST_TAGS}")
         if after == record:
             return False
-        after = validate_record(replace(after, updated_at=self._compute_update_time(record)))
-        self._take(Change(before=record, after=after), why or "belongs there", (id,))
+        self._take(Change(before=record, after=validate_record(after)), why or "belongs there", (id,))
         return True
 
     def add(self, record: Record, *, sources: Sequence[str], why: str, is_proposal: bool = False) -> bool:
@@ -328,7 +326,6 @@ class PlanBuilder:
         after = replace(
             record,
             valid_to=since,
-            updated_at=self._compute_update_time(record),
             replaced_by=by.id,
         )
         self._take(
@@ -407,9 +404,6 @@ class PlanBuilder:
         after = edit.after
         if isinstance(after, Record) and not after.archived:
             self._said[after.scope, after.fingerprint] = after.id
-
-    def _compute_update_time(self, record: Record) -> datetime:
-        return max(self._view.now, record.updated_at)
 
 
 def find_new_injection(sources: Iterable[str], text: str) -> str:
