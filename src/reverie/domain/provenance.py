@@ -1,17 +1,18 @@
-"""Trust in derived text, which is never higher than the trust in its least trusted source.
+"""Who wrote a text: whether a person typed a message, and the trust in text that is derived from others.
 
-A model that sees the result of a tool may repeat it in any words. So what it says or saves afterwards has the tool's
-origin, unless the owner said the same.
+Programs write into the messages of a user: notices, reminders, feedback of hooks, summaries. `is_typed` decides for
+every entry point and importer. A model that sees the result of a tool may repeat it in any words. So its later text
+has the tool's origin, unless the owner said the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
@@ -91,6 +92,70 @@ def build_model_view(window: Sequence[Turn], state: SessionState, replayed: int)
     return [build_summary_turn(state), *seen] if get_summary_origin(state) in UNTRUSTED else seen
 
 
+# -- who typed a message ---------------------------------------------------------------------------------
+
+_PERSONS = frozenset({"human", "user", "owner", "person", "typed", "queued", "plain"})
+_USER_MESSAGES = frozenset({"user", "human", "user_message", "message"})
+_FLAG = defer_regex(r"is(?:[A-Z_]\w*)")
+_OF_PROGRAM = defer_regex(r"tool|hook|agent|subtype", re.IGNORECASE)
+_PROGRAM_TEXT = defer_regex(
+    r"""
+    \A\s*\[[^\s\]\#]+[ ][^\]\n\#]*+\][ \t]*+(?:\n|\Z)                # a first line in brackets
+  | ^[ \t]*<[a-z]+(?:[-_:][a-z]+)+[\s>]                            # a line with an element such as <system-reminder>
+  | \[(?:end\ of\ )?reverie\ context\b
+  | \A\s*(?:
+        [a-z]+(?:\ [a-z]+)?\ hook\ [a-z ]{1,40}:
+      | caveat:\ the\ messages\ below
+      | (?:another|an?)\ (?:[a-z]+\ ){0,2}(?:session|agent|teammate|model)\ (?:sent|started|says|wrote|replied)\b
+      | this\ (?:session|conversation)\ is\ (?:being\ )?continued\ from\b
+      | \#\ agents\.md\ instructions\b
+    )
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+"""Text that coding agents write as a user's message. It decides alone only where a source has no fields."""
+
+
+def is_typed(text: str, fields: Mapping[str, Any] | None = None) -> bool:
+    """Return whether a person typed a message of the role `user`.
+
+    The fields with which a program stored the message must agree: its type and role are those of a user, a stated
+    origin is a person, and no flag (`isMeta`, `is_hidden`), tool, hook or agent is named. An unknown flag counts
+    against the message, so the answer for new marks of programs is no. Callers give other messages the origin `tool`.
+
+    Args:
+        text: The text of the message.
+        fields: The message as its program stored it; None if the source has the text only.
+
+    >>> is_typed("I prefer tabs."), is_typed("[Request interrupted by user]")
+    (True, False)
+    >>> is_typed("I prefer tabs.", {"type": "user", "isCompactSummary": True})
+    False
+    """
+    if NOTICE in text or _PROGRAM_TEXT.search(text):
+        return False
+    if fields is None:
+        return True
+    return all(map(_is_of_person, (fields, *(each for each in fields.values() if isinstance(each, Mapping)))))
+
+
+def _is_of_person(fields: Mapping[str, Any]) -> bool:
+    """Return whether no field says that a program wrote the message."""
+    for name, value in fields.items():
+        if not value:
+            continue
+        if _FLAG.fullmatch(name) or _OF_PROGRAM.search(name):
+            return False
+        if name in {"type", "role"} and value not in _USER_MESSAGES:
+            return False
+        if name in {"origin", "promptSource", "kind"} and isinstance(value, str) and value not in _PERSONS:
+            return False
+    return True
+
+
+# -- derived text ----------------------------------------------------------------------------------------
+
+
 def parse_trusted_tools(trusted_tools: str | None) -> tuple[str, ...]:
     """Return the names in the setting `trusted_tools`."""
     return tuple(name for part in (trusted_tools or "").split(",") if (name := part.strip()))
@@ -101,7 +166,7 @@ def mark_origins(
 ) -> tuple[Turn, ...]:
     """Return turns that are about to be added, with a less trusted origin where they need one.
 
-    They are answers that are based on a tool's result, and messages of the user that contain remembered text.
+    They are answers that are based on a tool's result, and messages of the user that contain a program's text.
 
     Args:
         added: The turns, in their order.
@@ -111,8 +176,8 @@ def mark_origins(
     view = _View(before, trusted_tools)
     marked = []
     for turn in added:
-        if turn.role == "user" and turn.origin == "owner" and NOTICE in turn.content:
-            turn = set_origin(turn, "tool")  # remembered text, which a program put into the user's message
+        if turn.role == "user" and turn.origin == "owner" and not is_typed(turn.content):
+            turn = set_origin(turn, "tool")
         elif turn.role == "assistant" and turn.content.strip() and turn.origin not in UNTRUSTED:
             origin = view.determine_origin(turn.content)
             if origin != "agent":

@@ -10,7 +10,7 @@ from reverie import InvalidInput
 from reverie.consolidation.passes.digest import PagePatch
 from reverie.consolidation.rules.entities import extract_references, extract_tags, is_likely_secret
 from reverie.consolidation.rules.sentences import split_sentences
-from reverie.domain.provenance import is_said_by_owner
+from reverie.domain.provenance import is_said_by_owner, is_typed
 from reverie.domain.similarity.grounding import split_statements
 from reverie.domain.text import escaping
 from reverie.domain.text.same_text import fold_text
@@ -52,10 +52,12 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "block of a prompt": escaping.escape_block,
     "line of a prompt": escaping.escape_line_start,
     "own words": escaping.unquoted_text,
+    "typed": is_typed,
 }
 
 
 HOSTILE: dict[str, tuple[Callable[[str], object], str]] = {
+    "brackets without an end": (is_typed, "[a" + " " * 400_000),
     "elements without an end": (escaping.unquoted_text, "<ab>" * 100_000),
     "sentences of the owner": (
         lambda text: is_said_by_owner(text, [make_turn(content=text.replace("The port", "A port"))]),

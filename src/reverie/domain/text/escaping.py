@@ -254,8 +254,8 @@ def fence(text: str) -> str:
 # -- the writer's own words -------------------------------------------------------------------------------
 
 _FENCE = defer_regex(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n.*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
-_OPENING = defer_regex(r"<(\w{2,20})(?:\s[^<>]*)?>")
-_CLOSING = defer_regex(r"</(\w{2,20})\s*>")
+_OPENING = defer_regex(r"<([\w:-]{2,40})(?:\s[^<>]*)?>")
+_CLOSING = defer_regex(r"</([\w:-]{2,40})\s*>")
 _FORWARDED = defer_regex(
     r"^[ \t]*(?:-{2,}[ \t]*(?:forwarded|original)[ \t]+message\b|begin forwarded message\b|on\b[^\n]{4,120}"
     r"\bwrote:[ \t]*$|from:[ \t]+\S[^\n]*\n(?:(?:to|date|sent|cc|subject):[^\n]*\n)+"
