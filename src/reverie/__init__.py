@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # each name `as` itself: it is public here
     from reverie.domain.conversation import Turn as Turn
     from reverie.domain.entry import Entry as Entry
     from reverie.domain.errors import Conflict as Conflict
+    from reverie.domain.errors import ForgettingUnfinished as ForgettingUnfinished
     from reverie.domain.errors import InvalidInput as InvalidInput
     from reverie.domain.errors import MissingExtra as MissingExtra
     from reverie.domain.errors import ModelError as ModelError
@@ -97,8 +98,9 @@ _NAMES = {
     "reverie.domain.change": "Change JournalEntry",
     "reverie.domain.conversation": "SessionOverview SessionState ToolCall Turn",
     "reverie.domain.entry": "Entry",
-    "reverie.domain.errors": "Conflict InvalidInput MissingExtra ModelError ModelRefused ModelUnavailable "
-    "NotFound ReverieError StoreCorrupt StoreError StoreIncompatible StoreUnavailable WorkingMemoryFull",
+    "reverie.domain.errors": "Conflict ForgettingUnfinished InvalidInput MissingExtra ModelError "
+    "ModelRefused ModelUnavailable NotFound ReverieError StoreCorrupt StoreError StoreIncompatible "
+    "StoreUnavailable WorkingMemoryFull",
     "reverie.domain.filter": "Filter",
     "reverie.domain.page": "Page Paragraph",
     "reverie.domain.record": "Record",

@@ -252,7 +252,9 @@ class Administration:
             NotFound: there is nothing to erase.
             InvalidInput: an argument is not of its form.
             Conflict: other processes kept changing what is to be erased.
-            StoreUnavailable: it could not be written; try again.
+            StoreUnavailable: it could not be written; nothing was erased. Try again.
+            ForgettingUnfinished: it has gone from the database, but not from everywhere else. Fix the cause, and
+                run `doctor(fix=True)`.
         """
         from reverie.admin.erasure.request import EraseRequest
 
@@ -284,6 +286,8 @@ class Administration:
         Raises:
             Conflict: others changed the same things meanwhile: do it again.
             StoreUnavailable: it could not be written; try again.
+            ForgettingUnfinished: secrets have gone from the database, but not from everywhere else. Fix the cause,
+                and run `doctor(fix=True)`.
         """
         from reverie.admin.erasure.redact_stored import RedactionReport
 

@@ -7,6 +7,7 @@
     ├── WorkingMemoryFull              nothing was stored: drop an entry or wait for one to expire
     ├── StoreError
     │   ├── StoreUnavailable           disk full, read-only, locked: fix that and retry
+    │   ├── ForgettingUnfinished       erased in part: run `reverie doctor --fix`
     │   ├── StoreCorrupt               the data on disk cannot be read: see `admin.check()`
     │   └── StoreIncompatible           not a Reverie store, or one made by a newer Reverie
     ├── ModelError
@@ -81,11 +82,15 @@ class WorkingMemoryFull(ReverieError):
 
 
 class StoreError(ReverieError):
-    """The store could not do what was asked. Nothing was half-done."""
+    """The store could not do what was asked. Except for `ForgettingUnfinished`, nothing was changed in part."""
 
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written now: disk full, read-only folder, lock held too long."""
+
+
+class ForgettingUnfinished(StoreError):
+    """Content has gone from the database, but not from everywhere else. `reverie doctor --fix` finishes it."""
 
 
 class StoreCorrupt(StoreError):

@@ -12,8 +12,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -50,7 +50,7 @@ from reverie.context.window import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import NotFound
+from reverie.domain.errors import ForgettingUnfinished, NotFound, StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
@@ -358,6 +358,7 @@ class Eraser:
         Raises:
             NotFound: there is nothing to erase.
             Conflict: others kept changing the same things; what was erased by then stays erased.
+            ForgettingUnfinished: it has gone from the database, but not from everywhere else.
         """
         try:
             return self._forget(request)
@@ -384,6 +385,8 @@ class Eraser:
             if not going:
                 return False
             rows = self._erase(decisions, self._find_cursors(query), query)
+            with _report_unfinished():
+                self._announce(decisions, rows)
             if keys is not None:
                 keys.update(row.key for row in rows)
             done |= {(item.subject, item.id): replace(item, text="") for item in going}
@@ -394,16 +397,17 @@ class Eraser:
                 break
         if not done:
             raise _build_not_found(request, left)
-        notes = self.describe_copies()
         ids = [name for subject, name in done if subject == "record"]
-        erased = set(ids).difference(record.id for record in self._store.records(ids))
-        return ErasureReport(
-            going=tuple(done.values()),
-            left=(*left, *self._remove_remains(query, erased, left)),
-            done=True,
-            pending=self.finish(keys),
-            notes=notes,
-        )
+        with _report_unfinished():
+            notes = self.describe_copies()
+            erased = set(ids).difference(record.id for record in self._store.records(ids))
+            return ErasureReport(
+                going=tuple(done.values()),
+                left=(*left, *self._remove_remains(query, erased, left)),
+                done=True,
+                pending=self.finish(keys),
+                notes=notes,
+            )
 
     def pending(self) -> tuple[str, ...]:
         """Return descriptions of what an earlier erasure could not finish."""
@@ -436,7 +440,14 @@ class Eraser:
 
         Returns:
             Descriptions of what could not be done, which `pending` returns from then on.
+
+        Raises:
+            ForgettingUnfinished: it failed; `pending` names the erasure as before.
         """
+        with _report_unfinished():
+            return self._finish(keys)
+
+    def _finish(self, keys: Collection[int] | None) -> tuple[str, ...]:
         left = []
         if self._folder is not None:
             if keys is None:
@@ -568,11 +579,15 @@ class Eraser:
         if make_key(self._store, at=at) != key:  # two forgot for the first time, and the other's key stayed
             key = make_key(self._store, at=at)
             self._store.erase([], actor=self._writer.actor, at=at, tombstones=_collect_marks(erasing, key))
+        return rows
+
+    def _announce(self, decisions: Sequence[EraseDecision], rows: Sequence[JournalEntry]) -> None:
+        """Let files and index follow what was erased."""
         if self._files is not None:
-            values = (value for each in erasing for value in (each.match.now, *each.match.versions))
+            erased = (each.match for each in decisions if each.item.fate != "kept")
+            values = (value for match in erased for value in (match.now, *match.versions))
             self._files.notice_erasure(rows, {build_path(each) for each in values if isinstance(each, Value)})
         self._writer.publish(rows)
-        return rows
 
     def _find_cursors(self, query: EraseQuery) -> dict[str, str | None]:
         """Return what becomes of the cursors that name an erased or removed thing, or quote the text."""
@@ -617,6 +632,20 @@ class Eraser:
             if row.sequence not in own:
                 collector.add_row(row)
         return any(each.is_suspect for each in collector.matches.values())
+
+
+@contextmanager
+def _report_unfinished() -> Iterator[None]:
+    """Raise `ForgettingUnfinished` for a failure after content has gone from the database."""
+    try:
+        yield
+    except ForgettingUnfinished:
+        raise
+    except (StoreError, OSError) as error:
+        raise ForgettingUnfinished(
+            f"The content has gone from the database, but not yet from everywhere else ({error}). "
+            "Fix the cause, then run `reverie doctor --fix`."
+        ) from error
 
 
 # -- decisions as changes -------------------------------------------------------------------------------
