@@ -29,5 +29,5 @@ def test_a_headline_is_the_same_as_no_other_record() -> None:
 
 def test_one_text_is_no_list() -> None:
     for name in ["tags", "references", "parts"]:
-        with pytest.raises(InvalidInput, match="not a Record"):
+        with pytest.raises(InvalidInput, match=f"{name} is text"):
             Record.from_dict(ONE.to_dict() | {name: "python"})

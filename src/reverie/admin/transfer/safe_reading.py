@@ -22,6 +22,7 @@ from typing import Any, BinaryIO, NoReturn, Protocol
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.json_values import describe_type
 
 LONGEST_LINE = 32_000_000
 """Characters of a line. A turn may have 2,000,000 characters, and JSON can take six bytes for each."""
@@ -114,12 +115,6 @@ def _describe_json_error(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg}, line {error.lineno} column {error.colno}"
     return str(error).partition(":")[0]
-
-
-def describe_type(value: object) -> str:
-    """Return the JSON type of a value, in words."""
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 def _is_deeper_than(value: Any, levels: int) -> bool:

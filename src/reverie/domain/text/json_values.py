@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import date, datetime
 from functools import cache
 from types import MappingProxyType
@@ -87,8 +87,30 @@ def from_json_object(kind: type[T], data: Mapping[str, Any]) -> T:
     try:
         given = {name: value for name, value in data.items() if name in readers}
         return kind(**{name: read(given[name]) if (read := readers[name]) else given[name] for name in given})
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InvalidInput(f"not a {kind.__name__}: {error}") from None
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, AttributeError):
+        raise InvalidInput(_explain_misfit(kind, data)) from None
+
+
+def _explain_misfit(kind: type, data: Mapping[str, Any]) -> str:
+    """Return which fields of an object are missing, or which one has a value of another type."""
+    required = [each.name for each in fields(kind) if each.default is each.default_factory is MISSING]
+    if missing := [repr(name) for name in required if name not in data]:
+        return f"no {', no '.join(missing)}: add {'it' if len(missing) == 1 else 'them'}"
+    for name, read in _list_readers(kind).items():
+        try:
+            if read is not None and name in data:
+                read(data[name])
+        except (TypeError, ValueError, AttributeError):
+            return f"{name} is {describe_type(data[name])}: use the type that an export has there"
+    return "a field has a value of another type: use the types that an export has"
+
+
+def describe_type(value: object) -> str:
+    """Return the JSON type of a value, in words."""
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
 
 
 @cache
@@ -99,7 +121,7 @@ def _list_readers(kind: type) -> dict[str, Callable[[Any], Any] | None]:
 
 def _read_texts(values: object) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple):
-        raise TypeError(f"a list of texts is {type(values).__name__}")
+        raise TypeError
     return tuple(values)
 
 

@@ -31,9 +31,10 @@ from reverie.admin.transfer.formats.foreign import (
     skip,
     to_storable,
 )
-from reverie.admin.transfer.safe_reading import SourceFile, describe_type
+from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.conversation import LONGEST_NAME, ROLES, SESSION_STATUSES, Role, ToolCall
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.text.json_values import describe_type
 
 BATCH = 1_000
 """Most messages in one piece, so that a long file needs little memory."""
