@@ -17,6 +17,7 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.entry import build_scope_namespace, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.page import HISTORY, MEMORY
+from reverie.domain.provenance import OriginFunction
 from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
@@ -488,22 +489,24 @@ class ScopedMemory(MemoryReader):
         )
         return tools if self.settings.is_recording else tools.reading()
 
-    def key_value(self, name: str, *, origin: Origin = "agent") -> KeyValueStore:
+    def key_value(
+        self, name: str, *, origin: Origin = "agent", determine_origin: OriginFunction | None = None
+    ) -> KeyValueStore:
         """Return a key-value store of this scope. Each item is a record that people can see and change.
 
         Args:
             name: Name of the store, the first segment of its records' categories.
             origin: Who said the values: search finds those of a `tool`, the `web` or an `import`, but they
                 are never put into a prompt unasked.
+            determine_origin: Function that returns the origin of a text to be written, such as
+                `Session.determine_origin`, if a model writes; the less trusted of the two counts.
 
         Raises:
             InvalidInput: an argument is not of its form.
         """
-        return self._build_key_value(name, self._parts.writer, origin)
+        return self._build_key_value(name, self._parts.writer, origin, determine_origin)
 
-    def documents(
-        self, *, actor: str = "agent", determine_origin: Callable[[str], Origin] | None = None
-    ) -> Documents:
+    def documents(self, *, actor: str = "agent", determine_origin: OriginFunction | None = None) -> Documents:
         """Return the memory as text files (`reverie.repositories.documents`).
 
         Args:
@@ -532,7 +535,13 @@ class ScopedMemory(MemoryReader):
         actor = self._parts.writer.actor
         return "agent" if actor == "owner" else actor
 
-    def _build_key_value(self, name: str, writer: StoreWriter, origin: Origin) -> KeyValueStore:
+    def _build_key_value(
+        self,
+        name: str,
+        writer: StoreWriter,
+        origin: Origin,
+        determine_origin: OriginFunction | None = None,
+    ) -> KeyValueStore:
         from reverie.repositories.key_value import KeyValueStore  # here: few programs keep values
 
         return KeyValueStore(
@@ -541,6 +550,7 @@ class ScopedMemory(MemoryReader):
             searching=self._searcher,
             scope=self.scope,
             origin=origin,
+            determine_origin=determine_origin,
             zone=self.settings.zone,
         )
 

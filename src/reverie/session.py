@@ -305,7 +305,7 @@ class Session:
         )
         return [hit for hit in hits if hit.score >= min_score]
 
-    def determine_origin(self, text: str) -> Origin:
+    def determine_origin(self, text: str, *, labels: Iterable[str] = ()) -> Origin:
         """Return the origin of a text that the model wants to save: its own, or a tool whose result it has seen.
 
         While a result of a tool is among the replayed turns, a text that the owner has not said counts as the tool's.
@@ -314,6 +314,7 @@ class Session:
 
         Args:
             text: The text.
+            labels: Its category, tags or path, which a prompt may show too.
 
         Returns:
             `agent`, or the least trusted origin among the replayed turns.
@@ -321,9 +322,8 @@ class Session:
         with self._lock:
             state = self._read_state()
             view = provenance.build_model_view(self._window, state, self._settings.replay_turns)
-        return provenance.determine_origin(
-            text, view, trusted_tools=provenance.parse_trusted_tools(self._settings.trusted_tools)
-        )
+        trusted = provenance.parse_trusted_tools(self._settings.trusted_tools)
+        return provenance.determine_origin(text, view, labels=labels, trusted_tools=trusted)
 
     # -- the prompt ------------------------------------------------------------------------------------
 

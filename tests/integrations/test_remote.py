@@ -80,7 +80,7 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
             Session,
             whole.session("a"),
             {
-                *("turns", "recent_turns", "stored_turns", "search", "reset", "determine_origin"),
+                *("turns", "recent_turns", "stored_turns", "search", "reset"),
                 *("flush", "discard", "redact_text", "redact_json", "rewrite_last_turn"),
             },
         ),

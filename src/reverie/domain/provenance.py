@@ -8,11 +8,13 @@ has the tool's origin, unless the owner said the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from reverie.domain.conversation import SessionState, Turn, set_origin
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
@@ -41,6 +43,9 @@ SHARED = 0.8
 """Share of a sentence's words that a sentence of the owner must have to say the same."""
 
 _LEAST_VIEW = 20
+_MAX_LABEL_WORDS = 3  # a longer label is judged as a text
+_MIN_COPIED_CHARS = 5
+_seen: ContextVar[tuple[Turn, ...]] = ContextVar("seen", default=())
 _MOST_COMPARED = 5_000_000  # pairs of sentences of a text and of the owner
 _DOUBTED = defer_regex(rf'\b{NOT_CONFIRMED}\b|"trusted":\s*false')
 _WORD = defer_regex(r"[^\W_]+")
@@ -65,6 +70,13 @@ _FILLER = parse_word_set(
     ah am an as at be by do eh go he hi if in is it me mr ms my no of oh ok on or so to uh um up us we
     """
 )
+
+
+class OriginFunction(Protocol):
+    """Function such as `Session.determine_origin`."""
+
+    def __call__(self, text: str, *, labels: Iterable[str] = ()) -> Origin:
+        """Return the origin of a text, with its labels, that an agent wants to store."""
 
 
 SUMMARY_ORIGIN = "summary_origin"
@@ -187,18 +199,31 @@ def mark_origins(
     return tuple(marked)
 
 
-def determine_origin(text: str, view: Sequence[Turn], *, trusted_tools: Sequence[str] = ()) -> Origin:
+@contextmanager
+def seeing(turns: Iterable[Turn]) -> Iterator[None]:
+    """Let `determine_origin` add turns to every view until the block ends: those of a run that are not stored yet."""
+    token = _seen.set((*_seen.get(), *mark_origins(tuple(turns), ())))
+    try:
+        yield
+    finally:
+        _seen.reset(token)
+
+
+def determine_origin(
+    text: str, view: Sequence[Turn], *, labels: Iterable[str] = (), trusted_tools: Sequence[str] = ()
+) -> Origin:
     """Return the origin of a text that the model writes after some turns.
 
     Args:
         text: The text.
         view: The turns, the earliest first.
+        labels: Its category, tags or path, which a prompt may show too.
         trusted_tools: Names of tools whose results are trusted like the agent.
 
     Returns:
         `agent`, or the least trusted origin among the turns if the owner has not said the same.
     """
-    return _View(view, trusted_tools).determine_origin(text)
+    return _View((*view, *_seen.get()), trusted_tools).determine_origin(text, labels)
 
 
 def is_said_by_owner(text: str, view: Iterable[Turn]) -> bool:
@@ -225,6 +250,7 @@ class _View:
         self._origin: Origin = "agent"
         self._trusted_tools = trusted_tools
         self._tools: dict[str, str] = {}  # names of tools by the ids of their calls
+        self._doubted: list[str] = []
         self._unread: list[str] = []
         self._own: dict[_Statement, None] = {}
         for turn in turns:
@@ -239,12 +265,32 @@ class _View:
             is_untrusted = not _is_ours(name, turn.content, self._trusted_tools)
         if is_untrusted:
             self._origin = least_trusted(self._origin, turn.origin)
+            self._doubted.append(turn.content)
         elif turn.role == "user" and turn.origin == "owner":
             self._unread.append(turn.content)
 
-    def determine_origin(self, text: str) -> Origin:
-        """Return the origin of a text that the model writes after the turns."""
-        return "agent" if self._origin == "agent" or self.is_said_by_owner(text) else self._origin
+    def determine_origin(self, text: str, labels: Iterable[str] = ()) -> Origin:
+        """Return the origin of a text with its labels that the model writes after the turns."""
+        if self._origin == "agent":
+            return "agent"
+        is_said = not text or self.is_said_by_owner(text)
+        is_own = is_said and not any(self._is_doubted_label(each, text) for each in labels)
+        return "agent" if is_own else self._origin
+
+    def _is_doubted_label(self, label: str, text: str) -> bool:
+        """Return whether a label could carry a doubted text: it is long, has digits, or repeats a word of one."""
+        words = _WORD.findall(label.casefold())
+        if self.is_said_by_owner(" ".join(words)) or set(words) <= set(_WORD.findall(text.casefold())):
+            return False
+        if len(words) > _MAX_LABEL_WORDS or any(map(str.isdigit, label)):
+            return True
+        own = " ".join(word for each in self._own for word in each.all_words)
+        return any(
+            len(word) >= _MIN_COPIED_CHARS
+            and word not in own
+            and any(word in doubted.casefold() for doubted in self._doubted)
+            for word in words
+        )
 
     def is_said_by_owner(self, text: str) -> bool:
         """Return whether each sentence of a text says the same as a sentence of the owner; False for huge texts."""

@@ -13,6 +13,7 @@ from reverie.domain.record import FIL as KINDS
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 from reverie.search.hits import Hit
+from reverie.tools.trust_guard import MemoryLike, guard_trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,17 @@ class FIL:
 class FILTools:
     """Findings, insights and lessons for tools (agentkit's ToolsAdapter)."""
 
-    def __init__(self, memory: ScopedMemory) -> None:
-        self._memory = memory
+    def __init__(self, memory: ScopedMemory, *, session: str | None = None) -> None:
+        """Create the tools.
+
+        Args:
+            memory: The memory, or a scope of one.
+            session: The conversation in which a model calls them. After the result of a tool, a text that the
+                owner did not say has the origin of the tool. None where a program calls them.
+        """
+        self._memory: MemoryLike = memory
+        if session is not None:
+            self._memory = guard_trust(memory, memory.session(session))
 
     def remember_fil(
         self,
@@ -76,7 +86,7 @@ class FILTools:
             if isinstance(texts, str):
                 raise InvalidInput(f"{name} are {texts!r}: pass a list, such as [{texts!r}]")
         records = [
-            NewRecord(content=text, kind=kind, source=source)
+            NewRecord(content=text, kind=kind, source=source, origin="agent")
             for kind, texts in zip(KINDS, (findings, insights, lessons), strict=True)
             for text in texts
         ]
@@ -113,8 +123,9 @@ class FILTools:
 class ObservationStore:
     """Observations of steps (agentkit's BleveObservationStore)."""
 
-    def __init__(self, memory: ScopedMemory) -> None:
-        self._tools = FILTools(memory)
+    def __init__(self, memory: ScopedMemory, *, session: str | None = None) -> None:
+        """Create the store; the arguments are those of `FILTools`."""
+        self._tools = FILTools(memory, session=session)
 
     def store_observation(self, observation: Observation) -> list[str]:
         """Save what was learned in a step; return the ids of the records."""

@@ -26,7 +26,9 @@ from reverie.domain.conversation import (
 )
 from reverie.domain.errors import InvalidInput, StoreError
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.provenance import seeing
 from reverie.domain.text import validation
+from reverie.domain.text.timestamps import utc_now
 from reverie.scoped import ScopedMemory
 from reverie.session import Session
 from reverie.tools import ToolResult, Toolset
@@ -50,10 +52,31 @@ def to_sync(memory: AnyMemory) -> ScopedMemory:
     return memory.sync if isinstance(memory, AsyncMemory | AsyncScopedMemory) else memory
 
 
-def call_tool(tools: Toolset, name: str, arguments: Mapping[str, Any] | str) -> ToolResult:
-    """Run a tool for a model. If the store cannot be reached, log a warning and tell the model."""
+def call_tool(
+    tools: Toolset, name: str, arguments: Mapping[str, Any] | str, *, seen: Iterable[ItemText] = ()
+) -> ToolResult:
+    """Run a tool for a model. If the store cannot be reached, log a warning and tell the model.
+
+    Args:
+        seen: What the model has seen in this run and the session has not stored yet, for the origin of what is saved.
+    """
+    now = utc_now()
+    turns = [
+        Turn(
+            id="0" * 12,
+            session="run",
+            position=position,
+            role=each.role,
+            content=each.content,
+            at=now,
+            tool_calls=(each.call,) if each.call is not None else (),
+            tool_call_id=each.answers,
+        )
+        for position, each in enumerate(seen)
+    ]
     try:
-        return tools.call(name, arguments)
+        with seeing(turns):
+            return tools.call(name, arguments)
     except StoreError as error:
         _log.warning("the tool %r could not reach the memory: %s", name, error)
         return ToolResult(f"Nothing was done: the memory cannot be reached now. Answer without {name}.")

@@ -73,6 +73,7 @@ class ReverieStore(BaseStore):
         fields: Sequence[str] = (_WHOLE,),
         ttl: TTLConfig | None = None,
         origin: Origin = "agent",
+        session: str | None = None,
     ) -> None:
         """Create a store over a memory.
 
@@ -84,6 +85,8 @@ class ReverieStore(BaseStore):
             ttl: `default_ttl` and `sweep_interval_minutes`, in minutes, and `refresh_on_read`.
             origin: Origin of the items. Those of a `tool` or the `web` are found by search, and never put into a
                 prompt unasked.
+            session: The conversation in which a model puts items. After the result of a tool, an item that the
+                owner did not say has the origin of the tool. None where a program puts them.
 
         Raises:
             InvalidInput: an argument is not of its form.
@@ -92,7 +95,9 @@ class ReverieStore(BaseStore):
             raise InvalidInput(f"fields is {fields!r}: pass a list, such as [{fields!r}]")
         self.ttl_config = ttl
         self._fields = list(fields)
-        self._key_value = to_sync(memory).key_value(name, origin=origin)
+        plain = to_sync(memory)
+        determine_origin = None if session is None else plain.session(session).determine_origin
+        self._key_value = plain.key_value(name, origin=origin, determine_origin=determine_origin)
         self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _BatchQueue] = (
             weakref.WeakKeyDictionary()
         )

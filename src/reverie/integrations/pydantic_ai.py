@@ -119,7 +119,9 @@ class MemoryToolset(AbstractToolset[Any]):
         asks = self._needs_approval is not None and self._needs_approval(ours, tool_args)
         if asks and not ctx.tool_call_approved:
             raise ApprovalRequired
-        result = await asyncio.to_thread(call_tool, self.tools, name, tool_args)
+        seen = [] if ours.reads_only else _build_run_items(ctx.messages, lambda called: False)
+        texts = [text for item in seen if (text := _extract_content(item)) is not None]
+        result = await asyncio.to_thread(call_tool, self.tools, name, tool_args, seen=texts)
         if result.failed and ctx.retry < tool.max_retries:
             raise ModelRetry(result.text)
         if result.data is None:

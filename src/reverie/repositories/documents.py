@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 import urllib.parse
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeVar
 
@@ -28,7 +28,8 @@ from reverie.domain.page import (
     validate_page,
     validate_page_name,
 )
-from reverie.domain.record import UNTRUSTED, Origin
+from reverie.domain.provenance import OriginFunction
+from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.validation import validate_raw_text
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import PutItem
@@ -42,9 +43,6 @@ Parts = tuple[str, ...]
 
 Texts = Mapping[Parts, str | None]
 """Texts of files by path; None for no file."""
-
-OriginFunction = Callable[[str], Origin]
-"""Returns the origin of a text that an agent wants to store, such as `Session.determine_origin`."""
 
 SHARED = "shared"
 """The folder of the pages, within a scope."""
@@ -445,10 +443,10 @@ class _ItemFiles:
             if len("/".join(path)) > MAX_PATH_CHARS:
                 raise InvalidInput(f"the path is too long: at most {MAX_PATH_CHARS} characters are allowed")
             old = before[path]
-            if (
-                text is None
-                or text in moved
-                or not _is_untrusted_change(self._determine_origin, old or "", text)
+            known = text if text in moved else old
+            path_labels = ["/".join(path)] if old is None else []
+            if text is None or not _is_untrusted_change(
+                self._determine_origin, known or "", text, path_labels
             ):
                 continue
             if old is not None and path not in doubted:
@@ -472,11 +470,15 @@ class _ItemFiles:
         (self._unconfirmed if doubted else self._items).put_many(puts, expected=expected)
 
 
-def _is_untrusted_change(determine_origin: OriginFunction | None, old: str, new: str) -> bool:
-    """Return whether the lines that a new text adds to the old one are of an untrusted origin."""
+def _is_untrusted_change(
+    determine_origin: OriginFunction | None, old: str, new: str, labels: Sequence[str] = ()
+) -> bool:
+    """Return whether the lines that a new text adds to the old one, or its labels, are of an untrusted origin."""
     known = set(old.splitlines())
     added = "\n".join(line for line in new.splitlines() if line not in known)
-    return determine_origin is not None and bool(added.strip()) and determine_origin(added) in UNTRUSTED
+    if determine_origin is None or not (added.strip() or labels):
+        return False
+    return determine_origin(added.strip(), labels=labels) in UNTRUSTED
 
 
 def _validate_file_text(text: object) -> str:

@@ -17,6 +17,7 @@ from reverie.domain import category
 from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput, quote_value
 from reverie.domain.filter import Filter
+from reverie.domain.provenance import OriginFunction, least_trusted
 from reverie.domain.record import (
     HOME_LAYERS,
     ORIGINS,
@@ -67,6 +68,7 @@ class KeyValueStore(WritingRepository):
         searching: Searcher,
         scope: str = "",
         origin: Origin = "agent",
+        determine_origin: OriginFunction | None = None,
         zone: tzinfo = UTC,
     ) -> None:
         """Keep values in a store; `Memory.key_value` is the usual way.
@@ -77,6 +79,8 @@ class KeyValueStore(WritingRepository):
             searching: Searches the records.
             scope: The scope of the records; those of other scopes are not seen.
             origin: The origin of the values.
+            determine_origin: Returns the origin of a text with its labels, if a conversation is known; the less
+                trusted of the two counts.
             zone: The owner's time zone, for dates such as "yesterday".
 
         Raises:
@@ -87,6 +91,7 @@ class KeyValueStore(WritingRepository):
         self.scope = validate_scope(scope)
         validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin
+        self._determine_origin = determine_origin
         self._clock = writer.clock
         self._searching = searching
         self._zone = zone
@@ -331,10 +336,14 @@ class KeyValueStore(WritingRepository):
         if old is None or self._read(old, now) is None:
             old = self._build_blank_record(place, now)
         record = note_dates(key_value_codec.encode(old, put, self._redactor), now, self._zone)
+        origin = self._origin
+        if self._determine_origin is not None:
+            labels = [*place[0], place[1]]
+            origin = least_trusted(origin, self._determine_origin(record.content, labels=labels))
         return validate_record(
             replace(
                 record,
-                origin=self._origin,  # who replaces a value answers for it
+                origin=origin,  # who replaces a value answers for it
                 updated_at=max(now, old.updated_at),
                 expires_at=None if put.ttl is None else timestamps.add_duration(now, put.ttl),
             )

@@ -7,7 +7,7 @@ into the pages of every prompt. Reading is unchanged. No tool decides about scop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, Unpack, cast
 
@@ -28,8 +28,8 @@ class SessionLike(Protocol):
     id: str
     working: WorkingMemory
 
-    def determine_origin(self, text: str) -> Origin:
-        """Return the origin of a text that the model wants to save."""
+    def determine_origin(self, text: str, *, labels: Iterable[str] = ()) -> Origin:
+        """Return the origin of a text, with its category and tags, that the model wants to save."""
 
 
 class MemoryLike(Protocol):
@@ -104,29 +104,42 @@ class _GuardedMemory:
         return cast(Pages, _GuardedPages(self._memory.pages, self._session))
 
     def save(self, content: str, *, origin: Origin = "owner", **more: Any) -> SaveResult:
-        return self._memory.save(content, origin=self._lower_origin(content, origin), **more)
+        lowered = provenance.least_trusted(origin, self._determine_origin(content, more))
+        return self._memory.save(content, origin=lowered, **more)
 
     def save_many(self, notes: Iterable[NewRecord]) -> list[SaveResult]:
-        lowered = [replace(note, origin=self._lower_origin(note.content, note.origin)) for note in notes]
-        return self._memory.save_many(lowered)
+        def lower(note: NewRecord) -> NewRecord:
+            given = {"category": note.category, "tags": note.tags}
+            origin = provenance.least_trusted(note.origin, self._determine_origin(note.content, given))
+            return replace(note, origin=origin)
+
+        return self._memory.save_many([lower(note) for note in notes])
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Any) -> Record:
-        content = changes.get("content")
         record = self._memory.get(id)
-        if record is not None and content not in (None, record.content):
-            origin = self._session.determine_origin(content)
+        if record is not None:
+            content = changes.get("content") or ""
+            is_new = content not in ("", record.content)
+            origin = self._determine_origin(content if is_new else "", changes, record)
             if origin in UNTRUSTED and record.origin not in UNTRUSTED:
                 raise InvalidInput(
                     f"{id} stays as it is, because the new text rests on what a tool said, and that is not "
                     "confirmed: save it as a memory of its own, or ask the owner"
                 )
-            changes["origin"] = provenance.least_trusted(
-                record.origin, origin, changes.get("origin", "owner")
-            )
+            if is_new:
+                changes["origin"] = provenance.least_trusted(
+                    record.origin, origin, changes.get("origin", "owner")
+                )
         return self._memory.update(id, expected=expected, **changes)
 
-    def _lower_origin(self, content: str, origin: Origin) -> Origin:
-        return provenance.least_trusted(origin, self._session.determine_origin(content))
+    def _determine_origin(
+        self, content: str, given: Mapping[str, Any], known: Record | None = None
+    ) -> Origin:
+        """Return the origin of a content with its labels, without those that a record has already."""
+        labels = {given.get("category") or "", *given.get("tags", ())} - {""}
+        if known is not None:
+            labels -= {known.category, *known.tags}
+        return self._session.determine_origin(content, labels=sorted(labels, key=str))
 
 
 class _GuardedPages:

@@ -21,6 +21,9 @@ STREAM_SILENCE_S = 45.0
 """Seconds of silence after which a stream counts as broken; the server sends a comment every 15 seconds."""
 
 _BUSY = (408, 429, 503)
+MAX_PAGE_ITEMS = 200
+"""Maximum items of one page of a list, and of one batch."""
+
 _IDLE_S = 4.0
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
@@ -247,6 +250,19 @@ class ScopeConnection:
     def ask(self, method: str, *path: str, **more: Any) -> Any:
         """Send a request about the scope, and return the value of the answer; see `send`."""
         return self.send(method, *path, **more).value
+
+    def list(self, *path: str, limit: int | None = None, **query: Any) -> list[dict[str, Any]]:
+        """Return the items of a list, page by page; None as the limit for all."""
+        items: list[dict[str, Any]] = []
+        cursor = None
+        while limit is None or len(items) < limit:
+            count = MAX_PAGE_ITEMS if limit is None else min(MAX_PAGE_ITEMS, limit - len(items))
+            page = self.ask("GET", *path, limit=count, cursor=cursor, **query)
+            items += page["items"]
+            cursor = page["next"]
+            if cursor is None:
+                break
+        return items
 
 
 def quote_path(*parts: str) -> str:

@@ -18,7 +18,13 @@ from reverie.domain.filter import ListFilters, SearchFilters
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.domain.scope import join_scope
 from reverie.domain.text.timestamps import Duration, parse_time
-from reverie.integrations.remote.connection import Connection, Reply, ScopeConnection, quote_path
+from reverie.integrations.remote.connection import (
+    MAX_PAGE_ITEMS,
+    Connection,
+    Reply,
+    ScopeConnection,
+    quote_path,
+)
 from reverie.integrations.remote.parts import (
     RemoteHistory,
     RemotePages,
@@ -28,9 +34,6 @@ from reverie.integrations.remote.parts import (
 )
 from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
 from reverie.search.hits import Hit, SearchMode, Source, Unit
-
-_MOST = 200
-"""Maximum items of one page of a list, and of one batch."""
 
 _TRIES = 30
 _NO_VERSION = '"changed"'
@@ -85,7 +88,9 @@ class RemoteReader:
         found = [
             parse_value(Record, each)
             for archived in asked
-            for each in self._page("records", limit=limit, **_name_all(filters) | {"archived": archived})
+            for each in self._connection.list(
+                "records", limit=limit, as_of=self._as_of, **_name_all(filters) | {"archived": archived}
+            )
         ]
         return sorted(found, key=lambda record: record.created_at, reverse=True)[:limit]
 
@@ -119,19 +124,6 @@ class RemoteReader:
         except NotFound:
             return None
         return parse_value(Record, reply.value), reply.headers["etag"]
-
-    def _page(self, *path: str, limit: int | None, **query: Any) -> builtins.list[dict[str, Any]]:
-        """Return the items of a list, page by page."""
-        items: list[dict[str, Any]] = []
-        cursor = None
-        while limit is None or len(items) < limit:
-            wanted = _MOST if limit is None else min(_MOST, limit - len(items))
-            page = self._connection.ask("GET", *path, as_of=self._as_of, limit=wanted, cursor=cursor, **query)
-            items += page["items"]
-            cursor = page["next"]
-            if cursor is None:
-                break
-        return items
 
 
 class RemoteMemory(RemoteReader):
@@ -246,8 +238,8 @@ class RemoteMemory(RemoteReader):
         """Save many records in this scope, 200 in one transaction; see `Memory.save_many`."""
         given = [_describe_record(each) for each in records]
         results: list[SaveResult] = []
-        for start in range(0, len(given), _MOST):
-            body = {"records": given[start : start + _MOST]}
+        for start in range(0, len(given), MAX_PAGE_ITEMS):
+            body = {"records": given[start : start + MAX_PAGE_ITEMS]}
             saved = self._connection.ask("POST", "records", "batch", body=body)
             results += map(_parse_saved, saved["results"])
         return results
@@ -313,13 +305,13 @@ class RemoteMemory(RemoteReader):
                 turns=each["turns"],
                 last_at=parse_time(each["last_at"]),
             )
-            for each in self._page("sessions", limit=limit)
+            for each in self._connection.list("sessions", limit=limit)
         ]
 
     def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> builtins.list[Turn]:
         """Return turns of a session by position; see `MemoryReader.turns`."""
         limit = stop if stop is not None and stop >= 0 and start >= 0 else None
-        found = self._page("sessions", session, "turns", limit=limit)
+        found = self._connection.list("sessions", session, "turns", limit=limit)
         return [parse_value(Turn, each) for each in found][start:stop]
 
     def consolidate_session(self, id: str) -> builtins.list[SaveResult]:

@@ -8,10 +8,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
+from reverie.domain import provenance
 from reverie.domain.conversation import Role, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry, build_session_namespace
 from reverie.domain.errors import NotFound
 from reverie.domain.page import MEMORY
+from reverie.domain.record import Origin
 from reverie.domain.text.json_values import from_json_object
 from reverie.integrations.remote.connection import ScopeConnection
 from reverie.repositories.working_memory import DEFAULT, TtlDefault
@@ -155,6 +157,20 @@ class RemoteSession:
         }
         pack = self._ask("POST", "context", body=body)
         return RemotePack(pack["text"], pack["stable_text"], pack["messages"], pack)
+
+    def determine_origin(self, text: str, *, labels: Iterable[str] = ()) -> Origin:
+        """Return the origin of a text that the model wants to save; see `Session.determine_origin`.
+
+        It is determined here, from all turns of the window, and no tool is trusted.
+        """
+        try:
+            state = self.state
+        except NotFound:
+            return "agent"
+        turns = [parse_value(Turn, each) for each in self._connection.list("sessions", self.id, "turns")]
+        window = [turn for turn in turns if turn.position >= state.window_start]
+        view = provenance.build_model_view(window, state, len(window))
+        return provenance.determine_origin(text, view, labels=labels)
 
     def feedback(self, turn_id: str, thumb: Literal["up", "down"], *, note: str = "") -> Turn:
         """Note what the user thinks of an answer; see `Session.feedback`."""
