@@ -39,14 +39,26 @@ def read(fields: Any, *, path: str = RECORD, base: Record | None = None) -> Reco
     return parsing.build_record(found, id="0" * 12, base=base, place=place, now=NOW)
 
 
+def read_good_lines(path: str, data: bytes) -> list[Any]:
+    lines = parsing.read_lines(path, data)
+    for line in lines:
+        if line.why:
+            raise InvalidInput(line.why)
+    return [line.fields for line in lines]
+
+
+def make_turn_line(**fields: Any) -> parsing.ParsedLine:
+    return parsing.ParsedLine(number=3, text="", fields=fields)
+
+
 def why(path: str, data: bytes | str, **more: str) -> str:
     """Why a file is refused."""
     readers: dict[str, Any] = {
         "record": parsing.read_record,
-        "episodic": parsing.read_episodic,
+        "episodic": read_good_lines,
         "page": parsing.read_page,
         "log": parsing.read_log,
-        "session": parsing.read_session,
+        "session": read_good_lines,
     }
     place = parse_path(path)
     assert place is not None
@@ -117,7 +129,7 @@ def test_an_episodic_file_comes_back_exactly(made: list[Record]) -> None:
     if not records:
         assert "it is empty" in why(DAY, data)
         return
-    found = parsing.read_episodic(DAY, data)
+    found = read_good_lines(DAY, data)
     place = parse_path(DAY)
     assert place is not None
     again = [parsing.build_record(each, id=each["id"], base=None, place=place, now=NOW) for each in found]
@@ -150,14 +162,13 @@ def test_a_session_comes_back_exactly(state: SessionState, turns: list[Turn], ca
         said[0] = replace(said[0], tool_calls=(ToolCall(id="1", name="look", arguments='{"a": 1}'),))
     for each in said:
         validate_turn(each)
-    found = parsing.read_session(CHAT, render_session(state, said))
-    again = parsing.build_session_state(found.state, path=CHAT, now=NOW)
-    assert again == state
-    lines = [
-        parsing.build_turn(fields, id=fields["id"], state=state, position=n, now=NOW)
-        for n, fields in enumerate(found.turns)
+    first, *others = parsing.read_lines(CHAT, render_session(state, said))
+    assert parsing.build_session_state(first.fields or {}, path=CHAT, now=NOW) == state
+    again = [
+        parsing.build_turn(line, id=(line.fields or {})["id"], state=state, position=n, now=NOW)
+        for n, line in enumerate(others)
     ]
-    assert lines == said
+    assert again == said
 
 
 PARAGRAPH = st.text(
@@ -190,8 +201,8 @@ def test_a_byte_order_mark_and_windows_line_ends_are_dropped() -> None:
     assert parsing.read_record(RECORD, data) == {"content": "a\nb"}
     assert parsing.read_page("memory/MEMORY.md", b"\xef\xbb\xbfa\r\nb\rc\r\n") == "a\nb\nc\n"
     assert parsing.read_log("memory/HISTORY.md", b"a\r\nb\r\n\r\nc\r\n") == ["a\nb", "c"]
-    lines = parsing.read_session(CHAT, b'{"id": "chat:1"}\r\n\r\n{"role": "user", "content": "x"}\r\n')
-    assert len(lines.turns) == 1
+    text = b'{"id": "chat:1"}\r\n\r\n{"role": "user", "content": "x"}\r\n'
+    assert len(read_good_lines(CHAT, text)) == 2
 
 
 def test_what_a_new_record_leaves_out_is_filled_in() -> None:
@@ -217,7 +228,9 @@ def test_labels_are_stripped_and_stand_once() -> None:
 
 
 def test_a_new_turn_needs_no_more_than_what_it_says() -> None:
-    said = parsing.build_turn({"content": "x"}, id="0" * 12, state=make_session(), position=3, now=NOW)
+    said = parsing.build_turn(
+        make_turn_line(content="x"), id="0" * 12, state=make_session(), position=3, now=NOW
+    )
     assert (said.role, said.position, said.at, said.session) == ("user", 3, NOW, "chat:1")
 
 
@@ -354,16 +367,15 @@ def test_a_session_file_has_the_id_of_its_name() -> None:
 
 
 def test_a_turn_stays_in_its_session_and_scope() -> None:
-    with pytest.raises(InvalidInput, match="turn 3: its session is not that of the file"):
-        parsing.build_turn({"session": "x"}, id="0" * 12, state=make_session(), position=3, now=NOW)
-    with pytest.raises(InvalidInput, match="turn 3: its scope is not that of the session"):
-        parsing.build_turn(
-            {"content": "c", "scope": "x"}, id="0" * 12, state=make_session(), position=3, now=NOW
-        )
-    with pytest.raises(InvalidInput, match=r"turn 3: .*role"):
-        parsing.build_turn(
-            {"content": "c", "role": "x"}, id="0" * 12, state=make_session(), position=3, now=NOW
-        )
+    for fields, message in (
+        ({"session": "x"}, "line 3: its session is not that of the file"),
+        ({"content": "c", "scope": "x"}, "line 3: its scope is not that of the session"),
+        ({"content": "c", "role": "x"}, r"line 3: .*role"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            parsing.build_turn(
+                make_turn_line(**fields), id="0" * 12, state=make_session(), position=3, now=NOW
+            )
 
 
 def test_an_episodic_line_without_a_time_is_of_its_day() -> None:

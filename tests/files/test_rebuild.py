@@ -259,7 +259,7 @@ def test_broken_files_are_listed_and_left_and_all_others_are_taken(folder: Path)
         "memory/a/broken.json": "line 1, column 13",
         "memory/a/twin.json": "it says the same as the record '000000000001', which was taken",
         "memory/copy.json": f"the id '000000000001' is that of {build_note_path(1)!r} too, which was taken",
-        "sessions/other.jsonl": "turn 0",
+        "sessions/other.jsonl": "line 2",
         "memory/link.json": "it is a symbolic link, which is not followed",
     }
     assert rebuilt.records == 7
@@ -329,6 +329,9 @@ def test_every_good_line_of_a_file_is_taken_and_the_bad_one_is_named(
     rebuilt = again(folder)
     assert [broken.path for broken in rebuilt.broken] == [path]
     assert rebuilt.broken[0].why.startswith(f"line {line + 1}")
+    with open_edited_folder(folder) as edited_folder:
+        edited_folder.sync()
+    assert any(bad in file.read_bytes() for file in (folder / path).parent.glob(f"{Path(path).name}*"))
     after = content_of(folder)
     assert [each.id for each in after["sessions"]] == [each.id for each in before["sessions"]]
     assert [each.id for each in after["records"]] == [

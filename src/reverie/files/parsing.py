@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
@@ -33,6 +33,7 @@ from reverie.domain.record import (
     validate_record,
 )
 from reverie.domain.text import timestamps
+from reverie.domain.text.ids import validate_id
 from reverie.files import layout
 from reverie.files.names import parse_session_id
 
@@ -83,16 +84,20 @@ class BrokenFile:
         return f"{self.path}: {self.why}"
 
 
-class ParsedSession(NamedTuple):
-    """Parsed file of a session.
+class ParsedLine(NamedTuple):
+    """A line of a file of JSON Lines.
 
     Attributes:
-        state: The fields of the first line.
-        turns: The fields of the other lines.
+        number: Its number, counted from 1.
+        text: The line.
+        fields: Its fields; None if it cannot be parsed.
+        why: Why it cannot be parsed; empty if it can.
     """
 
-    state: Fields
-    turns: Sequence[Fields]
+    number: int
+    text: str
+    fields: Fields | None
+    why: str = ""
 
 
 # -- files of each form --------------------------------------------------------------------------------------
@@ -107,27 +112,30 @@ def read_record(path: str, data: bytes) -> Fields:
     return _parse_object(_decode_text(path, data), _RECORD)
 
 
-def read_episodic(path: str, data: bytes, *, bad: list[str] | None = None) -> list[Fields]:
-    """Parse the lines of an episodic file, each a record.
+def read_lines(path: str, data: bytes) -> list[ParsedLine]:
+    """Parse the lines of a file that are not blank: each a record, or a session and then its turns.
 
-    Args:
-        path: The path of the file.
-        data: Its content.
-        bad: Receives what is wrong with lines that cannot be parsed, which are left out; None to refuse the
-            file because of one.
+    A line that cannot be parsed, or has the id of a line above it, is returned with the reason.
 
     Raises:
-        InvalidInput: as for `read_record`.
+        InvalidInput: no line can be parsed, or the file as a whole is not valid.
     """
-    text = _decode_text(path, data, whole=bad is None)
-    return [fields for fields in _parse_lines(text, lambda number: _RECORD, bad) if fields is not None]
-
-
-def read_session(path: str, data: bytes, *, bad: list[str] | None = None) -> ParsedSession:
-    """Parse the file of a session; the arguments are those of `read_episodic`."""
-    text = _decode_text(path, data, whole=bad is None)
-    state, *turns = _parse_lines(text, lambda number: _STATE if number == 1 else _TURN, bad)
-    return ParsedSession(state=state or {}, turns=[fields for fields in turns if fields is not None])
+    text = _decode_text(path, data, errors="surrogateescape")
+    if not text.strip():
+        raise EmptiedFile("it is empty: delete the file, or restore what stood there")
+    found: list[ParsedLine] = []
+    numbers: dict[str, int] = {}
+    is_session = layout.parse_form(path) == "session"
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            checks = (_TURN if found else _STATE) if is_session else _RECORD
+            try:
+                found.append(ParsedLine(number, line, _parse_line(line, checks, number, numbers)))
+            except InvalidInput as error:
+                found.append(ParsedLine(number, line, None, str(error)))
+    if all(line.why for line in found):
+        raise InvalidInput(found[0].why)
+    return found
 
 
 def read_page(path: str, data: bytes, *, was: str = "") -> str:
@@ -181,29 +189,29 @@ def _find_conflict_line(text: str) -> int:
     return 0
 
 
-def _decode_text(path: str, data: bytes, *, was: str = "", whole: bool = True) -> str:
+def _decode_text(path: str, data: bytes, *, was: str = "", errors: str = "strict") -> str:
     """Decode the content of a file, without a byte-order mark, and with line feeds for line ends.
 
     Args:
         was: The present text.
-        whole: Whether to refuse the file because of a part; otherwise its lines are checked one by one.
+        errors: What to do with bytes that are not UTF-8, as for `bytes.decode`.
     """
     check_size(path, len(data))
     if not data and was:
         raise EmptiedFile("it is empty: delete the file if its content is to go, or restore it")
     if data and not data.strip(b"\0"):
         raise InvalidInput("it holds nothing but zero bytes, as after a crash: restore or delete it")
+    if data.startswith(_WIDE):
+        raise InvalidInput("it is UTF-16: save it as UTF-8")
     try:
-        text = data.decode("utf-8-sig", errors="strict" if whole else "surrogateescape")
+        text = data.decode("utf-8-sig", errors=errors)
     except UnicodeDecodeError as error:
-        if data.startswith(_WIDE):
-            raise InvalidInput("it is UTF-16: save it as UTF-8") from None
         line = data.count(b"\n", 0, error.start) + 1
         raise InvalidInput(
             f"line {line}: it is not UTF-8 text (byte {error.start}): save it as UTF-8"
         ) from None
     text = text.replace("\r\n", "\n")
-    line = _find_conflict_line(text) if whole else 0
+    line = _find_conflict_line(text)
     if line and not _find_conflict_line(was):
         raise InvalidInput(
             f"line {line}: there are merge-conflict markers: keep what is right and take out the "
@@ -277,34 +285,6 @@ def _parse_object(text: str, forms: _Checks, *, line: int = 0) -> dict[str, Any]
         return {name: _validate_field(name, forms[name], value) for name, value in found.items()}
     except InvalidInput as error:
         raise InvalidInput(f"{before}{error}") from None
-
-
-def _parse_lines(text: str, forms: Callable[[int], _Checks], bad: list[str] | None) -> list[Fields | None]:
-    """Return the fields of each line that is not blank. No id may stand twice.
-
-    Args:
-        text: The lines, each a JSON object.
-        forms: Returns the checks of the n-th object, counted from 1.
-        bad: Receives what is wrong with lines that cannot be parsed, of which the result has None; one at least has
-            to be good. None to refuse the file because of one.
-    """
-    if not text.strip():
-        raise EmptiedFile("it is empty: delete the file, or restore what stood there")
-    found: list[Fields | None] = []
-    seen: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            found.append(_parse_line(line, forms(len(found) + 1), number, seen))
-        except InvalidInput as error:
-            if bad is None:
-                raise
-            bad.append(str(error))
-            found.append(None)
-    if bad and not any(fields is not None for fields in found):
-        raise InvalidInput(bad[0])
-    return found
 
 
 def _parse_line(text: str, forms: _Checks, number: int, seen: dict[str, int]) -> Fields:
@@ -421,6 +401,7 @@ def _list_checks(kind: type, **others: Callable[[Any], Any]) -> _Checks:
 
 _RECORD = _list_checks(
     Record,
+    id=validate_id,
     category=_make_nullable(validate_category),
     tags=lambda value: normalize_labels(_is_list(value), name="tag"),
     references=lambda value: normalize_labels(_is_list(value), name="reference", longest=2_000),
@@ -495,28 +476,28 @@ def build_session_state(fields: Fields, *, path: str, now: datetime) -> SessionS
     return validate_session(SessionState(**{"created_at": now, **fields, "id": session_id}))
 
 
-def build_turn(fields: Fields, *, id: str, state: SessionState, position: int, now: datetime) -> Turn:
+def build_turn(line: ParsedLine, *, id: str, state: SessionState, position: int, now: datetime) -> Turn:
     """Return the turn that a line describes; missing fields are as in a new turn.
 
     Raises:
         InvalidInput: a field is not of its form or missing, or it belongs to another session.
     """
-    line = f"turn {position}"
+    fields, place = line.fields or {}, f"line {line.number}"
     if fields.get("session", state.id) != state.id:
-        raise InvalidInput(f"{line}: its session is not that of the file: take the field out")
+        raise InvalidInput(f"{place}: its session is not that of the file: take the field out")
     if "content" not in fields:
-        raise InvalidInput(f"{line}: the field 'content' is missing")
+        raise InvalidInput(f"{place}: the field 'content' is missing")
     began = {"role": "user", "at": now, "scope": state.scope}
     values = {**began, **fields, "id": id, "session": state.id, "position": position}
     if isinstance(values["at"], datetime):
         values["at"] = timestamps.format_time(values["at"])
     values["metadata"] = dict(values.get("metadata") or {})
     if values.get("scope", "") != state.scope:
-        raise InvalidInput(f"{line}: its scope is not that of the session: take the field out")
+        raise InvalidInput(f"{place}: its scope is not that of the session: take the field out")
     try:
         return Turn.from_dict(values)
     except InvalidInput as error:
-        raise InvalidInput(f"{line}: {error}") from None
+        raise InvalidInput(f"{place}: {error}") from None
 
 
 def build_page(name: str, content: str, *, now: datetime) -> Page:

@@ -38,7 +38,7 @@ from reverie.files.expected import is_id
 from reverie.files.hand_edits.intake import REBUILDER
 from reverie.files.hand_edits.merge import build_placed_record
 from reverie.files.layout import MEMORY, SESSIONS, FileLocation, build_path, parse_path
-from reverie.files.parsing import BrokenFile, Fields
+from reverie.files.parsing import BrokenFile, ParsedLine
 from reverie.files.scan import scan
 from reverie.files.state import FileState, StateUnavailable
 from reverie.stores.protocol import Store
@@ -47,6 +47,9 @@ from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
 from reverie.stores.sqlite.repair import find_free_name, replace_file, salvage_marks
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten, is_key
+
+_BROKEN = ".broken"
+"""Suffix of the copy of a session's file with lines that could not be imported."""
 
 _INDEX = "index"
 _BATCH = 500
@@ -274,10 +277,14 @@ class _Rebuild:
 
     def _take_records(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
         if place.form == "record":
-            lines = [parsing.read_record(path, data)]
+            found = [parsing.read_record(path, data)]
         else:
-            lines = self._parse_lines(path, lambda bad: parsing.read_episodic(path, data, bad=bad))
-        for fields in lines:
+            lines = parsing.read_lines(path, data)
+            found = [line.fields for line in lines if line.fields is not None]
+            for line in lines:
+                if line.why:
+                    self._record_broken(path, f"{line.why}; the other lines were taken")
+        for fields in found:
             name = fields.get("id") or (place.name if place.form == "record" and is_id(place.name) else None)
             try:
                 record = build_placed_record(
@@ -356,21 +363,23 @@ class _Rebuild:
             self._add(paragraph)
 
     def _take_session(self, path: str, data: bytes) -> None:
-        lines = self._parse_lines(path, lambda bad: parsing.read_session(path, data, bad=bad))
-        state = parsing.build_session_state(lines.state, path=path, now=self._now)
+        first, *others = parsing.read_lines(path, data)
+        state = parsing.build_session_state(first.fields or {}, path=path, now=self._now)
         if (other := self._sessions.get(state.id)) is not None:
             raise InvalidInput(f"the session {state.id!r} is that of {other!r} too, which was taken")
         turns: list[Turn] = []
-        bad: list[str] = []
-        for number, fields in enumerate(lines.turns):
+        bad = [first.why] if first.why else []
+        for line in others:
             try:
-                turns.append(self._build_turn(fields, state, position=len(turns)))
+                turns.append(self._build_turn(line, state, position=len(turns)))
             except InvalidInput as error:
-                bad.append(f"turn {number}: {error}")
-        if bad and not turns:
+                bad.append(str(error))
+        if others and not turns:
             raise InvalidInput(bad[0])
-        for why in bad:
-            self._record_broken(path, f"{why}; the other turns were taken")
+        if bad:
+            copy = f"{path}{_BROKEN}"  # the file itself is written again, as its session is from now on
+            self._disk.create(copy, data)
+            self._record_broken(path, f"{'; '.join(bad)}: the other lines were taken, see {copy!r}")
         self._sessions[state.id] = path
         self._turns.update(turn.id for turn in turns)
         self.rebuilt.sessions += 1
@@ -379,24 +388,18 @@ class _Rebuild:
         for turn in turns:
             self._add(turn)
 
-    def _build_turn(self, fields: Fields, state: SessionState, *, position: int) -> Turn:
-        name = ids.validate_id(fields.get("id") or self._new_id())
+    def _build_turn(self, line: ParsedLine, state: SessionState, *, position: int) -> Turn:
+        if line.fields is None:
+            raise InvalidInput(line.why)
+        name = ids.validate_id(line.fields.get("id") or self._new_id())
         if name in self._turns:
-            raise InvalidInput(f"the id {name!r} is that of a turn of another session")
-        turn = parsing.build_turn(fields, id=name, state=state, position=position, now=self._now)
+            raise InvalidInput(f"line {line.number}: the id {name!r} is that of a turn of another session")
+        turn = parsing.build_turn(line, id=name, state=state, position=position, now=self._now)
         if self._is_forgotten(turn):
-            raise InvalidInput("it was forgotten on request: put [forgotten] there")
+            raise InvalidInput(f"line {line.number}: it was forgotten on request: put [forgotten] there")
         return turn
 
     # -- for all forms -----------------------------------------------------------------------------------
-
-    def _parse_lines(self, path: str, read: Callable[[list[str]], _T]) -> _T:
-        """Parse the lines of a file; record those that are broken, and return the others."""
-        bad: list[str] = []
-        lines = read(bad)
-        for why in bad:
-            self._record_broken(path, f"{why}; the other lines were taken")
-        return lines
 
     def _is_forgotten(self, value: Record | Turn | Paragraph) -> bool:
         return self._has_marks and bool(self._ask_marked(lambda store: is_forgotten(store, [value])))

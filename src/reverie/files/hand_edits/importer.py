@@ -102,15 +102,17 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
             "%s was edited and is written again: see `reverie forget` and `reverie redact`", file.path
         )
         return run.settle(file)
-    lines = parsing.read_session(file.path, file.data)
-    state = parsing.build_session_state(lines.state, path=file.path, now=run.now)
+    first, *others = lines = parsing.read_lines(file.path, file.data)
+    if broken := [line.why for line in lines if line.why]:
+        raise InvalidInput(broken[0])
+    state = parsing.build_session_state(first.fields or {}, path=file.path, now=run.now)
     if run.is_stale(file, state.id):
         return run.settle(file)
     turns = [
         parsing.build_turn(
-            fields, id=fields.get("id") or run.new_id(), state=state, position=number, now=run.now
+            line, id=(line.fields or {}).get("id") or run.new_id(), state=state, position=number, now=run.now
         )
-        for number, fields in enumerate(lines.turns)
+        for number, line in enumerate(others)
     ]
     if known := run.store.turns([turn.id for turn in turns]):
         raise InvalidInput(f"the id {known[0].id!r} is that of another turn: take it out")

@@ -43,6 +43,7 @@ from reverie.files.layout import (
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
 from reverie.files.state import FileRecord, LockedFileState, compute_checksum
+from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
 from reverie.stores.writer import StoreWriter
@@ -321,11 +322,23 @@ class HandEditRun:
         self.ledger.put_text(FileRecord(file.path, size, mtime_ns, file.checksum), file.data)
         self.mark_due([file.path])
 
+    def hold_back(self, file: ChangedFile, reasons: Sequence[str], base: bytes) -> None:
+        """Report the lines of a file that could not be imported, and leave the file as it is.
+
+        Args:
+            file: The file.
+            reasons: What is wrong with each of the lines.
+            base: The text of the file as it would be with only what is imported: the next base version.
+        """
+        several = f" and {len(reasons) - 3} more lines" if len(reasons) > 3 else ""
+        self.report_problem(file.at, f"{'; '.join(reasons[:3])}{several}; all other lines are imported")
+        if file.at == file.path:
+            self.ledger.put([FileRecord(file.path, len(base), -1, compute_checksum(base))])
+        self.ledger.keep_text(file.at, base)
+
     def commit(self, file: ChangedFile, decision: MergeDecision) -> None:
         """Commit the changes of a file, after the program's versions of conflicts were put beside it."""
-        fresh = [edit.after for edit in decision.edits if edit.after is not None]
-        if is_forgotten(self.store, [each for each in fresh if not isinstance(each, Page | SessionState)]):
-            raise InvalidInput(FORGOTTEN)
+        refuse_forgotten(self.store, decision.edits)
         for clash in decision.clashes:
             self._keep_beside(file, clash)
         self.commit_edits(file.path, decision.edits, "edit_file", note=file.at)
@@ -351,6 +364,13 @@ class HandEditRun:
                 break
             number += 1
         self.conflicts[path] = {"of": file.path, "id": clash.ours.id, "fields": list(clash.fields)}
+
+
+def refuse_forgotten(store: Store, changes: Iterable[Change]) -> None:
+    """Raise `InvalidInput` if changes would save what was forgotten."""
+    fresh = [change.after for change in changes if change.after is not None]
+    if is_forgotten(store, [value for value in fresh if not isinstance(value, Page | SessionState)]):
+        raise InvalidInput(FORGOTTEN)
 
 
 def extract_imported_edits(rows: Iterable[JournalEntry]) -> list[HandEdit]:

@@ -14,15 +14,16 @@ from typing import NamedTuple
 
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
-from reverie.domain.text.ids import validate_id
 from reverie.files import parsing
-from reverie.files.expected import is_earlier_content, is_id, read_base_text, render_expected_content
+from reverie.files.expected import is_earlier_content, is_id, read_base_text, select_day_records
 from reverie.files.hand_edits.intake import (
     DELETED,
     REBUILDER,
     ChangedFile,
     HandEditRun,
+    refuse_forgotten,
 )
 from reverie.files.hand_edits.merge import (
     ACTOR,
@@ -35,8 +36,10 @@ from reverie.files.hand_edits.merge import (
     list_versions,
     parse_base_records,
 )
-from reverie.files.layout import build_path, parse_path
-from reverie.files.parsing import EmptiedFile, Fields
+from reverie.files.layout import build_path, parse_path, render_episodic
+from reverie.files.parsing import EmptiedFile, Fields, ParsedLine
+
+_ID = defer_regex(r"(?<!\w)[0-9a-f]{12}(?!\w)")
 
 
 class _RecordFile(NamedTuple):
@@ -48,10 +51,10 @@ class _RecordFile(NamedTuple):
 
 
 class _EpisodicFile(NamedTuple):
-    """An episodic file: the fields of its lines."""
+    """An episodic file and its lines."""
 
     file: ChangedFile
-    lines: list[Fields]
+    lines: list[ParsedLine]
 
 
 class RecordImporter:
@@ -90,7 +93,8 @@ class RecordImporter:
         place = parse_path(path)
         assert place is not None
         if place.form == "episodic":
-            records = [record for record in self._select_day_records(path) if self._has_been_shown(record)]
+            records = select_day_records(self._store, place.name)
+            records = [record for record in records if self._has_been_shown(record)]
         else:
             records = [record for record in self._fetch_record(place.name) if build_path(record) == path]
         if place.archived and records:
@@ -109,24 +113,20 @@ class RecordImporter:
         if (
             written_id is not None
             and is_id(stem)
-            and stem != validate_id(written_id)
+            and stem != written_id
             and (file.written is not None or self._fetch_record(stem))
         ):
             raise InvalidInput(f"its id is {written_id!r}, but it is the file of {stem!r}: put that id back")
         record_id = written_id if written_id is not None else stem if is_id(stem) else None
-        self._record_files.append(
-            _RecordFile(file, fields, None if record_id is None else validate_id(record_id))
-        )
+        self._record_files.append(_RecordFile(file, fields, record_id))
         self._index_ids(file.path, [record_id])
 
     def _parse_episodic_file(self, file: ChangedFile) -> None:
-        lines = parsing.read_episodic(file.path, file.data)
-        ids = [fields.get("id") for fields in lines]
-        for record_id in ids:
-            if record_id is not None:
-                validate_id(record_id)
+        lines = parsing.read_lines(file.path, file.data)
         self._episodic_files.append(_EpisodicFile(file, lines))
-        self._index_ids(file.path, ids)
+        for line in lines:  # a record of which the line is broken is not removed either
+            named = _ID.findall(line.text) if line.fields is None else [line.fields.get("id")]
+            self._index_ids(file.path, named)
 
     def _index_ids(self, path: str, ids: Iterable[str | None]) -> None:
         ids_here = self._ids_by_path.setdefault(path, set())
@@ -159,7 +159,7 @@ class RecordImporter:
         decision = decide_record(base, ours, theirs, now=self._run.now)
         if (created := self._find_created_record(file, decision)) is not None:
             decision = self._decide_resaved_record(parsed, created)
-        self._refuse_duplicates(decision.edits)
+        self._refuse_duplicates(decision.edits, set())
         self._run.commit(file, decision)
         if ours is not None and build_path(ours) in self._missing:
             self.moved.add(build_path(ours))
@@ -211,30 +211,48 @@ class RecordImporter:
             return run.settle(file)
         changes: list[Change] = []
         conflicts: list[MergeConflict] = []
-        for fields in day.lines:
-            decision = self._decide_line(file, fields, base)
-            if self._find_created_record(file, decision) is None:
-                changes += decision.edits
-                conflicts += decision.clashes
-        self._refuse_duplicates(changes)
-        changes += self._archive_removed_lines(file, base)
+        imported = dict(base or {})
+        held: list[ParsedLine] = []
+        texts: set[tuple[str, str]] = set()
+        for line in day.lines:
+            try:
+                theirs, decision = self._decide_line(file, line, base)
+                if (created := self._find_created_record(file, decision)) is None:
+                    refuse_forgotten(self._store, decision.edits)
+                    self._refuse_duplicates(decision.edits, texts)
+                    changes += decision.edits
+                    conflicts += decision.clashes
+                else:
+                    theirs = replace(theirs, id=created.id)
+                imported[theirs.id] = theirs
+            except InvalidInput as error:
+                held.append(line._replace(why=line.why or f"line {line.number}: {error}"))
+        removed = self._build_line_removals(file, base or {}, held)
+        changes += removed
         run.commit(file, MergeDecision(edits=tuple(changes), clashes=tuple(conflicts)))
-        return run.settle(file)
+        if not held:
+            return run.settle(file)
+        for change in removed:
+            del imported[change.id]
+        run.hold_back(file, [line.why for line in held], render_episodic(imported.values()))
+        return None
 
     def _decide_line(
-        self, file: ChangedFile, fields: Fields, base_records: Mapping[str, Record] | None
-    ) -> MergeDecision:
-        record_id, now = fields.get("id"), self._run.now
+        self, file: ChangedFile, line: ParsedLine, base_records: Mapping[str, Record] | None
+    ) -> tuple[Record, MergeDecision]:
+        """Return the record that a line describes, and the changes that it needs."""
+        if line.fields is None:
+            raise InvalidInput(line.why)
+        fields, now = line.fields, self._run.now
+        record_id = fields.get("id") or self._find_imported_line(fields, file, base_records or {})
         ours = next(iter(self._fetch_record(record_id)), None) if record_id is not None else None
         base = None if base_records is None or record_id is None else base_records.get(record_id)
         if record_id is not None and base is None:
             versions = list_versions(self._store, record_id)
-            if (
-                base_records is None
-                and versions
-                and build_placed_record(fields, id=record_id, base=ours, path=file.path, now=now) in versions
-            ):
-                return MergeDecision()  # one of its versions, and it is not known which the file had
+            if base_records is None and versions:
+                theirs = build_placed_record(fields, id=record_id, base=ours, path=file.path, now=now)
+                if theirs in versions:
+                    return theirs, MergeDecision()  # it is not known which of its versions the file had
             if ours is None:
                 pass
             elif (
@@ -250,27 +268,39 @@ class RecordImporter:
         theirs = build_placed_record(
             fields, id=record_id or self._run.new_id(), base=base, path=file.path, now=now
         )
-        return decide_record(base, ours, theirs, now=now)
+        if theirs == base:
+            return theirs, MergeDecision()
+        return theirs, decide_record(base, ours, theirs, now=now)
 
-    def _archive_removed_lines(self, file: ChangedFile, base: Mapping[str, Record] | None) -> list[Change]:
-        """Return the changes that archive the records whose lines were removed."""
-        ids = list(base or ())
-        removed = [record_id for record_id in ids if record_id not in self._paths_by_id]
-        if is_mass_removal(len(removed), len(ids)):
+    def _find_imported_line(
+        self, fields: Fields, file: ChangedFile, base: Mapping[str, Record]
+    ) -> str | None:
+        """Return the record that was made of a line without an id, while another line was held back."""
+        for record in base.values():
+            if record.id not in self._ids_by_path[file.path] and record.content == fields.get("content"):
+                self._index_ids(file.path, [record.id])
+                return record.id
+        return None
+
+    def _build_line_removals(
+        self, file: ChangedFile, base: Mapping[str, Record], held: Sequence[ParsedLine]
+    ) -> list[Change]:
+        """Return the changes that archive the records whose lines were removed.
+
+        None is archived while a line is held back that does not tell of which record it is, or that ends in the
+        middle, as if the file was saved half.
+        """
+        removed = [record_id for record_id in base if record_id not in self._paths_by_id]
+        if is_mass_removal(len(removed), len(base)):
             raise EmptiedFile(
-                f"{len(removed)} of {len(ids)} lines are missing: restore them, or delete the file to "
+                f"{len(removed)} of {len(base)} lines are missing: restore them, or delete the file to "
                 "archive all its records"
             )
+        is_cut = bool(held) and file.data.endswith(held[-1].text.encode(errors="surrogateescape"))
+        if is_cut or not all(any(name in base for name in _ID.findall(line.text)) for line in held):
+            return []
         records = [record for record_id in removed for record in self._fetch_record(record_id)]
         return self._build_archive_changes(record for record in records if build_path(record) == file.path)
-
-    def _select_day_records(self, path: str) -> list[Record]:
-        """Return the live records that stand in an episodic file."""
-        content = render_expected_content(self._store, path)
-        if content is None:
-            return []
-        lines = parsing.read_episodic(path, content.data)
-        return self._store.records([fields["id"] for fields in lines])
 
     # -- for all -----------------------------------------------------------------------------------------
 
@@ -296,9 +326,13 @@ class RecordImporter:
         other = self._store.record_like(record.scope, record.fingerprint)
         return None if other is None or other.id == record.id else other
 
-    def _refuse_duplicates(self, changes: Sequence[Change]) -> None:
-        """Refuse records of the same content as another live record, or as each other."""
-        contents: set[tuple[str, str]] = set()
+    def _refuse_duplicates(self, changes: Sequence[Change], texts: set[tuple[str, str]]) -> None:
+        """Refuse records of the same content as another live record, or as one whose text is in `texts`.
+
+        Args:
+            changes: The changes.
+            texts: The scopes and fingerprints of the records before them; those of the changes are added.
+        """
         for change in changes:
             after = change.after
             if not isinstance(after, Record) or after.archived:
@@ -307,9 +341,9 @@ class RecordImporter:
                 raise InvalidInput(
                     f"it would say the same as the record {other.id!r}: change or delete one of them"
                 )
-            if (after.scope, after.fingerprint) in contents:
+            if (after.scope, after.fingerprint) in texts:
                 raise InvalidInput("two of its lines say the same: take one out")
-            contents.add((after.scope, after.fingerprint))
+            texts.add((after.scope, after.fingerprint))
 
     def _decide_resaved_record(self, parsed: _RecordFile, created: Record) -> MergeDecision:
         """Merge a file that an editor saved again under its old name, after a record was made of it."""
