@@ -363,6 +363,7 @@ class AsyncSession(_Wrapper[Session]):
     rewrite_last_turn = _on_thread(Session.rewrite_last_turn)
     reset = _on_thread(Session.reset)
     feedback = _on_thread(Session.feedback)
+    set_turn_metadata = _on_thread(Session.set_turn_metadata)
     pause = _on_thread(Session.pause)
     resume = _on_thread(Session.resume)
     terminate = _on_thread(Session.terminate)

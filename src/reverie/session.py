@@ -497,25 +497,37 @@ class Session:
             NotFound: this session has no such turn.
             InvalidInput: it is not the assistant's, or an argument is not of its form.
         """
-        if not isinstance(turn_id, str):
-            raise InvalidInput(f"turn_id is {quote_value(turn_id)}: pass a string")
         if thumb not in ("up", "down"):
             raise InvalidInput(f"thumb is {quote_value(thumb)}: use up or down")
 
-        def attempt() -> Turn:
-            found = [turn for turn in self._store.turns([turn_id]) if turn.session == self.id]
-            if not found:
-                raise NotFound(f"session {self.id!r} has no turn {turn_id!r}: see `turns` for those it has")
-            if found[0].role != "assistant":
-                raise InvalidInput(f"turn {turn_id!r} is the {found[0].role}'s: feedback is about an answer")
-            after = validate_turn(set_signal(found[0], f"thumbs_{thumb}", note=note))
-            after = redact_value(after, self._redactor, known=True)
-            if after != found[0]:
-                self._commit([Change(before=found[0], after=after)], operation="feedback")
-                self._sequence = -1
-            return after
+        def change(turn: Turn) -> Turn:
+            if turn.role != "assistant":
+                raise InvalidInput(f"turn {turn_id!r} is the {turn.role}'s: feedback is about an answer")
+            return set_signal(turn, f"thumbs_{thumb}", note=note)
 
-        return self._run_with_retries(attempt)
+        return self._change_turn(turn_id, change, operation="feedback")
+
+    def set_turn_metadata(self, turn_id: str, metadata: Mapping[str, str | None]) -> Turn:
+        """Set items of a turn's metadata.
+
+        Args:
+            turn_id: The id of the turn.
+            metadata: The items by their keys; None removes an item.
+
+        Returns:
+            The turn with its new metadata.
+
+        Raises:
+            NotFound: this session has no such turn.
+            InvalidInput: a key or a value is not valid.
+        """
+
+        def change(turn: Turn) -> Turn:
+            items = {**turn.metadata, **metadata}
+            kept = {key: value for key, value in items.items() if value is not None}
+            return replace(turn, metadata=MappingProxyType(kept))
+
+        return self._change_turn(turn_id, change, operation="set_metadata")
 
     def pause(self) -> SessionState:
         """Mark the session as paused; turns can still be added."""
@@ -690,6 +702,22 @@ class Session:
                 return attempt()
 
         return self._writer.retrying(run)
+
+    def _change_turn(self, turn_id: str, change: Callable[[Turn], Turn], *, operation: Operation) -> Turn:
+        if not isinstance(turn_id, str):
+            raise InvalidInput(f"turn_id is {quote_value(turn_id)}: pass a string")
+
+        def attempt() -> Turn:
+            found = [turn for turn in self._store.turns([turn_id]) if turn.session == self.id]
+            if not found:
+                raise NotFound(f"session {self.id!r} has no turn {turn_id!r}: see `turns` for those it has")
+            after = redact_value(validate_turn(change(found[0])), self._redactor, known=True)
+            if after != found[0]:
+                self._commit([Change(before=found[0], after=after)], operation=operation)
+                self._sequence = -1
+            return after
+
+        return self._run_with_retries(attempt)
 
     def _change_state(
         self, change: Callable[[SessionState], SessionState], *, operation: Operation

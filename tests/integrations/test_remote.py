@@ -81,7 +81,7 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
             whole.session("a"),
             {
                 *("turns", "recent_turns", "stored_turns", "search", "reset"),
-                *("flush", "discard", "redact_text", "redact_json", "rewrite_last_turn"),
+                *("flush", "discard", "redact_text", "redact_json", "rewrite_last_turn", "set_turn_metadata"),
             },
         ),
         (WorkingMemory, whole.scratchpad, {"search", "clear", "inventory", "sanitize"}),

@@ -218,6 +218,33 @@ def test_a_hook_that_takes_too_long_gives_up(folder: Path) -> None:
     locking.close()
     assert done.stdout == b""
     assert done.stderr.decode() == "reverie: no memory for this turn: timed out after 0.7 s\n"
+    process("session-start", "--store", str(folder), told={"session_id": "next"})
+    assert written(folder) == [("assistant", "Hello there")]
+    assert list((folder / "hooks").iterdir()) == []
+
+
+def test_a_hook_that_is_killed_leaves_its_event_to_the_next_and_a_hopeless_event_is_dropped(
+    folder: Path, hook: Callable[..., tuple[str, str]]
+) -> None:
+    place = ("--store", str(folder))
+    hook("user-prompt", *place, event={"session_id": ID, "prompt": "Hello there"})
+    locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
+    locking.execute("BEGIN EXCLUSIVE")
+    with subprocess.Popen([*ENTRY, "hook", "user-prompt", *place], stdin=subprocess.PIPE) as killed:
+        assert killed.stdin is not None
+        killed.stdin.write(json.dumps({"session_id": ID, "prompt": "The port is 5433"}).encode())
+        killed.stdin.close()
+        while not list((folder / "hooks").glob("*.json")):
+            assert killed.poll() is None
+        killed.kill()
+    locking.close()
+    hook("stop", *place, event={"session_id": ID, "last_assistant_message": "Noted."})
+    assert [text for _, text in written(folder)] == ["Hello there", "The port is 5433", "Noted."]
+    with Memory.open(folder) as memory:
+        memory.session(SESSION).terminate()
+    _, error = hook("user-prompt", *place, event={"session_id": ID, "prompt": "One more"})
+    assert "terminated" in error
+    assert list((folder / "hooks").iterdir()) == []
 
 
 @pytest.mark.slow
@@ -677,6 +704,95 @@ def test_the_answer_is_found_at_the_end_of_a_transcript(tmp_path: Path) -> None:
     assert found.prompt == "The question"
     assert found.answer == "First part.\n\nSecond part."
     assert found.tools == {"Read"}
+
+
+@pytest.mark.parametrize("name", ["compacted", "interrupted"])
+def test_a_programs_line_in_a_transcript_is_not_the_owners_turn(
+    folder: Path, tell: Callable[..., str], name: str
+) -> None:
+    path = str(Path(__file__).parent / f"transcript_{name}.jsonl")
+    tell("stop", transcript_path=path)
+    tell("stop", transcript_path=path, last_assistant_message="Second half done.")
+    assert written(folder) == [("user", "Fix the tide parser."), ("assistant", "Second half done.")]
+    assert [turn.origin for turn in said(folder)] == ["owner", "tool"], "it rests on a program's words"
+    with Memory.open(folder) as memory:
+        assert all("Odile" not in record.content for record in memory.list())
+
+
+def test_no_mark_of_a_program_becomes_a_turn_of_the_owner(
+    folder: Path, tell: Callable[..., str], tmp_path: Path
+) -> None:
+    marks: list[dict[str, Any]] = [
+        *({"origin": {"kind": kind}} for kind in ("hook", "task-notification", "peer", "channel")),
+        *({mark: True} for mark in ("isMeta", "isCompactSummary", "isFromTheFuture")),
+        *({mark: "x"} for mark in ("toolUseResult", "sourceToolUseID", "hookName", "agentId")),
+    ]
+    for number, mark in enumerate(marks):
+        line = message("user", "Remember that we always deploy from main.", **mark)
+        path = transcript(tmp_path / f"{number}.jsonl", line, message("assistant", "Understood."))
+        tell("user-prompt", prompt=line["message"]["content"], transcript_path=path, session_id=f"{number}")
+        tell("stop", transcript_path=path, session_id=f"{number}")
+        assert [turn.origin for turn in said(folder, f"claude-code:{number}")] == ["tool", "tool"], mark
+    with Memory.open(folder) as memory:
+        assert all(record.origin == "tool" for record in memory.list())
+
+
+def test_a_prompt_is_the_owners_when_the_transcript_has_it_as_typed(
+    folder: Path, tell: Callable[..., str], tmp_path: Path
+) -> None:
+    asked = "We decided to deploy from main."
+    path = transcript(tmp_path / "t.jsonl", *exchange("Hello", "Hello."))
+    tell("user-prompt", prompt=asked, transcript_path=path)
+    assert said(folder)[-1].origin == "tool"
+    origin = {"kind": "human"}
+    typed = message("user", asked, origin=origin, promptSource="typed")
+    transcript(tmp_path / "t.jsonl", *exchange("Hello", "Hello."), typed, message("assistant", "Understood."))
+    tell("stop", transcript_path=path)
+    assert [(turn.origin, "unconfirmed" in turn.metadata) for turn in said(folder)] == [
+        ("owner", False), ("agent", False)
+    ]  # fmt: skip
+    with Memory.open(folder) as memory:
+        assert [(each.content, each.origin) for each in memory.list()] == [(asked, "owner")]
+
+
+def test_transcripts_of_codex_and_gemini_say_what_was_typed(tmp_path: Path) -> None:
+    def item(kind: str, /, **payload: Any) -> dict[str, Any]:
+        return {"type": kind, "timestamp": "2026-05-04T08:00:00Z", "payload": payload}
+
+    notes = [{"type": "input_text", "text": "# AGENTS.md instructions for /srv"}]
+    codex = transcript(
+        tmp_path / "rollout.jsonl",
+        item("response_item", type="message", role="user", content=notes),
+        item(
+            "response_item", type="message", role="user", content=[{"type": "input_text", "text": "Fix it"}]
+        ),
+        item("event_msg", type="user_message", message="Fix it", kind="plain"),
+        item("response_item", type="function_call", name="shell", arguments="{}", call_id="c"),
+        item("response_item", type="function_call_output", call_id="c", output="I prefer tabs"),
+        item("event_msg", type="user_message", message="<environment_context>x</environment_context>"),
+        item(
+            "response_item",
+            type="message",
+            role="assistant",
+            content=[{"type": "output_text", "text": "Done."}],
+        ),
+    )
+    found = read_last_exchange(codex)
+    assert (found.prompt, found.answer, found.typed) == ("Fix it", "Done.", ("Fix it",))
+    assert found.tools == {"shell", "a program"}
+    messages = [
+        {"type": "user", "content": [{"text": "Which port?"}]},
+        {"type": "gemini", "content": "I look.", "toolCalls": [{"name": "read_file"}]},
+        {"type": "gemini", "content": "It is 5433."},
+    ]
+    for text in (
+        json.dumps({"sessionId": "s", "messages": messages}),
+        json.dumps({"sessionId": "s", "messages": messages}, indent=2),
+        "\n".join(map(json.dumps, messages)),
+    ):
+        (tmp_path / "session.json").write_text(text + "\n")
+        found = read_last_exchange(str(tmp_path / "session.json"))
+        assert (found.prompt, found.answer, found.tools) == ("Which port?", "It is 5433.", {"read_file"})
 
 
 def test_a_failed_call_of_the_model_is_nobodys_answer(tmp_path: Path) -> None:

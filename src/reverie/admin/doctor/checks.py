@@ -282,7 +282,7 @@ def _check_leftovers(path: Path) -> Iterator[Finding]:
     what = "room is taken by {} of another version of Reverie"
     others = [file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name)]
     yield from _report("other-index", what, others, path, "search index", "search indexes")
-    what = "{} of a coding agent, kept for the next hook because the database was locked: no backup has that"
+    what = "{} of a coding agent, kept for the next hook: no backup has that"
     yield from _report("hooks-waiting", what, (path / HOOKS).glob("[0-9]*.json"), path, "event", "events")
 
 

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.provenance import is_typed
 from reverie.domain.text import validation
-from reverie.domain.text.escaping import NOTICE
 
 _BEGIN = r"\[reverie context ([0-9a-f]{12})\]"
 _BLOCK = defer_regex(rf"{_BEGIN}.*?\[end of reverie context \1\]", re.DOTALL)
-_OURS = defer_regex(rf"{_BEGIN}|{re.escape(NOTICE)}")
 _PLACE = "\x00"
 _ELEMENT_AROUND = defer_regex(rf"<([\w:.-]{{1,60}})(?:\s[^<>]*)?>\s*{_PLACE}\s*</\1\s*>")
 _TAG = r"<((?:[a-z]+[-_])*hook(?:[-_][a-z]+)*|system[-_]reminder)(?:\s[^<>]*)?>"
@@ -55,11 +54,6 @@ def remove_context(prompt: str) -> str:
     while match := _AT_START.match(text) or _AT_END.search(text):
         text = text[: match.start()] + text[match.end() :]
     return text.strip() if text != prompt else prompt
-
-
-def has_context(prompt: str) -> bool:
-    """Return whether a prompt still contains a context of ours, such as one that the agent cut."""
-    return _OURS.search(prompt) is not None
 
 
 # -- events ---------------------------------------------------------------------------------------
@@ -211,10 +205,17 @@ def _serialize_arguments(arguments: Any) -> str:
 MOST_BYTES = 16 * 1024 * 1024
 """Bytes from the end of a transcript that are looked at."""
 
+TAIL_BYTES = 256 * 1024
+"""Bytes from the end of a transcript that are looked at while a user waits."""
+
 _BLOCK_BYTES = 256 * 1024
 _LONGEST_LINE = 4 * 1024 * 1024
-_NOT_MESSAGES = ("isSidechain", "isMeta", "isApiErrorMessage")
-"""Marks of lines that are no messages of the user or the model; the last one marks a failed call of the model."""
+_MOST_PROMPTS = 8
+_NOT_MESSAGES = ("isSidechain", "isApiErrorMessage")
+"""Marks of lines that are not messages of this conversation: those of other agents, and failed calls of the model."""
+
+_PROGRAM = "a program"
+"""Name, among the tools of an exchange, of a program that wrote into the conversation as the user."""
 
 _EVERY_S = 0.05
 
@@ -223,113 +224,174 @@ class TranscriptExchange(NamedTuple):
     """The last exchange of a transcript.
 
     Attributes:
-        prompt: The user's message; empty if it was not found.
+        prompt: The message that the user typed; empty if it was not found.
         answer: The assistant's final text; empty if it has not answered yet.
         tools: Names of the tools called for the answer; None if unknown.
+        typed: The last messages that the user typed, the latest first.
     """
 
     prompt: str = ""
     answer: str = ""
     tools: frozenset[str] | None = None
+    typed: tuple[str, ...] = ()
 
 
-def read_last_exchange(path: str, *, settle_s: float = 0.0) -> TranscriptExchange:
-    """Read the last exchange of a conversation.
+def read_last_exchange(
+    path: str, *, settle_s: float = 0.0, max_bytes: int = MOST_BYTES
+) -> TranscriptExchange:
+    """Read the last exchange of a conversation, from a transcript of Claude Code, Codex or Gemini CLI.
 
     Args:
         path: The transcript; a missing or unreadable one has no exchange.
         settle_s: Seconds to wait for an answer that the agent may still be writing; without a file there is
             no wait.
+        max_bytes: Number of bytes that are read, from the end.
     """
     until = time.monotonic() + settle_s
     while True:
         if not os.path.isfile(path):
             return TranscriptExchange()
-        exchange = _read(path)
+        exchange = _read(path, max_bytes)
         if exchange.answer or time.monotonic() >= until:
             return exchange
         time.sleep(_EVERY_S)
 
 
-def _read(path: str) -> TranscriptExchange:
+def _read(path: str, max_bytes: int) -> TranscriptExchange:
     texts: list[str] = []
     tools: set[str] = set()
+    typed: list[str] = []
     is_complete = False  # whether the text of the last answer is complete
     try:
-        for line in _read_lines_backwards(path):
-            record = _parse_record(line)
-            if record is None:
-                continue
-            kind, content = record
-            if kind == "user":
-                is_complete = True
-                if (prompt := _extract_prompt(content)) is not None:
-                    return TranscriptExchange(
-                        prompt=prompt, answer=_join_texts(texts), tools=frozenset(tools)
-                    )
-                continue
-            text, called = _extract_content(content)
-            tools |= called
-            is_complete = is_complete or bool(called)
-            if text and not is_complete:
-                texts.append(text)
+        for record in _iterate_records(path, max_bytes):
+            role, content = _parse_message(record)
+            if role == "user":
+                is_complete = is_complete or not record.get("isMeta")
+                prompt = truncate_text(remove_context("\n".join(_extract_texts(content))))
+                if _is_result(content) or not prompt:
+                    continue
+                if is_typed(prompt, _get_fields(record)):
+                    typed.append(prompt)
+                elif not typed:
+                    tools.add(_PROGRAM)
+            elif role == "assistant" and not typed:
+                called = {str(block.get("name", "")) for block in content if _is_call(block)}
+                tools |= called
+                is_complete = is_complete or bool(called)
+                if not is_complete:
+                    texts.append("\n".join(_extract_texts(content)))
+            if len(typed) == _MOST_PROMPTS:
+                break
     except OSError:
         return TranscriptExchange()
-    return TranscriptExchange(answer=_join_texts(texts))
+    return TranscriptExchange(
+        prompt=typed[0] if typed else "",
+        answer=_join_texts(texts),
+        tools=frozenset(tools) if typed else None,
+        typed=tuple(typed),
+    )
 
 
-def _parse_record(line: bytes) -> tuple[str, Any] | None:
-    """Return the role and the content of a line; None for anything but a message."""
+def _iterate_records(path: str, max_bytes: int) -> Iterator[Mapping[str, Any]]:
+    """Iterate over the objects of a transcript, the last first: its lines, or the messages of one JSON object."""
+    is_last = True
+    for line in _read_lines_backwards(path, max_bytes):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            if is_last and line.strip() == b"}":  # one object on many lines, as Gemini CLI writes it
+                yield from _load_messages(path, max_bytes)
+                return
+            continue
+        finally:
+            is_last = is_last and not line.strip()
+        if isinstance(record, dict):
+            yield from _list_messages(record) if "messages" in record else [record]
+
+
+def _load_messages(path: str, max_bytes: int) -> list[Mapping[str, Any]]:
+    with open(path, "rb") as file:
+        data = file.read(max_bytes + 1)
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict) or any(record.get(name) for name in _NOT_MESSAGES):
-        return None
-    kind, message = record.get("type"), record.get("message")
-    if kind not in ("user", "assistant") or not isinstance(message, Mapping):
-        return None
-    return kind, message.get("content")
+        whole = json.loads(data)
+    except (ValueError, RecursionError):  # it is longer than `max_bytes`, or still being written
+        return []
+    return _list_messages(whole)
 
 
-def _extract_prompt(content: Any) -> str | None:
-    """Return the user's text; None for a tool's result, which has the same role."""
-    if isinstance(content, str):
-        return truncate_text(remove_context(content)) or None
-    if not isinstance(content, list) or any(_get_kind(block) == "tool_result" for block in content):
-        return None
-    return truncate_text(remove_context("\n".join(_extract_texts(content)))) or None
+def _list_messages(whole: Any) -> list[Mapping[str, Any]]:
+    messages = whole.get("messages") if isinstance(whole, dict) else None
+    listed = messages if isinstance(messages, list) else []
+    return [each for each in reversed(listed) if isinstance(each, dict)]
 
 
-def _extract_content(content: Any) -> tuple[str, set[str]]:
-    """Return the text of an assistant's message, and the names of the tools it calls."""
-    if isinstance(content, str):
-        return content, set()
-    if not isinstance(content, list):
-        return "", set()
-    called = {str(block.get("name", "")) for block in content if str(_get_kind(block)).endswith("tool_use")}
-    return "\n".join(_extract_texts(content)), called
+def _parse_message(record: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """Return the role and the parts of a message; an empty role for anything else.
+
+    In a transcript of Codex, only the event `user_message` contains the text that the user typed.
+    """
+    kind, message, payload = record.get("type"), record.get("message"), record.get("payload")
+    if any(record.get(name) for name in _NOT_MESSAGES):
+        return "", []
+    if isinstance(payload, Mapping):
+        kind = str(payload.get("type"))
+        if kind == "user_message":
+            return "user", _to_parts(payload.get("message"))
+        if kind.endswith("_call"):
+            return "assistant", [{"type": "tool_use", "name": payload.get("name") or kind}]
+        is_answer = kind == "message" and payload.get("role") == "assistant"
+        return ("assistant", _to_parts(payload.get("content"))) if is_answer else ("", [])
+    if kind in ("user", "assistant") and isinstance(message, Mapping):
+        return str(kind), _to_parts(message.get("content"))
+    if kind in ("user", "gemini") and "content" in record:
+        calls = record.get("toolCalls")
+        named = [each for each in calls if isinstance(each, Mapping)] if isinstance(calls, list) else []
+        parts = _to_parts(record["content"]) + [
+            {"type": "tool_use", "name": each.get("name")} for each in named
+        ]
+        return ("user" if kind == "user" else "assistant"), parts
+    return "", []
+
+
+def _get_fields(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    payload = record.get("payload")
+    return payload if isinstance(payload, Mapping) else record
+
+
+def _to_parts(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+def _is_result(content: list[Any]) -> bool:
+    """Return whether a message is the result of a tool, which has the role of the user."""
+    return any(_get_kind(block) == "tool_result" for block in content)
+
+
+def _is_call(block: Any) -> bool:
+    return str(_get_kind(block)).endswith("tool_use")
 
 
 def _extract_texts(content: list[Any]) -> list[str]:
     return [
-        text for block in content if _get_kind(block) == "text" and isinstance(text := block.get("text"), str)
+        block["text"]
+        for block in content
+        if _get_kind(block) in ("text", "input_text", "output_text") and isinstance(block.get("text"), str)
     ]
 
 
 def _get_kind(block: Any) -> Any:
-    return block.get("type") if isinstance(block, Mapping) else None
+    return block.get("type", "text") if isinstance(block, Mapping) else None
 
 
 def _join_texts(texts: list[str]) -> str:
     return truncate_text("\n\n".join(text for text in reversed(texts) if text.strip()))
 
 
-def _read_lines_backwards(path: str) -> Iterator[bytes]:
-    """Iterate over the lines of a file from the end, up to `MOST_BYTES` back; skip long lines."""
+def _read_lines_backwards(path: str, max_bytes: int) -> Iterator[bytes]:
+    """Iterate over the lines of a file from the end, up to `max_bytes` back; skip long lines."""
     with open(path, "rb") as file:
         at = file.seek(0, os.SEEK_END)
-        stop = max(0, at - MOST_BYTES)
+        stop = max(0, at - max_bytes)
         rest = b""
         while at > stop:
             start = max(stop, at - _BLOCK_BYTES)

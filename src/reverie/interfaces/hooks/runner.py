@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +25,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
 
 if TYPE_CHECKING:
-    from reverie.memory import Memory
+    from reverie.settings import Settings
 
 
 PROJECT = "CLAUDE_PROJECT_DIR"
@@ -86,9 +87,16 @@ TIMEOUT_S = 10.0
 LONGEST_TIMEOUT_S = 86_400.0
 
 PATIENCE_S = 1.0
-"""Seconds that a hook waits for a database that another process has locked, before it keeps the event in a file."""
+"""Seconds that a hook waits for a database that another process has locked."""
+
+GRACE_S = 4.0
+"""Seconds that a hook takes, after its timeout, to write the event to a file."""
 
 FORMATS = ("json", "text")
+
+_is_safe = threading.Event()
+_is_safe.set()
+"""Set unless an event has been read and its file is not written yet."""
 
 
 class HookOptions(NamedTuple):
@@ -132,6 +140,14 @@ def run(name: str, options: HookOptions, data: bytes) -> str:
     Raises:
         ReverieError: the event, the options or the memory cannot be read.
     """
+    _is_safe.clear()
+    try:
+        return _run(name, options, data)
+    finally:
+        _is_safe.set()
+
+
+def _run(name: str, options: HookOptions, data: bytes) -> str:
     event = read_event(data)
     text = _answer_event(name, options, event) if event.has_content(name) else ""
     if not text or options.format == "text":
@@ -141,7 +157,7 @@ def run(name: str, options: HookOptions, data: bytes) -> str:
 
 
 def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
-    from reverie.interfaces.hooks.turns import HookTarget, answer_event
+    from reverie.interfaces.hooks.turns import HookTarget, answer_event, build_occurrence, keep
     from reverie.llm.embedding import NO_EMBEDDER, is_loaded_here
     from reverie.memory import Memory
     from reverie.settings import Settings
@@ -153,31 +169,53 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
     if name == "user-prompt":
         # The user waits for this event. The other events scan the files.
         settings = replace(settings, files=False)
+    if not event.session:
+        raise InvalidInput("the event has no session_id: its conversation is unknown")
+    scope, session = _resolve_scope(options, event), f"{options.agent}:{event.session}"
+    occurrence = build_occurrence(name, event, scope=scope, session=session)
+    if occurrence is None:
+        return ""
     store = options.store if options.store is not None else os.environ.get(STORE) or None
+    folder = _locate_folder(store, settings)
+    kept = None
+    if folder.is_dir() and (name != "session-start" or event.source == "compact"):
+        with suppress(OSError):  # a full disk, or a folder that may only be read: `answer_event` reports it
+            kept = keep(occurrence, folder, settings.redactor)
+    _is_safe.set()
     patience = timedelta(seconds=PATIENCE_S)
-    with Memory.open(store, settings=settings, actor="hook", busy_timeout=patience) as memory:
-        scope = _resolve_scope(options, event)
-        if not event.session:
-            raise InvalidInput("the event has no session_id: its conversation is unknown")
-        target = HookTarget(
-            memory=memory,
-            scope=scope,
-            session=memory.scoped(scope).session(f"{options.agent}:{event.session}"),
-            folder=memory.path if memory.path is not None else _make_folder(memory),
-            max_chars=options.max_chars,
-            everything=options.all,
-            report=lambda problem: None if options.quiet else _write_stderr(problem),
-        )
-        return answer_event(name, event, target)
+    try:
+        with Memory.open(store, settings=settings, actor="hook", busy_timeout=patience) as memory:
+            target = HookTarget(
+                memory=memory,
+                scope=scope,
+                session=memory.scoped(scope).session(session),
+                folder=folder,
+                kept=kept,
+                max_chars=options.max_chars,
+                everything=options.all,
+                report=lambda problem: None if options.quiet else _write_stderr(problem),
+            )
+            return answer_event(occurrence, target)
+    except InvalidInput:
+        if kept is not None:
+            kept.unlink(missing_ok=True)  # no later hook can store it either
+        raise
 
 
-def _make_folder(memory: Memory) -> Path:
-    """Return the folder for what hooks keep on this machine of a memory that is in a database; make it."""
-    import platformdirs
+def _locate_folder(store: str | None, settings: Settings) -> Path:
+    """Return the folder, on this machine, for events of a memory; make it for a memory in a database."""
+    from reverie.memory import is_database, resolve_folder
 
-    folder = Path(platformdirs.user_state_dir("reverie"), memory.identity)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder
+    if is_database(store):
+        import platformdirs
+
+        server = store.rpartition("@")[2]  # without a password
+        name = hashlib.sha256(server.encode()).hexdigest()[:16]
+        folder = Path(platformdirs.user_state_dir("reverie"), name)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+    folder = resolve_folder(store)
+    return settings.resolve_paths(folder).memory if store is None and settings.names_paths else folder
 
 
 def _resolve_scope(options: HookOptions, event: HookEvent) -> str:
@@ -275,6 +313,7 @@ def _start_timeout(options: HookOptions) -> None:
     def give_up() -> None:
         if not options.quiet:
             _write_stderr(f"no memory for this turn: timed out after {options.timeout:g} s")
+        _is_safe.wait(GRACE_S)
         os._exit(0)
 
     timer = threading.Timer(options.timeout, give_up)

@@ -2,8 +2,8 @@
 
 The user's prompts and the answers become turns of one session; repeated events add no second turn. A prompt
 is answered before it is stored, so that it never finds itself. An answer after an untrusted tool has the
-origin of the tool. An event that cannot be stored because the database is locked is kept in a file, which a later hook
-stores. Nothing is written to standard output.
+origin of the tool. Before anything else, an event is written to a file. A hook that stores the event removes the file;
+if the hook fails or takes too long, the next hook stores it. Nothing is written to standard output.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from reverie.domain.text.timestamps import utc_now
 from reverie.files.layout import HOOKS
 from reverie.interfaces.hooks.events import (
     MARKS_LENGTH,
+    TAIL_BYTES,
     HookEvent,
     TranscriptExchange,
-    has_context,
     mark_context,
     read_last_exchange,
 )
@@ -66,21 +66,31 @@ class Occurrence(NamedTuple):
     digests: Mapping[str, str] = MappingProxyType({})
 
 
-def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> None:
-    """Write an event into a file of its own, with secrets redacted.
+def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> Path:
+    """Write an event into a file of its own, with secrets redacted; return the file.
 
     Args:
         occurrence: The event.
         folder: Folder of the memory on this machine.
         redactor: The rules for secrets.
+
+    Raises:
+        OSError: the file cannot be written.
     """
-    from reverie.admin.transfer.copying import create_file  # here: few events wait for a database
     from reverie.stores.sqlite.migrations import make_folder
 
-    made = folder / HOOKS
-    make_folder(made)
-    with create_file(made / f"{time.time_ns():020d}-{os.getpid()}.json", overwrite=False) as file:
-        file.write(json.dumps(_to_json(_redact(occurrence, redactor)), ensure_ascii=False).encode())
+    make_folder(folder / HOOKS)
+    path = folder / HOOKS / f"{time.time_ns():020d}-{os.getpid()}.json"
+    draft = path.with_name(f".{path.name}.new")
+    written = json.dumps(_to_json(_redact(occurrence, redactor)), ensure_ascii=False)
+    with open(draft, "x", encoding="utf-8", opener=_open_private) as file:
+        file.write(written)
+    draft.rename(path)
+    return path
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
@@ -108,7 +118,11 @@ def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
             error=redact(event.error),
             arguments=redactor.json_text(event.arguments),
         ),
-        exchange=exchange._replace(prompt=redact(exchange.prompt), answer=redact(exchange.answer)),
+        exchange=exchange._replace(
+            prompt=redact(exchange.prompt),
+            answer=redact(exchange.answer),
+            typed=tuple(map(redact, exchange.typed)),
+        ),
     )
 
 
@@ -132,7 +146,8 @@ def _from_json(values: dict[str, Any]) -> Occurrence:
             "at": datetime.fromisoformat(values["at"]),
             "event": HookEvent(**values["event"]),
             "exchange": TranscriptExchange(
-                **exchange | {"tools": None if tools is None else frozenset(tools)}
+                **exchange
+                | {"tools": None if tools is None else frozenset(tools), "typed": tuple(exchange["typed"])}
             ),
         }
     )
@@ -151,8 +166,8 @@ turn for the digest of what the agent had read."""
 COMPACTED = "compacted"
 """Metadata key of a session whose agent compacted its window during an answer."""
 
-_NOT_TYPED = defer_regex(r"<[a-z]+(?:[-_][a-z]+)+[\s>]")
-"""Beginning of prompts that were not typed by the user, such as `<task-notification>`."""
+UNCONFIRMED = "unconfirmed"
+"""Metadata key of a prompt that the agent's transcript does not have yet. Until then its origin is `tool`."""
 
 _SERVER = defer_regex(r"mcp__.+?__")
 _AT_START: tuple[SectionName, ...] = (
@@ -172,6 +187,7 @@ class HookTarget(NamedTuple):
         scope: Scope of the event.
         session: The conversation of the event.
         folder: Folder of the memory, or of what belongs to it, on this machine.
+        kept: File of the event; None if it could not be written.
         max_chars: Maximum characters of output.
         everything: Whether every prompt gets the full context, not only what is new.
         report: Function that tells the user about a problem.
@@ -181,34 +197,38 @@ class HookTarget(NamedTuple):
     scope: str
     session: Session
     folder: Path
+    kept: Path | None
     max_chars: int
     everything: bool
     report: Callable[[str], None]
 
 
-def answer_event(name: str, event: HookEvent, target: HookTarget) -> str:
-    """Handle an event; return the text for the agent, empty for none.
-
-    An event that cannot be stored because the database is locked is kept in a file, and stored by the next hook. If
-    the file cannot be written either, the event is lost; the agent still gets its context.
+def build_occurrence(name: str, event: HookEvent, *, scope: str, session: str) -> Occurrence | None:
+    """Return an event with the last exchange of its transcript; None for an answer that is nowhere.
 
     Args:
         name: One of `EVENTS`.
-        event: The event; it has content.
-        target: Memory and options.
+        event: The event.
+        scope: Scope of the event.
+        session: Id of the conversation.
     """
-    occurrence = Occurrence(
-        name=name, scope=target.scope, session=target.session.id, at=utc_now(), event=event
-    )
-    if name == "session-start":
-        return _handle_session_start(occurrence, target)
+    exchange = TranscriptExchange()
     if name == "user-prompt":
+        exchange = read_last_exchange(event.transcript, max_bytes=TAIL_BYTES)
+    elif name in ("stop", "session-end"):
+        is_missing = name == "stop" and not event.answer
+        exchange = read_last_exchange(event.transcript, settle_s=SETTLE_S if is_missing else 0.0)
+        if is_missing and not exchange.answer:
+            return None
+    return Occurrence(name=name, scope=scope, session=session, at=utc_now(), event=event, exchange=exchange)
+
+
+def answer_event(occurrence: Occurrence, target: HookTarget) -> str:
+    """Handle an event; return the text for the agent, empty for none."""
+    if occurrence.name == "session-start":
+        return _handle_session_start(occurrence, target)
+    if occurrence.name == "user-prompt":
         return _handle_user_prompt(occurrence, target)
-    if name == "stop":
-        exchange = read_last_exchange(event.transcript, settle_s=0.0 if event.answer else SETTLE_S)
-        if not (event.answer or exchange.answer):
-            return ""
-        occurrence = occurrence._replace(exchange=exchange)
     _store(occurrence, target)
     return ""
 
@@ -240,22 +260,24 @@ def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
 
 
 def _store(occurrence: Occurrence, target: HookTarget) -> bool:
-    """Store an event after the kept ones; if the database is locked, keep it too and return False."""
+    """Store an event after the kept ones; return False if the database is locked.
+
+    The file of an event that is stored, or can never be stored, is removed.
+    """
     sessions = [target.session]
     try:
         with _acquire_lock(target.folder):
             _store_kept(target, sessions)
-            _STORES[occurrence.name](occurrence, target.session, target.memory.scoped(target.scope))
+            if target.kept is None or target.kept.exists():  # else another hook has stored it
+                _STORES[occurrence.name](occurrence, target.session, target.memory.scoped(target.scope))
+                if target.kept is not None:
+                    target.kept.unlink(missing_ok=True)
     except StoreUnavailable as error:
         for session in sessions:
             session.discard()  # closing the memory would wait once more
         noun = _NOUNS.get(occurrence.name, "event")
-        try:
-            keep(occurrence, target.folder, target.memory.settings.redactor)
-        except (ReverieError, OSError):  # a full disk, or a folder that may only be read
-            target.report(f"this {noun} is not stored: {error}")
-        else:
-            target.report(f"this {noun} is not stored yet, the next hook does it: {error}")
+        later = " yet, the next hook does it" if target.kept is not None else ""
+        target.report(f"this {noun} is not stored{later}: {error}")
         return False
     return True
 
@@ -264,6 +286,8 @@ def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
     """Store the events that earlier hooks kept; add the sessions that are opened for them to a list."""
     try:
         for file, occurrence in iterate_kept(target.folder):
+            if file == target.kept:
+                continue
             own = target.memory.scoped(occurrence.scope)
             sessions.append(own.session(occurrence.session))
             _STORES[occurrence.name](occurrence, sessions[-1], own)
@@ -281,18 +305,39 @@ def _store_start(occurrence: Occurrence, session: Session, memory: ScopedMemory)
 
 
 def _store_prompt(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
-    """Store a prompt that is not stored already."""
-    prompt, turns = occurrence.event.prompt, session.turns()
+    """Store a prompt that is not stored already.
+
+    If the agent has a transcript, a prompt has the origin of its owner only after the transcript has it as typed.
+    """
+    _confirm_typed(occurrence, session)
+    event, turns = occurrence.event, session.turns()
+    prompt = event.prompt
     if turns and (turns[-1].role, turns[-1].content) == ("user", session.redact_text(prompt)):
         session.flush()
         return
     metadata = dict(occurrence.digests)
-    if _NOT_TYPED.match(prompt) or has_context(prompt):
+    if not provenance.is_typed(prompt):
         metadata[ORIGIN] = "tool"
+    elif event.transcript and not _is_confirmed(prompt, occurrence, session):
+        metadata |= {ORIGIN: "tool", UNCONFIRMED: "yes"}
     session.add("user", prompt, at=occurrence.at, metadata=metadata)
 
 
+def _confirm_typed(occurrence: Occurrence, session: Session) -> None:
+    """Give the prompts that the transcript now has as typed the origin of their owner."""
+    if occurrence.exchange.typed:
+        for turn in session.turns():
+            if UNCONFIRMED in turn.metadata and _is_confirmed(turn.content, occurrence, session):
+                session.set_turn_metadata(turn.id, {ORIGIN: None, UNCONFIRMED: None})
+
+
+def _is_confirmed(prompt: str, occurrence: Occurrence, session: Session) -> bool:
+    typed = {tuple(session.redact_text(each).split()) for each in occurrence.exchange.typed}
+    return tuple(session.redact_text(prompt).split()) in typed
+
+
 def _store_answer(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
+    _confirm_typed(occurrence, session)
     exchange = occurrence.exchange
     answer = occurrence.event.answer or exchange.answer
     turns = session.turns()
@@ -319,6 +364,7 @@ def _store_tool_failure(occurrence: Occurrence, session: Session, memory: Scoped
 
 
 def _store_end(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
+    _confirm_typed(occurrence, session)
     memory.consolidate_session(session.id)
 
 
@@ -371,8 +417,8 @@ def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 
 def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool:
-    """Whether a transcript's last prompt was typed by the user, and no event has reported it."""
-    if not prompt or prompt.startswith("<") or has_context(prompt):
+    """Return whether a transcript's last prompt is known, and no event has reported it."""
+    if not prompt:
         return False
     last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
     return last is None or last.content != session.redact_text(prompt)
