@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -733,3 +734,117 @@ def test_no_text_holds_up_what_is_saved_or_asked(before: str) -> None:
             session.add("user", text)
             memory.search(text[:10_000])
         assert len(memory.list(limit=None)) > len(pieces) // 2
+
+
+_UNCLOSED = """
+    import asyncio, gc, os, resource, sys, threading, time
+    from reverie import AsyncMemory, Memory
+
+    gc.disable()  # a program with many objects collects seldom
+    resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+    place, kind = sys.argv[1:]
+
+    async def use_async():
+        memory = await AsyncMemory.open(place)
+        await memory.save("The ferry leaves at nine")
+        assert await memory.search("ferry")
+
+    for number in range(60):
+        if kind == "async":
+            asyncio.run(use_async())
+            continue
+        memory = Memory.open(place)
+        if kind == "scoped":
+            memory = memory.scoped("user:ana")
+        memory.save(f"Ferry {number} leaves at nine")
+        assert memory.search("ferry")
+        if kind == "session":
+            memory = memory.session("cli:1")
+            memory.add("user", "When does the ferry leave?")
+            memory.context()
+        if kind == "worker":
+            memory.dreams.start()
+    memory = None
+    until = time.monotonic() + 10
+    while threading.active_count() > 1 and time.monotonic() < until:
+        time.sleep(0.05)
+    print(threading.active_count(), len(os.listdir("/proc/self/fd")) < 32)
+    with Memory.open(place) as memory:
+        print(memory.admin.check(), len(memory.scoped("*").list(limit=100)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["memory", "scoped", "session", "worker", "async"])
+def test_memories_that_nobody_uses_are_released_without_being_closed(kind: str, tmp_path: Path) -> None:
+    code = textwrap.dedent(_UNCLOSED).replace(
+        "    del memory\n", "" if kind == "async" else "    del memory\n"
+    )
+    if kind == "async":
+        code = code.replace("del memory\n", "")
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path), kind], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (0, f"1 True\n[] {1 if kind == 'async' else 60}\n"), done.stderr
+
+
+def test_a_memory_is_used_through_what_is_left_of_it(tmp_path: Path) -> None:
+    scope = Memory.open(tmp_path).scoped("user:ana")
+    session = Memory.open(tmp_path).session("cli:1")
+    reader = Memory.open(tmp_path).scoped("*")
+    history = Memory.open(tmp_path).history
+    scope.save("Ana likes Tagliatelle")
+    session.add("user", "What does Ana like?")
+    assert [hit.content for hit in scope.search("Tagliatelle")] == ["Ana likes Tagliatelle"]
+    assert len(reader.list()) == 1
+    assert [row.subject for row in history.log()] == ["record", "session", "turn"]
+
+
+def test_files_of_an_unclosed_memory_are_written(tmp_path: Path) -> None:
+    Memory.open(tmp_path).save("Ana likes Tagliatelle", category="food")
+    until = time.monotonic() + 10
+    while "Tagliatelle" not in "".join(each.read_text() for each in (tmp_path / "memory").rglob("*.json")):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_without_file_descriptors_a_memory_is_unavailable_and_not_damaged(tmp_path: Path) -> None:
+    code = """
+        import os, resource, sys
+        from reverie import Memory, StoreUnavailable
+
+        place = sys.argv[1]
+        with Memory.open(place) as memory:
+            memory.save("The ferry leaves at nine")
+        steps = [
+            lambda memory: memory.search("ferry"),
+            lambda memory: memory.session("cli:1").add("user", "When does the ferry leave?"),
+            lambda memory: memory.session("cli:1").context(),
+            lambda memory: memory.save("The ferry leaves at ten"),
+            lambda memory: memory.history.log(),
+            lambda memory: memory.admin.check(),
+            lambda memory: memory.admin.backup(f"{place}/{os.urandom(4).hex()}.backup"),
+        ]
+        refused = 0
+        for free in range(24):
+            for step in steps:
+                used = set(map(int, os.listdir("/proc/self/fd")))
+                first = min(set(range(len(used) + 1)) - used)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (first + free, 4096))
+                try:
+                    with Memory.open(place) as memory:
+                        step(memory)
+                except StoreUnavailable as error:
+                    assert "too many files open: close memories" in str(error), error
+                    refused += 1
+                finally:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+        with Memory.open(place) as memory:
+            print(refused > 20, memory.admin.check())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "True []\n"), done.stderr

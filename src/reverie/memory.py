@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.rule_learning import ACTOR as RULES
@@ -24,6 +25,7 @@ from reverie.domain.text.timestamps import Clock, parse_duration
 from reverie.files.names import resolve_path
 from reverie.files.profile import Profile
 from reverie.repositories.activity import ActivityLog
+from reverie.repositories.pages import Pages
 from reverie.repositories.records import RecordRepository
 from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
 from reverie.search.analyzer import analyze
@@ -42,7 +44,7 @@ from reverie.stores.redacting import RedactingStore, keep_secrets_from_log, unwr
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.connections import is_read_only
 from reverie.stores.telemetry import require_telemetry
-from reverie.stores.writer import StoreWriter, discard_rows
+from reverie.stores.writer import Publish, StoreWriter, discard_rows
 
 if TYPE_CHECKING:
     from reverie.admin.administration import Administration
@@ -151,28 +153,36 @@ class Memory(ScopedMemory):
             weights=to_scoring_settings(settings),
             zone=settings.zone,
         )
-        writer = StoreWriter(store=store, clock=clock, new_id=new_id, actor=actor, publish=self._publish)
-        records = RecordRepository(writer, zone=settings.zone)
         is_recording = settings.is_recording and not self.is_read_only
+        followers = _Followers(self._index, self._vectors)
+        if self._vectors is not None:  # its thread uses the store, which is closed when nobody does
+            weakref.finalize(followers, self._vectors.stop).atexit = False
+        writer = StoreWriter(store=store, clock=clock, new_id=new_id, actor=actor, publish=followers.publish)
+        records = RecordRepository(writer, zone=settings.zone)
         self._judge = PairJudge(writer, self._index, self._vectors) if is_recording else None
-        sessions = SessionPool(self._open_session, clock=clock, idle=timedelta(minutes=settings.idle_minutes))
+        activity = ActivityLog(writer, zone=settings.zone, is_enabled=is_recording)
+        learner = RuleLearner(store, records.acting(RULES), settings=settings, clock=clock)
+        opener = _SessionOpener(
+            writer, searcher, settings, self._profile, self._judge, learner, activity, followers
+        )
         parts = MemoryParts(
             writer=writer,
             searcher=searcher,
             settings=settings,
-            refresh_files=self.refresh_files,
+            refresh_files=followers.refresh_files,
             judge=self._judge,
             records=records,
-            learner=RuleLearner(store, records.acting(RULES), settings=settings, clock=clock),
-            sessions=sessions,
-            activity=ActivityLog(writer, zone=settings.zone, is_enabled=is_recording),
+            learner=learner,
+            sessions=SessionPool(opener.open, clock=clock, idle=timedelta(minutes=settings.idle_minutes)),
+            activity=activity,
         )
         self._lock = ForkSafeLock()
         self._closing = threading.Lock()
         self._worker: Worker | None = None
-        self.folder: MemoryFolder | None = None
         super().__init__(parts, "")
-        self.folder = self._open_folder()
+        self.folder = followers.folder = self._open_folder(followers.index)
+        if self.folder is not None:
+            weakref.finalize(followers, self.folder.hurry).atexit = False
 
     def __repr__(self) -> str:
         return f"Memory({str(self.path) if self.path else type(unwrap(self._store)).__name__!r})"
@@ -429,43 +439,19 @@ class Memory(ScopedMemory):
         folder = None if self._derived is None else self._derived / FOLDER
         return VectorIndex(store, folder, embedder, settings=settings)
 
-    def _open_folder(self) -> MemoryFolder | None:
-        """Return the readable files, brought up to date; None for a memory without files."""
+    def _open_folder(self, publish: Publish) -> MemoryFolder | None:
+        """Return the readable files, brought up to date; None for a memory without files.
+
+        Args:
+            publish: Receives the journal entries of hand edits.
+        """
         if self.path is None or not self.settings.files or self.is_read_only:
             return None
         from reverie.files.folder import MemoryFolder
 
-        folder = MemoryFolder(self.path, replace(self._parts.writer, publish=self._index_changes))
+        folder = MemoryFolder(self.path, replace(self._parts.writer, publish=publish))
         folder.start()
         return folder
-
-    def _open_session(self, id: str, *, scope: str) -> Session:
-        is_recording = self.settings.is_recording
-        return Session(
-            id,
-            writer=self._parts.writer if is_recording else self._create_transient_writer(id),
-            recaller=self._searcher,
-            settings=self.settings,
-            scope=scope,
-            standing=lambda: build_static_context(self.pages, self._profile),
-            look=self._prepare_context,
-            listener=self._parts.learner if is_recording else None,
-            note_prompt=self._parts.activity.note_prompt,
-        )
-
-    def _create_transient_writer(self, session: str) -> StoreWriter:
-        """Return a writer that stores nothing beyond this process, with the turns that are stored already."""
-        from reverie.stores.in_memory import InMemoryStore  # here: most memories record
-
-        store: Store = InMemoryStore(analyse=analyze)
-        if self.settings.redact_secrets:
-            store = RedactingStore(store, self.settings.redactor)
-        writer = replace(self._parts.writer, store=store, publish=discard_rows)
-        state = self._store.session(session)
-        if state is not None:
-            turns = [Change(before=None, after=turn) for turn in self._store.turns(session=session)]
-            writer.commit([Change(before=None, after=state), *turns])
-        return writer
 
     def _create_worker(self) -> Worker:
         from reverie.consolidation.cycle import ConsolidationCycle  # here: a search needs no passes
@@ -482,22 +468,83 @@ class Memory(ScopedMemory):
         conclude = self._parts.learner.consolidate
         return Worker(self._parts.writer, cycle, settings=self.settings, conclude=conclude, judge=self._judge)
 
-    def _publish(self, rows: Sequence[JournalEntry]) -> None:
+
+class _Followers:
+    """The indexes and files that follow the journal of a memory.
+
+    Parts of a memory call this object and not the memory itself. So no circle of references keeps a memory that
+    nobody uses, and its files and connections are closed as soon as the last reference to it is gone.
+    """
+
+    def __init__(self, index: CandidateIndex, vectors: VectorIndex | None) -> None:
+        self.index = partial(_notice_rows, index, vectors)
+        self.folder: MemoryFolder | None = None
+
+    def publish(self, rows: Sequence[JournalEntry]) -> None:
         """Pass new journal entries to the indexes and the files."""
-        self._index_changes(rows)
+        self.index(rows)
         if self.folder is not None:
             self.folder.notice(rows)
 
-    def _index_changes(self, rows: Sequence[JournalEntry]) -> None:
-        self._index.notice(rows)
-        if self._vectors is not None:
-            self._vectors.notice(rows)
+    def refresh_files(self) -> None:
+        """Import what a person changed in the files."""
+        if self.folder is not None:
+            self.folder.refresh()
+
+
+def _notice_rows(index: CandidateIndex, vectors: VectorIndex | None, rows: Sequence[JournalEntry]) -> None:
+    index.notice(rows)
+    if vectors is not None:
+        vectors.notice(rows)
+
+
+class _SessionOpener(NamedTuple):
+    """The parts of a memory that its sessions share."""
+
+    writer: StoreWriter
+    searcher: Searcher
+    settings: Settings
+    profile: Profile | None
+    judge: PairJudge | None
+    learner: RuleLearner
+    activity: ActivityLog
+    followers: _Followers
+
+    def open(self, id: str, *, scope: str) -> Session:
+        """Return a new session of this id."""
+        is_recording = self.settings.is_recording
+        pages = Pages(self.writer, settings=self.settings)
+        return Session(
+            id,
+            writer=self.writer if is_recording else self._create_transient_writer(id),
+            recaller=self.searcher,
+            settings=self.settings,
+            scope=scope,
+            standing=lambda: build_static_context(pages, self.profile),
+            look=self._prepare_context,
+            listener=self.learner if is_recording else None,
+            note_prompt=self.activity.note_prompt,
+        )
+
+    def _create_transient_writer(self, session: str) -> StoreWriter:
+        """Return a writer that stores nothing beyond this process, with the turns that are stored already."""
+        from reverie.stores.in_memory import InMemoryStore  # here: most memories record
+
+        store: Store = InMemoryStore(analyse=analyze)
+        if self.settings.redact_secrets:
+            store = RedactingStore(store, self.settings.redactor)
+        writer = replace(self.writer, store=store, publish=discard_rows)
+        state = self.writer.store.session(session)
+        if state is not None:
+            turns = [Change(before=None, after=turn) for turn in self.writer.store.turns(session=session)]
+            writer.commit([Change(before=None, after=state), *turns])
+        return writer
 
     def _prepare_context(self) -> None:
         """Import what a person changed in the files, and judge changed records."""
-        self.refresh_files()
-        if self._judge is not None:
-            self._judge.prepare_search()
+        self.followers.refresh_files()
+        if self.judge is not None:
+            self.judge.prepare_search()
 
 
 def is_database(path: object) -> TypeGuard[str]:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, Unpack, get_args
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
-from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.errors import InvalidInput, quote_value, translate_os_errors
 from reverie.domain.filter import Filter, ListFilters, SearchFilters, build_filter, parse_values
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record, validate_choice
@@ -208,7 +208,8 @@ class MemoryReader:
         started = time.perf_counter()
         if self._judge is not None and "records" in where:
             self._judge.prepare_search()
-        with trace(self.settings, "search_memory", scope=self.scope) as span:
+        tracing = trace(self.settings, "search_memory", scope=self.scope)
+        with translate_os_errors("the memory cannot be searched"), tracing as span:
             hits = self._searcher.search(request, where, unit=unit)
             span.set("gen_ai.memory.record.count", len(hits))
             if query is not None and not hits:

@@ -49,7 +49,7 @@ from reverie.domain.conversation import (
     validate_turn,
 )
 from reverie.domain.entry import build_session_namespace
-from reverie.domain.errors import InvalidInput, NotFound, quote_value
+from reverie.domain.errors import InvalidInput, NotFound, quote_value, translate_os_errors
 from reverie.domain.filter import Filter, is_record_allowed, validate_filter
 from reverie.domain.record import Origin, Record, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
@@ -360,7 +360,8 @@ class Session:
         message = None if message is None else self.redact_text(message)  # as it was stored, if it was
         budget = self._build_budget(soft_tokens, hard_tokens)
         started = time.perf_counter()
-        with trace(self._settings, "search_memory", scope=self._scope, session=self.id) as span:
+        tracing = trace(self._settings, "search_memory", scope=self._scope, session=self.id)
+        with translate_os_errors("the memory cannot be searched"), tracing as span:
             self._look()
             given = self._gather(message, budget, extra_context)
             pack = self._redact_pack(build(given))

@@ -54,7 +54,7 @@ def test_a_backup_onto_a_full_disk_names_the_backup(disk: Path, tmp_path: Path) 
     with Memory.open(tmp_path / "memory", embedder="none") as memory:
         memory.save("Ana lives in Porto")
         target = disk / "ana.backup"
-        with pytest.raises(StoreUnavailable, match=r"ana\.backup' cannot be written .*: make room"):
+        with pytest.raises(StoreUnavailable, match=r"ana\.backup' cannot be written .*: free some space"):
             memory.admin.backup(target)
         memory.save("Bo lives in Rome")
     assert [file.name for file in disk.iterdir()] == ["filler"]

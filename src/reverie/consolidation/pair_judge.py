@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.errors import Conflict, StoreError
+from reverie.domain.errors import Conflict, StoreError, translate_os_errors
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import ORIGINS, Record
@@ -153,7 +153,8 @@ class PairJudge:
         try:
             newest = self._store.sequence()
             if newest != self._position and newest - self._read_position() <= MAX_BACKLOG:
-                self.judge_pending(most=MAX_RECORDS, time_s=MAX_TIME_S)
+                with translate_os_errors("the model of pairs cannot be read"):
+                    self.judge_pending(most=MAX_RECORDS, time_s=MAX_TIME_S)
         except NestedChange:
             return  # a search within a reading block sees one state of the store; a later one judges
         except StoreError as error:

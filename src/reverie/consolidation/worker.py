@@ -325,8 +325,13 @@ class Worker:
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 return
+            wake = self._wake
+            find = weakref.ref(self, lambda _: wake.set())
             self._thread = threading.Thread(
-                target=self._loop, args=(every_s, list(self._stopped)), name="reverie-worker", daemon=True
+                target=_work_while_used,
+                args=(find, wake, every_s, list(self._stopped)),
+                name="reverie-worker",
+                daemon=True,
             )
             self._thread.start()
 
@@ -356,17 +361,16 @@ class Worker:
         """Return whether the present thread is to end; whoever calls `run_due` is not."""
         return threading.current_thread() in self._stopped
 
-    def _loop(self, every_s: float, before: Sequence[threading.Thread]) -> None:
-        for thread in before:
-            thread.join()
-        while not self._is_stopped():
-            try:
-                self.run_due()
-            except Exception as error:  # noqa: BLE001 - the loop must outlive any bug
-                _log.warning("background work failed and is tried again", exc_info=error)
-                self.cycle.count("worker.failed")
-            self._wake.wait(every_s)
-            self._wake.clear()
+    def _run_safely(self) -> bool:
+        """Do what is due, and report what fails; return whether the thread is to go on."""
+        if self._is_stopped():
+            return False
+        try:
+            self.run_due()
+        except Exception as error:  # noqa: BLE001 - the loop must outlive any bug
+            _log.warning("background work failed and is tried again", exc_info=error)
+            self.cycle.count("worker.failed")
+        return not self._is_stopped()
 
     # -- the work ----------------------------------------------------------------------------------------
 
@@ -661,3 +665,18 @@ class Worker:
                 self._store.drop_entries(LEASE, [self._owner])
         except ReverieError as error:
             _log.warning("the lease could not be given back; it ends by itself: %s", error)
+
+
+def _work_while_used(
+    find: Callable[[], Worker | None],
+    wake: threading.Event,
+    every_s: float,
+    before: Sequence[threading.Thread],
+) -> None:
+    """Run the thread of a worker until it is stopped, or until nobody uses its memory."""
+    for thread in before:
+        thread.join()
+    while (worker := find()) is not None and worker._run_safely():
+        del worker  # while this thread waits, it must not keep the memory
+        wake.wait(every_s)
+        wake.clear()

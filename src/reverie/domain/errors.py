@@ -20,6 +20,7 @@ A message says what failed, the value in repr, and what to do next. It never quo
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,7 +128,29 @@ def translate_os_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreUnavailable(
-            f"{what} ({error.strerror or error}): see that there are free file handles, room and permissions, "
-            "and try again"
-        ) from error
+        raise build_os_error(what, error, "see that there are room and permissions, and try again") from error
+
+
+TOO_MANY_FILES = (
+    "this process has too many files open: close memories that are not in use, or raise `ulimit -n`"
+)
+
+
+def build_os_error(what: str, error: OSError, advice: str) -> StoreUnavailable:
+    """Return the error to raise in place of an error of the operating system.
+
+    Args:
+        what: What failed, such as `the folder cannot be examined`.
+        error: The error.
+        advice: What to do, unless room or file descriptors have run out.
+    """
+    if is_out_of_files(error):
+        advice = TOO_MANY_FILES
+    elif error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = "free some space and retry"
+    return StoreUnavailable(f"{what} ({error.strerror or error}): {advice}")
+
+
+def is_out_of_files(error: BaseException) -> bool:
+    """Return whether an error says that this process, or the system, has too many files open."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)

@@ -136,6 +136,12 @@ class MemoryFolder:
                 self._mirror.write()
         self._state.close()
 
+    def hurry(self) -> None:
+        """Write pending changes at once from now on, because nobody else uses the memory any more."""
+        with self._changed:
+            self._waiting_callers += 1
+            self._changed.notify_all()
+
     # -- keeping the files up to date --------------------------------------------------------------------
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:

@@ -469,6 +469,8 @@ class FileState:
                 self._file.close()
         self._file, self._place = None, None
 
+    __del__ = _close_connection  # a connection of `sqlite3` is in a circle of references
+
     # -- forks: `stores.forks` explains why no connection may be open then ------------------------------
 
     def pause_for_fork(self, patience: float) -> bool:

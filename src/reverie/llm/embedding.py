@@ -16,7 +16,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt
+from reverie.domain.errors import (
+    TOO_MANY_FILES,
+    InvalidInput,
+    MissingExtra,
+    StoreCorrupt,
+    StoreUnavailable,
+    is_out_of_files,
+)
 
 Vectors: TypeAlias = Sequence[Any]
 """One vector for each text: sequences of floats, or rows of a numpy array."""
@@ -221,6 +228,8 @@ def _read_projection(file: Path) -> _Projection:
             weights = saved["weights"].astype(np.float32) * saved["scale"]
             return _Projection(weights, saved["bias"], classifiers)
     except (OSError, ValueError, KeyError) as error:
+        if is_out_of_files(error):
+            raise StoreUnavailable(f"{str(file)!r} cannot be read: {TOO_MANY_FILES}") from error
         raise StoreCorrupt(f"{str(file)!r} cannot be read ({error}): install the package again") from error
 
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from reverie.domain.errors import StoreCorrupt
+from reverie.domain.errors import TOO_MANY_FILES, StoreCorrupt, StoreUnavailable, is_out_of_files
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import fold
 
@@ -216,6 +216,8 @@ class _Table:
             with path.open("rb") as file:
                 self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
+            if is_out_of_files(error):
+                raise StoreUnavailable(f"{str(path)!r} cannot be read: {TOO_MANY_FILES}") from error
             raise StoreCorrupt(
                 f"the table of related words {str(path)!r} cannot be read ({error}): install the package again"
             ) from error

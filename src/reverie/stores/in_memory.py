@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -238,22 +238,18 @@ class InMemoryStore(BaseStore):
     ) -> list[JournalEntry]:
         """Make the changes, or none; return their rows, which are not in the journal yet."""
         first = len(self._data.journal) + 1
-        swapped: list[tuple[_StoredValue | None, _StoredValue | None]] = []
         keys: list[int] = []
-        try:
+        with ExitStack() as failed:
             for sequence, edit in enumerate(edits, first):
                 old = self._get_expected_item(edit)
                 key = sequence if old is None else old.key
                 new = None if edit.after is None else self._build_item(key, edit.after)
                 self._refuse_taken(old, new)
                 self._swap(old, new)
-                swapped.append((old, new))
+                failed.callback(self._swap, new, old)
                 keys.append(key)
             self._refuse_gaps(edits)
-        except BaseException:
-            for old, new in reversed(swapped):
-                self._swap(new, old)
-            raise
+            failed.pop_all()
         self._data.names.update((key, (edit.subject, edit.id)) for key, edit in zip(keys, edits, strict=True))
         made = ((key, edit.subject, edit) for key, edit in zip(keys, edits, strict=True))
         return build_entries(

@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -161,14 +161,16 @@ def _record(
         set_status_on_exception=False,
     ) as opened:
         span = _RecordedSpan(settings, opened, attributes)
-        try:
-            yield span
-        except BaseException as error:
-            span.fail(type(error).__qualname__)
-            raise
-        finally:
+
+        def finish(kind: type[BaseException] | None, *_: object) -> None:
+            if kind is not None:
+                span.fail(kind.__qualname__)
             labels = {label: span.attributes[label] for label in _LABELS if label in span.attributes}
             interface.get_histogram(duration, "s").record(time.perf_counter() - started, labels)
+
+        with ExitStack() as recording:
+            recording.push(finish)
+            yield span
 
 
 class _RecordedSpan(OperationSpan):

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import psycopg
 import pytest
@@ -49,7 +50,7 @@ def url(postgres: PostgresServer) -> str:
     return postgres.url(f"m{uuid.uuid4().hex}")
 
 
-def open_on(machine: Path, url: str, embedder: WatchedEmbedder) -> Memory:
+def open_on(machine: Path, url: str, embedder: WatchedEmbedder | Literal["none"]) -> Memory:
     return Memory.open(
         url, embedder=embedder, settings=Settings(index_cache=str(machine), dream_interval=None)
     )
@@ -95,6 +96,7 @@ def test_hundreds_of_texts_are_taken_at_once_and_the_rest_is_embedded_in_small_b
     with open_on(tmp_path / "a", url, WatchedEmbedder()) as memory:
         memory.save_many(f"House number {number} is in Oslo" for number in range(300))
         memory.admin.embed()
+    with open_on(tmp_path / "a", url, "none") as memory:
         memory.save_many(f"Boat number {number} is in Bergen" for number in range(100))
     with open_on(tmp_path / "b", url, second) as memory:
         assert memory.admin.embed().ready == 400

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
@@ -16,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
-from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable
+from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, build_os_error
 from reverie.domain.filter import Filter
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
@@ -123,10 +122,8 @@ def _build_taken_error(path: Path) -> InvalidInput:
 
 def build_unwritable_error(path: Path, error: OSError) -> StoreUnavailable:
     """Return the error for a file that cannot be written."""
-    needs_room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    advice = "make room" if needs_room else "make it writable"
-    return StoreUnavailable(
-        f"{str(path)!r} cannot be written ({error.strerror or error}): {advice}, or choose another place"
+    return build_os_error(
+        f"{str(path)!r} cannot be written", error, "make it writable, or choose another place"
     )
 
 

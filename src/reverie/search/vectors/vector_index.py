@@ -128,7 +128,7 @@ class VectorIndex:
         self._lock = ForkSafeLock(self._reset_after_fork)
         self._file: VectorFile | None = None
         self._queries: OrderedDict[str, Any] = OrderedDict()
-        self._wake = threading.Event()
+        self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._closing = False
         self._deadline = 0.0
@@ -325,7 +325,7 @@ class VectorIndex:
     def _run(self) -> None:
         while not self._closing:
             self._wake.wait()
-            time.sleep(0 if self._closing else _DEBOUNCE_S)
+            self._stopping.wait(_DEBOUNCE_S)
             self._wake.clear()
             try:
                 self._follow_until_current()
@@ -619,12 +619,21 @@ class VectorIndex:
         self._start()
         self._wake.set()
 
+    def stop(self, *, grace_s: float = 0.0) -> threading.Thread | None:
+        """End the thread after its current batch, and return it; None if there is none.
+
+        Args:
+            grace_s: Seconds that it may take to embed what waits.
+        """
+        self._closing, self._deadline = True, time.monotonic() + grace_s
+        self._stopping.set()
+        self._wake.set()
+        return self._thread
+
     def close(self) -> None:
         """Finish the current batch, and release the file."""
         with self._lock:
-            self._closing, self._deadline = True, time.monotonic() + _GRACE_S
-            thread = self._thread
-        self._wake.set()
+            thread = self.stop(grace_s=_GRACE_S)
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=2 * _GRACE_S)  # an embedder that hangs must not keep a program from ending
 

@@ -15,7 +15,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.text.validation import validate_text
@@ -329,7 +329,9 @@ def _allow_preparing(connection: psycopg.Connection) -> None:
         _views[connection] = 0
 
 
-def _release_pool(connection: str) -> None:
+def _release_pool(connection: str, process: int) -> None:
+    if os.getpid() != process:
+        return
     with _lock:
         pool, users = _pools.pop(connection)
         if users > 1:
@@ -371,10 +373,15 @@ class PostgresConnections:
         self._patience = patience
         self._thread = threading.local()
         self._closed = False
-        self._process = os.getpid()
-        self._pool = _acquire_pool(address.connection, patience)
+        self._open_pool()
         self.space = space
         self.lock_timeout = f"{max(1, int(patience * 1000))}ms"
+
+    def _open_pool(self) -> None:
+        self._process = os.getpid()
+        self._pool = _acquire_pool(self._address.connection, self._patience)
+        self._release = finalize(self, _release_pool, self._address.connection, self._process)
+        self._release.atexit = False
 
     @property
     def view(self) -> ReadingView | None:
@@ -392,7 +399,7 @@ class PostgresConnections:
         """Yield a connection outside any transaction, and translate errors of psycopg."""
         self.refuse_closed()
         if os.getpid() != self._process:
-            self._process, self._pool = os.getpid(), _acquire_pool(self._address.connection, self._patience)
+            self._open_pool()
         with self._translating(), self._pool.connection(timeout=self._patience) as connection:
             yield connection
 
@@ -610,10 +617,8 @@ class PostgresConnections:
 
     def close(self) -> None:
         """Give the pool back. Closing twice is allowed."""
-        if not self._closed:
-            self._closed = True
-            if os.getpid() == self._process:
-                _release_pool(self._address.connection)
+        self._closed = True
+        self._release()
 
 
 def _end_transaction(connection: psycopg.Connection) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -109,11 +109,10 @@ class PostgresStore(DatabaseStore):
         self._renewal = WordRenewal(self._connections, analyse)
         self.postings = self._tables if address.index == "tables" else None
         if self.postings is not None:
-            try:
+            with ExitStack() as failed:
+                failed.callback(self.close)
                 self.postings.make()
-            except BaseException:
-                self.close()
-                raise
+                failed.pop_all()
 
     # -- changing ------------------------------------------------------------------------------------
 

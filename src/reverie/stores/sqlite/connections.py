@@ -88,6 +88,10 @@ class _ProcessConnections:
             self.writer.close()
             self.writer = None
 
+    __del__ = (
+        close  # a connection of `sqlite3` is in a circle of references, and waits for the collector otherwise
+    )
+
 
 class View:
     """State of the file that one thread sees.
@@ -352,6 +356,7 @@ class ConnectionPool:
             _SPOILT.add(self._path)
         for connection in left:
             _keep_for_ever(connection)
+        self._own.idle, self._own.writer = [], None
         self._own = _ProcessConnections()
 
 

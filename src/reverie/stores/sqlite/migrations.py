@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable, build_os_error
 from reverie.domain.passage import Analyse
 from reverie.stores.sqlite.reading import translate_error
 
@@ -110,10 +110,7 @@ def prepare(
     except (sqlite3.Error, UnicodeError) as error:
         raise translate_error(error, path) from error
     except OSError as error:
-        advice = "free some space and retry" if error.errno == errno.ENOSPC else "choose another folder"
-        raise StoreUnavailable(
-            f"{str(path)!r} cannot be opened ({error.strerror or error}): {advice}"
-        ) from error
+        raise build_os_error(f"{str(path)!r} cannot be opened", error, "choose another folder") from error
 
 
 def build_uri(path: Path, options: str) -> str:

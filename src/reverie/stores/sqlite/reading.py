@@ -9,13 +9,22 @@ warning that names it.
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
-from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
+from reverie.domain.errors import (
+    TOO_MANY_FILES,
+    Conflict,
+    InvalidInput,
+    StoreCorrupt,
+    StoreError,
+    StoreUnavailable,
+    is_out_of_files,
+)
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.domain.passage import Searchable
@@ -31,6 +40,7 @@ from reverie.stores.codec import (
     to_json,
 )
 
+_FEW_FILES = 8
 _UNAVAILABLE = {
     sqlite3.SQLITE_FULL: "the disk is full: free some space and retry",
     sqlite3.SQLITE_READONLY: "it is read-only: make the file and its folder writable",
@@ -58,7 +68,23 @@ def explain_unavailability(error: sqlite3.Error) -> str:
         return ""
     # The memory that SQLite shares between processes is a file too, and this is how it says that it cannot grow.
     code = sqlite3.SQLITE_FULL if extended == sqlite3.SQLITE_IOERR_SHMSIZE else extended & 0xFF
-    return f"({error.sqlite_errorname}): {_UNAVAILABLE[code]}" if code in _UNAVAILABLE else ""
+    reason = _UNAVAILABLE.get(code, "")
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR) and not _has_free_descriptors():
+        reason = TOO_MANY_FILES
+    return f"({error.sqlite_errorname}): {reason}" if reason else ""
+
+
+def _has_free_descriptors() -> bool:
+    """Return whether this process can open some more files; SQLite does not say why it failed."""
+    opened: list[int] = []
+    try:
+        opened.extend(os.open(os.devnull, os.O_RDONLY) for _ in range(_FEW_FILES))
+    except OSError as error:
+        return not is_out_of_files(error)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return True
 
 
 def translate_error(error: sqlite3.Error | UnicodeError, path: Path) -> Conflict | InvalidInput | StoreError:

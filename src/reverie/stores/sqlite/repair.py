@@ -28,7 +28,14 @@ from typing import Any, NamedTuple
 from reverie.domain.change import OPERATIONS, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie.domain.errors import (
+    Conflict,
+    InvalidInput,
+    StoreCorrupt,
+    StoreIncompatible,
+    StoreUnavailable,
+    build_os_error,
+)
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
@@ -545,9 +552,7 @@ def replace_file(path: Path, build: Callable[[bool], Path], *, kept: Path) -> No
     except sqlite3.Error as error:
         raise translate_error(error, path) from error
     except OSError as error:
-        raise StoreUnavailable(
-            f"{str(path)!r} cannot be replaced ({error.strerror or error}): make room, or make it writable"
-        ) from error
+        raise build_os_error(f"{str(path)!r} cannot be replaced", error, "make it writable") from error
 
 
 @contextmanager

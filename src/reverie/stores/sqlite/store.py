@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from reverie.domain.change import Change, JournalEntry, Operation, Subject
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable
+from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable, build_os_error
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
@@ -532,8 +532,8 @@ class SQLiteStore(DatabaseStore):
             with self._connections.reading() as file:
                 is_written = copy_out(file, target.absolute())
         except OSError as error:
-            raise StoreUnavailable(
-                f"{str(target)!r} cannot be written ({error.strerror or error}): choose another place"
+            raise build_os_error(
+                f"{str(target)!r} cannot be written", error, "choose another place"
             ) from error
         if not is_written:
             raise InvalidInput(f"{str(target)!r} is there already: choose another name, or remove it first")
