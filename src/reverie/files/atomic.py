@@ -135,9 +135,9 @@ class AtomicFolder:
                 changed.append((folder, now))
         return changed
 
-    def has_folder(self, folder: str) -> bool:
-        """Return whether anything of that name exists."""
-        return os.path.lexists(f"{self._root}/{folder}")
+    def is_lost(self, folder: str) -> bool:
+        """Return whether a folder is missing, or has nothing in it, like the mount point of another disk."""
+        return is_lost(f"{self._root}/{folder}")
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -238,10 +238,13 @@ class AtomicFolder:
     # -- drafts of killed processes ----------------------------------------------------------------------
 
     def list_drafts(self) -> list[tuple[str, str]]:
-        """Return the path of each draft or old file that was left, and the path of its file."""
+        """Return the path of each draft or old file that was left, and the path of its file.
+
+        Drafts in a folder that may not be read are left out.
+        """
         drafts = []
         for top in (MEMORY, SESSIONS):
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 for name in sorted(os.listdir(f"{self._root}/{top}/{DRAFTS}")):
                     _, _, quoted = name.partition("-")
                     drafts.append((f"{top}/{DRAFTS}/{name}", f"{top}/{_unescape_path(quoted)}"))
@@ -385,6 +388,17 @@ class AtomicFolder:
                     return
                 raise
             folders.pop()
+
+
+def is_lost(folder: str) -> bool:
+    """Return whether a folder is missing or has nothing in it; False if that cannot be told."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except FileNotFoundError:
+        return not os.path.lexists(folder)
+    except OSError:
+        return False
 
 
 def _build_stamp(status: os.stat_result) -> FileStamp:

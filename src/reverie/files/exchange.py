@@ -72,9 +72,11 @@ class FileExchange:
             InvalidInput: the folder belongs to another memory.
             StoreUnavailable: the folder cannot be read or written.
         """
-        if not (self._root / OWNER_FILE).exists():
-            raise NotFound(f"no memory was written to {str(self._root)!r}: run `reverie files pull` first")
         with translate_os_errors(f"the files in {str(self._root)!r} cannot be read or written"):
+            if not (self._root / OWNER_FILE).exists():
+                raise NotFound(
+                    f"no memory was written to {str(self._root)!r}: run `reverie files pull` first"
+                )
             self._claim()
             with closing(FileState(self._root)) as state:
                 self._write(state)  # first, so that only what a person changed differs from the files

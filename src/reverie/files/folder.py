@@ -314,13 +314,14 @@ class MemoryFolder:
             )
             for path, why in sorted(self._mirror.failed.items())
         ]
-        found += [
-            StoreProblem(
-                what=f"{broken.path!r} could not be imported: {broken.why}",
-                fix="correct the file; until then its last good content holds",
-            )
-            for broken in self._hands.problems()
-        ]
+        with self._suppress_errors():
+            found += [
+                StoreProblem(
+                    what=f"{broken.path!r} could not be imported: {broken.why}",
+                    fix="correct the file; until then its last good content holds",
+                )
+                for broken in self._hands.problems()
+            ]
         if self._failure:
             found.append(
                 StoreProblem(what=f"hand edits were not imported: {self._failure}", fix="see the log")
@@ -329,7 +330,9 @@ class MemoryFolder:
 
     def conflicts(self) -> list[ConflictFile]:
         """Return the conflicts between hand edits and the program that are not settled yet."""
-        return self._hands.conflicts()
+        with self._suppress_errors():
+            return self._hands.conflicts()
+        return []
 
     # -- the work itself ---------------------------------------------------------------------------------
 
@@ -416,7 +419,11 @@ class MemoryFolder:
         self._look_durations.append(self._looked_at - began)
         for folder, now in changed:
             self._times[folder] = now
-            names = os.listdir(self._root / folder) if now else []
+            try:
+                names = os.listdir(self._root / folder) if now else []
+            except OSError:
+                paths.append(folder)  # the scan reports it
+                continue
             if len(names) > _FEW_IN_FOLDER:
                 self._schedule_job(_IMPORT)
                 continue

@@ -212,7 +212,7 @@ class MirrorWriter:
         """Return whether the state of the files, or a whole folder of them, is missing."""
         if not self._state.progress().sequence:
             return self._store.sequence() > 0
-        return any(not self.disk.has_folder(top) and self._state.known(f"{top}/") for top in _TOPS)
+        return any(self.disk.is_lost(top) and self._state.known(f"{top}/") for top in _TOPS)
 
     def count_pending_changes(self) -> int:
         """Return how many changes the files do not show yet."""
@@ -309,7 +309,7 @@ class _Batch:
     def drop_lost_folders(self) -> None:
         """Record folders that are missing as a whole: they were lost, not deleted by hand."""
         for top in _TOPS:
-            if not self._disk.has_folder(top) and (missing := self._ledger.known(f"{top}/")):
+            if self._disk.is_lost(top) and (missing := self._ledger.known(f"{top}/")):
                 _log.warning("the folder %r is missing and is written again from the store", top)
                 self._ledger.drop(missing)
                 self._ledger.advance(NO_PROGRESS)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import get_args
 
 from reverie.domain.text.shingles import PhraseMatcher
-from reverie.files.atomic import DRAFTS
+from reverie.files.atomic import DRAFTS, is_lost
 from reverie.files.layout import (
     ARCHIVE,
     MEMORY,
@@ -48,8 +48,8 @@ class FolderScan:
         recovered: Files `{path}.recovered-N`, edits of `path` that came while it was replaced.
         conflicts: Conflict files.
         odd: Links, devices and folders that cannot be opened, with the reason.
-        gone: Which of `memory` and `sessions` are missing although files are known there. Those files are not
-            among `missing`.
+        gone: Which of `memory` and `sessions` are missing, or have nothing in them, although files are known
+            there. Those files are not among `missing`.
     """
 
     changed: list[str] = field(default_factory=list)
@@ -111,8 +111,7 @@ class _Scanner:
                 finally:
                     os.close(handle)
             except FileNotFoundError:  # it has just been removed
-                if folder in _TOPS:
-                    self._result.gone.append(folder)
+                pass
             except OSError as error:
                 self._report(folder, f"the folder cannot be read ({error.strerror})")
 
@@ -134,13 +133,18 @@ class _Scanner:
         parts = path.split("/")
         if parts[0] not in _TOPS:
             return
+        if is_lost(f"{self._root}/{parts[0]}"):
+            self._result.gone.append(parts[0])
+            return
         for depth in range(1, len(parts) + 1):
             place = "/".join(parts[:depth])
             try:
                 status = os.lstat(f"{self._root}/{place}")
             except FileNotFoundError:
-                if depth == 1:
-                    self._result.gone.append(place)
+                return
+            except OSError as error:
+                unread = "/".join(parts[: max(depth - 1, 1)])
+                self._report(unread, f"the folder cannot be read ({error.strerror})")
                 return
             if stat.S_ISDIR(status.st_mode):
                 continue
@@ -172,7 +176,10 @@ class _Scanner:
         elif is_ignored(name):
             pass
         elif stat.S_ISLNK(mode):
-            if parse_path(path) is not None or os.path.isdir(f"{self._root}/{path}"):
+            is_folder = os.path.isdir(f"{self._root}/{path}") or any(
+                is_within(each, [path]) for each in self._known
+            )
+            if is_folder or parse_path(path) is not None:
                 self._report(path, "it is a symbolic link, which is not followed: put the file itself there")
         elif parse_recovered_path(path) is not None and stat.S_ISREG(mode):
             self._result.recovered.append(path)

@@ -38,7 +38,7 @@ FILES_DATABASE = "files.db"
 NOTHING_WRITTEN = 1
 """The checksum of no bytes."""
 
-_OURS = (0x52766666, 4)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_OURS = (0x52766666, 5)  # `Rvff` in ASCII, and the version; a file of another version is replaced
 _TABLES = (
     """
     CREATE TABLE files (

@@ -30,7 +30,8 @@ from tests.files.hand_edit_fixture import (
     make_paragraph,
     open_edited_folder,
 )
-from tests.support.contract.factories import NOW, make_record, make_time
+from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from tests.support.rights import without_rights_of_root
 
 
 @pytest.fixture
@@ -662,15 +663,74 @@ def test_a_file_turned_into_a_link_archives_nothing(edited_folder: EditedFolder,
     assert not edited_folder.record(1).archived
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_archives_nothing(edited_folder: EditedFolder) -> None:
+UNREADABLE = [
+    ("memory", 0o000),
+    ("memory", 0o300),
+    ("memory/notes", 0o000),
+    ("memory/notes", 0o400),
+    ("memory/episodic", 0o100),
+    ("sessions", 0o000),
+    (build_note_path(1), 0o000),
+    ("memory/MEMORY.md", 0o000),
+]
+
+
+@pytest.mark.parametrize(("path", "mode"), UNREADABLE)
+def test_what_may_not_be_read_is_reported_and_never_counts_as_deleted(
+    edited_folder: EditedFolder, path: str, mode: int
+) -> None:
+    records = [make_note(1), make_record(2, layer="episodic", moment=make_time(2))]
+    edited_folder.add(*records, make_page("a\n"), make_session(), make_turn(0))
+    before = edited_folder.files()
+    place = edited_folder.path(path)
+    usual = place.stat().st_mode
+    if place.is_file():
+        edited_folder.touch(path)
+    with without_rights_of_root():
+        place.chmod(mode)
+        try:
+            for chosen in (None, before) if mode in (0o000, 0o400) else (None,):
+                report = edited_folder.importer.take_in(chosen)
+                assert not report.taken
+                assert [problem.path for problem in report.problems] == [path], chosen
+                assert report.problems[0].why.endswith("cannot be read (Permission denied)")
+            edited_folder.add(make_record(3, category="elsewhere"))
+            assert edited_folder.sync().problems
+        finally:
+            place.chmod(usual)
+    edited_folder.sync()
+    assert [edited_folder.record(n) for n in (1, 2)] == records
+    assert edited_folder.importer.problems() == []
+    assert set(before) < set(edited_folder.files())
+    edited_folder.assert_settled()
+
+
+def test_a_link_that_leads_nowhere_in_place_of_a_folder_archives_nothing(edited_folder: EditedFolder) -> None:
     edited_folder.add(make_note(1))
-    edited_folder.path("memory/notes").chmod(0)
-    try:
-        assert [problem.path for problem in edited_folder.sync().problems] == ["memory/notes"]
-        assert not edited_folder.record(1).archived
-    finally:
-        edited_folder.path("memory/notes").chmod(0o700)
+    folder = edited_folder.path("memory/notes")
+    folder.rename(edited_folder.path("elsewhere"))
+    folder.symlink_to("not-mounted")
+    (problem,) = edited_folder.sync().problems
+    assert (problem.path, "symbolic link" in problem.why) == ("memory/notes", True)
+    assert not edited_folder.record(1).archived
+    folder.unlink()
+    edited_folder.path("elsewhere").rename(folder)
+    edited_folder.assert_settled()
+
+
+@pytest.mark.parametrize("paths", [None, [build_note_path(1), "memory/MEMORY.md"]])
+def test_the_empty_mount_point_of_a_disk_is_a_lost_folder(
+    edited_folder: EditedFolder, paths: list[str] | None
+) -> None:
+    edited_folder.add(make_note(1), make_page("a\n"))
+    shutil.rmtree(edited_folder.path("memory"))
+    edited_folder.path("memory").mkdir()
+    report = edited_folder.importer.take_in(paths)
+    assert (report.lost, report.taken) == (True, [])
+    edited_folder.mirror.write()
+    assert edited_folder.files() == ["memory/MEMORY.md", build_note_path(1)]
+    assert not edited_folder.record(1).archived
+    edited_folder.assert_settled()
 
 
 def test_what_editors_leave_beside_is_not_looked_at(edited_folder: EditedFolder) -> None:

@@ -406,6 +406,7 @@ _WAIT_S = 600.0
 
 
 _DIFFERENCES = {
+    "files-unread": ("file cannot be read", "files cannot be read"),
     "files-missing": ("file is missing", "files are missing"),
     "files-differ": ("file differs from the database", "files differ from the database"),
     "files-unknown": ("file corresponds to nothing", "files correspond to nothing"),
@@ -485,7 +486,11 @@ def _compare_file(store: Store, disk: AtomicFolder, path: str, wanted: ExpectedC
     Args:
         wanted: What the store says, if it has been read already.
     """
-    wanted, content = wanted or render_expected_content(store, path), _read_content(disk, path)
+    wanted = wanted or render_expected_content(store, path)
+    try:
+        content = _read_content(disk, path)
+    except OSError:
+        return "files-unread"
     if wanted is None:
         return "files-unknown" if content is not None else ""
     if content is None:
@@ -494,10 +499,14 @@ def _compare_file(store: Store, disk: AtomicFolder, path: str, wanted: ExpectedC
 
 
 def _read_content(disk: AtomicFolder, path: str) -> bytes | None:
-    """Return the content of a file; None if it is missing or must not be read."""
+    """Return the content of a file; None if it is missing or must not be read.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     try:
         result = disk.read(path)
-    except (UnsafePath, OSError):
+    except UnsafePath:
         return None
     return None if result is None else result[0]
 

@@ -321,20 +321,21 @@ class HandEditImporter:
             return False
         now = self._store.sequence() if noted else 0
         return all(
-            (*self._stat(path), now) == (note["size"], note["mtime_ns"], note["sequence"])
+            (*self._stat(path), now) == (note["size"], note["ctime_ns"], note["sequence"])
             for path, note in noted.items()
         )
 
     def _stat(self, path: str) -> tuple[int, int]:
+        """Return size and time of change of a file; a change of its mode counts, for it may have become readable."""
         try:
             seen = os.lstat(self._root / path)
         except OSError:
             return -1, -1
-        return seen.st_size, seen.st_mtime_ns
+        return seen.st_size, seen.st_ctime_ns
 
     def _is_there(self, path: str) -> bool:
         name = _ESCAPED_BYTE.sub(lambda byte: chr(int(byte[1], 16)), path)  # of a name that is not UTF-8
-        return os.path.lexists(self._root / path) or (name != path and os.path.lexists(self._root / name))
+        return not (is_missing(self._root / path) and is_missing(self._root / name))
 
     # -- notes -----------------------------------------------------------------------------------------
 
@@ -348,9 +349,9 @@ class HandEditImporter:
             if path not in run.problems and _is_chosen(path, chosen):
                 ledger.drop_note("problem", path)
         for path, broken in run.problems.items():
-            size, mtime_ns = self._stat(path)
+            size, ctime_ns = self._stat(path)
             why = _remove_quotations(broken.why)
-            problem = {"why": why, "size": size, "mtime_ns": mtime_ns, "emptied": path in run.emptied}
+            problem = {"why": why, "size": size, "ctime_ns": ctime_ns, "emptied": path in run.emptied}
             if not problem.items() <= before.get(path, {}).items():
                 _log.warning("not taken in: %s", broken)
             ledger.note("problem", path, problem | {"sequence": now})
@@ -372,6 +373,17 @@ def _remove_quotations(why: str) -> str:
     return _QUOTED.sub(
         lambda quoted: quoted[0] if quoted[2] in _FIELDS or _ID.fullmatch(quoted[2]) else "'…'", why
     )
+
+
+def is_missing(path: Path) -> bool:
+    """Return whether nothing is at a path; False if that cannot be told."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _list_problems(noted: Mapping[str, Mapping[str, Any]]) -> list[BrokenFile]:

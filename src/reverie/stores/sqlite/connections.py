@@ -365,11 +365,19 @@ def _fold_case(text: str | bytes | float | None) -> str | bytes | float | None:
 
 
 def get_file_identity(path: str | Path) -> tuple[int, int] | None:
-    """Return device and inode of the file at a path; None if there is none."""
+    """Return device and inode of the file at a path; None if there is none.
+
+    Raises:
+        StoreUnavailable: that cannot be told, such as in a folder that may not be read.
+    """
     try:
         found = os.stat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{os.fspath(path)!r} cannot be read ({error.strerror}): see that its folder may be read, and try again"
+        ) from error
     return found.st_dev, found.st_ino
 
 

@@ -110,7 +110,8 @@ def prepare(
     except (sqlite3.Error, UnicodeError) as error:
         raise translate_error(error, path) from error
     except OSError as error:
-        raise build_os_error(f"{str(path)!r} cannot be opened", error, "choose another folder") from error
+        advice = "see that you may use its folder, or choose another"
+        raise build_os_error(f"{str(path)!r} cannot be opened", error, advice) from error
 
 
 def build_uri(path: Path, options: str) -> str:

@@ -1,17 +1,18 @@
-"""A memory on a disk that has no room at all, not even for what SQLite shares between processes."""
+"""A memory on a disk without room, and one whose folder may not be read."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from reverie import Memory, Settings, StoreUnavailable
 from reverie.files.state import FileState, StateUnavailable
+from tests.support.rights import without_rights_of_root
 
 ADVICE = "the disk is full: free some space and retry"
 
@@ -71,5 +72,43 @@ def test_the_doctor_tells_that_files_db_finds_no_room(disk: Path) -> None:
                 file.write(b"x" * 1_024)
         with Memory.open(disk / "memory", embedder="none") as memory:
             diagnosis = memory.admin.doctor()
-    assert "files-unread" in {finding.code for finding in diagnosis.findings}
+    assert "file-problem" in {finding.code for finding in diagnosis.findings}
     assert all(ADVICE in finding.what for finding in diagnosis.findings if finding.part == "files")
+
+
+def test_a_folder_that_may_not_be_read_is_not_said_to_be_removed(tmp_path: Path) -> None:
+    root = tmp_path / "memory"
+    with Memory.open(root, embedder="none") as memory, without_rights_of_root():
+        memory.save("Ana lives in Porto")
+        assert memory.folder is not None
+        memory.folder.flush()
+        root.chmod(0)
+        try:
+            calls: list[Callable[[], object]] = [memory.list, memory.admin.check, lambda: memory.save("Bo")]
+            for call in calls:
+                with pytest.raises(StoreUnavailable, match=r"cannot be read \(Permission denied\)"):
+                    call()
+            assert "Permission denied" in memory.folder.take_in().failure
+            assert "Permission denied" in str(memory.folder.problems())
+            with pytest.raises(StoreUnavailable, match="see that you may use its folder"):
+                Memory.open(root, embedder="none")
+        finally:
+            root.chmod(0o700)
+        assert [record.content for record in memory.list()] == ["Ana lives in Porto"]
+
+
+def test_the_doctor_does_not_call_files_missing_that_it_may_not_read(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory", embedder="none") as memory, without_rights_of_root():
+        record = memory.save("Ana lives in Porto", category="people").record
+        assert memory.folder is not None
+        memory.folder.flush()
+        folder = tmp_path / "memory" / "memory" / "people"
+        folder.chmod(0)
+        try:
+            codes = {finding.code for finding in memory.admin.doctor(fix=True).findings}
+        finally:
+            folder.chmod(0o700)
+        assert "files-unread" in codes
+        assert "files-missing" not in codes
+        assert memory.get(record.id) == record
+        assert memory.admin.doctor().sound
