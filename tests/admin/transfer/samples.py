@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -397,3 +397,30 @@ def told(done: ImportReport, why: str) -> list[tuple[str, str]]:
 def contents(memory: Memory) -> set[str]:
     """What all records say."""
     return {record.content for record in memory.list(limit=None, archived=None)}
+
+
+Said = tuple[str, str]
+"""The id and the text of a message; those at odd places are answers."""
+
+
+def as_chatgpt(path: Sequence[Said], title: str, day: int) -> Any:
+    nodes = {
+        name: {
+            "parent": path[n - 1][0] if n else None,
+            "message": {
+                "id": name,
+                "author": {"role": ("user", "assistant")[n % 2]},
+                "content": {"parts": [text]},
+            },
+        }
+        for n, (name, text) in enumerate(path)
+    }
+    return [
+        {
+            "id": "x",
+            "title": title,
+            "update_time": f"2026-05-{day:02}",
+            "mapping": nodes,
+            "current_node": path[-1][0],
+        }
+    ]

@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from tests.admin.transfer import samples
 from tests.admin.transfer.holdings import NOW, dump
+from tests.admin.transfer.samples import Said, as_chatgpt
 from tests.support.contract.factories import make_record, make_session, make_turn
 
 IMPORTER = Path(__file__).with_name("importer.py")
@@ -457,3 +458,99 @@ def test_a_batch_goes_in_whole_or_not_at_all(tmp_path: Path) -> None:
         there = sum(each.turns for each in memory.sessions())
         assert there < 20 * 170
         assert memory.admin.import_from(source).turns == 20 * 170 - there
+
+
+# -- conversations that are exported again -------------------------------------------------------------
+
+
+def as_claude(path: Sequence[Said], title: str, day: int) -> Any:
+    messages = [
+        {"uuid": name, "text": text, "sender": ("human", "assistant")[n % 2]}
+        for n, (name, text) in enumerate(path)
+    ]
+    return [{"uuid": "x", "name": title, "updated_at": f"2026-05-{day:02}", "chat_messages": messages}]
+
+
+def as_messages(path: Sequence[Said], title: str, day: int) -> Any:
+    return [
+        {
+            "id": name,
+            "content": text,
+            "role": ("user", "assistant")[n % 2],
+            "session": "x",
+            "at": f"2026-05-{n + 1:02}",
+        }
+        for n, (name, text) in enumerate(path)
+    ]
+
+
+def as_conversation(path: Sequence[Said], title: str, day: int) -> Any:
+    return [{"id": "x", "messages": as_messages(path, title, day)}]
+
+
+FIRST: list[Said] = [("q1", "How many people?"), ("a1", "Three."), ("q2", "Who is free?"), ("a2", "Wim and")]
+
+
+@pytest.mark.parametrize("export", [as_chatgpt, as_claude, as_messages, as_conversation])
+def test_a_conversation_that_is_exported_again_follows_the_path_last_viewed(
+    tmp_path: Path, memory: Memory, export: Callable[[Sequence[Said], str, int], Any]
+) -> None:
+    has_titles = export in (as_chatgpt, as_claude)
+    paths: list[tuple[list[Said], tuple[int, int, int]]] = [
+        (FIRST, (0, 0, 0)),
+        ([*FIRST[:3], ("a2", "Wim and Isko.")], (0, 1, 0)),  # completed
+        ([*FIRST[:3], ("a2", "Wim and Isko."), ("q3", "Good.")], (0, 0, 1)),  # continued
+        ([FIRST[0], ("b1", "Two."), ("c2", "Fine.")], (4, 0, 2)),  # regenerated
+        ([FIRST[0], ("b1", "Two."), ("d2", "No, one."), ("d3", "Right.")], (1, 0, 2)),  # edited
+    ]
+    texts: list[list[str]] = []
+    batches: list[int] = []
+    for day, (path, expected) in enumerate(paths, start=1):
+        file = samples.lines(tmp_path / "chat.jsonl", export(path, f"Title {day}", day))
+        would = memory.admin.import_from(file, dry_run=True)
+        done = memory.admin.import_from(file)
+        assert replace(would, dry_run=False) == done
+        name = memory.sessions()[0].state.id
+        assert [turn.content for turn in memory.turns(name)] == [text for _, text in path]
+        texts.append([turn.content for turn in memory.turns(name)])
+        batches.append(memory.history.log(limit=1, newest_first=True)[0].batch)
+        changes = [(each.withdrawn, each.updated, each.added) for each in done.revised]
+        assert changes == ([] if day == 1 or not (any(expected[:2]) or has_titles) else [expected])
+        assert has_titles == (memory.sessions()[0].state.metadata.get("title") == f"Title {day}")
+        assert memory.admin.import_from(file).taken == 0
+        assert memory.history.log(limit=1, newest_first=True)[0].batch == batches[-1], "nothing is left to do"
+    for before, number in zip(texts[-2::-1], batches[::-1], strict=False):
+        memory.history.undo(batch=number)
+        assert [turn.content for turn in memory.turns(name)] == before
+
+
+def test_an_older_export_and_a_conversation_that_was_continued_here_take_nothing_back(
+    tmp_path: Path, memory: Memory
+) -> None:
+    other = [FIRST[0], ("b1", "Two.")]
+    new = samples.lines(tmp_path / "new.jsonl", as_chatgpt(other, "New", 2))
+    old = samples.lines(tmp_path / "old.jsonl", as_chatgpt(FIRST, "Old", 1))
+    memory.admin.import_from(new)
+    assert samples.whys(memory.admin.import_from(old)) == {"known": 1, "differs": 3}
+    assert [turn.content for turn in memory.turns("chatgpt:x")] == ["How many people?", "Two."]
+    memory.session("chatgpt:x").add("user", "said here")
+    later = samples.lines(tmp_path / "later.jsonl", as_chatgpt([FIRST[0], ("c1", "One.")], "Later", 3))
+    done = memory.admin.import_from(later)
+    assert (samples.whys(done), done.turns) == ({"known": 1, "differs": 1}, 1)
+    assert [turn.content for turn in memory.turns("chatgpt:x")][-2:] == ["said here", "One."]
+
+
+def test_a_later_export_brings_nothing_back_that_was_forgotten(tmp_path: Path, memory: Memory) -> None:
+    file = tmp_path / "chat.jsonl"
+    memory.admin.import_from(samples.lines(file, as_chatgpt(FIRST, "T", 1)))
+    memory.admin.forget(memory.turns("chatgpt:x")[3].id)
+    memory.admin.import_from(samples.lines(file, as_chatgpt([*FIRST[:3], ("a2", "Wim and Isko.")], "T", 2)))
+    assert "Wim" not in " ".join(turn.content for turn in memory.turns("chatgpt:x"))
+
+
+def test_a_part_of_a_log_takes_nothing_back(tmp_path: Path, memory: Memory) -> None:
+    said = [(f"m{number}", f"message {number}") for number in range(30)]
+    for start, stop in ((0, 20), (15, 30), (5, 10)):
+        part = as_messages(said, "", 1)[start:stop]
+        memory.admin.import_from(samples.lines(tmp_path / "log.jsonl", part))
+    assert [turn.content for turn in memory.turns("x")] == [text for _, text in said]

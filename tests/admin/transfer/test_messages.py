@@ -158,3 +158,78 @@ def test_a_byte_order_mark_crlf_blank_lines_and_utf_16_are_fine(tmp_path: Path) 
     for encoding in ("utf-8-sig", "utf-16"):
         (tmp_path / "chat.jsonl").write_text(text, encoding=encoding)
         assert imported(tmp_path / "chat.jsonl") == (["hello", "hi"], [])
+
+
+# -- who typed it ------------------------------------------------------------------------------------------
+
+
+def test_words_of_programs_in_messages_of_the_user_are_not_the_owners(tmp_path: Path) -> None:
+    marks: list[dict[str, Any]] = [
+        {},
+        {"isCompactSummary": True},
+        {"origin": {"kind": "hook"}},
+        {"isMeta": True},
+    ]
+    texts = [
+        ("I prefer tabs.", mark) for mark in marks
+    ] + [("[Request interrupted by user for tool use]", {}), ("<system-reminder>x</system-reminder>", {})]  # fmt: skip
+    stamps = [f"2026-05-04T08:{number:02}:00Z" for number in range(len(texts))]
+    chatgpt = {
+        "id": "c", "mapping": {
+            str(n): {"parent": str(n - 1), "message": {
+                "id": str(n), "author": {"role": "user"}, "content": {"parts": [text]}, **mark}}
+            for n, (text, mark) in enumerate(texts)
+        },
+    }  # fmt: skip
+    claude = {
+        "uuid": "c",
+        "chat_messages": [
+            {"uuid": str(n), "sender": "human", "text": text, **mark} for n, (text, mark) in enumerate(texts)
+        ],
+    }
+    plain = [
+        {"role": "User", "content": text, "at": at, **mark}
+        for (text, mark), at in zip(texts, stamps, strict=True)
+    ]
+    transcript = [
+        {
+            "type": "user",
+            "uuid": str(n),
+            "timestamp": stamps[n],
+            "message": {"role": "user", "content": text},
+            **mark,
+        }
+        for n, (text, mark) in enumerate(texts)
+    ]
+    for name, values in (("g", [chatgpt]), ("c", [claude]), ("m", plain), ("t", transcript)):
+        with Memory.open(":memory:") as memory:
+            memory.admin.import_from(lines(tmp_path / name, *values))
+            (session,) = memory.sessions()
+            assert [(turn.role, turn.origin) for turn in memory.turns(session.state.id)] == [
+                ("user", "owner"), *[("user", "tool")] * 5
+            ], name  # fmt: skip
+
+
+def test_a_transcript_of_a_coding_agent_is_a_session(tmp_path: Path) -> None:
+    said = {
+        "type": "assistant",
+        "message": {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
+    }
+    values = [
+        {"type": "summary", "summary": "Tides"},
+        {
+            "type": "user",
+            "message": {"role": "user", "content": "Fix the parser."},
+            "uuid": "u1",
+            "sessionId": "s1",
+        },
+        {**said, "uuid": "u2", "sessionId": "s1", "timestamp": "2026-05-04T08:01:00.000Z"},
+        {"type": "system", "content": "Conversation compacted", "uuid": "u3", "sessionId": "s1"},
+    ]
+    with Memory.open(":memory:") as memory:
+        done = memory.admin.import_from(lines(tmp_path, *values))
+        assert (done.form, done.is_complete, samples.whys(done)) == ("messages", True, {"unsupported": 1})
+        assert [(turn.role, turn.content) for turn in memory.turns("s1")] == [
+            ("user", "Fix the parser."), ("assistant", "Done."), ("system", "Conversation compacted")
+        ]  # fmt: skip
+        assert memory.turns("s1")[1].at == datetime(2026, 5, 4, 8, 1, tzinfo=UTC)

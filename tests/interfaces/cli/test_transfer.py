@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from tests.admin.transfer import samples
+from tests.admin.transfer.samples import as_chatgpt
 from tests.interfaces.conftest import run_cli
 
 Call = Callable[..., Result]
@@ -154,7 +155,7 @@ def test_the_json_of_an_import(answer: Answer, graph: Path) -> None:
     done = answer("import", graph, "--scope", "user:a", "--origin", "agent")
     assert done == {
         "form": "mcp", "dry_run": False, "records": 3, "sessions": 0, "turns": 0, "pages": 0, "paragraphs": 0,
-        "skipped_by_reason": {}, "skipped": [],
+        "skipped_by_reason": {}, "skipped": [], "revised": [],
     }  # fmt: skip
     assert {record["origin"] for record in answer("list", "--scope", "user:a")["records"]} == {"agent"}
     again = answer("import", graph, "--scope", "user:a", "--format", "mcp", "--dry-run")
@@ -190,3 +191,22 @@ def test_a_folder_of_exports_is_named_and_other_files_are_not_supported(
     result = call("import", ".")
     assert result.stdout.startswith("Imported from exports (chatgpt): 1 session, 4 turns.")
     assert "result.json: file not supported: no conversations of this format in it" in result.output
+
+
+def test_changes_of_a_conversation_that_is_exported_again_are_listed(call: Call, tmp_path: Path) -> None:
+    first = [("q1", "How many people?"), ("a1", "Three."), ("q2", "Who?")]
+    for path, title, day, expected in (
+        (first, "Reeds", 1, ""),
+        (
+            [first[0], ("b1", "Two.")], "Reed beds", 2,
+            "Updated session chatgpt:x: 2 turns of another branch removed, 1 turn added, new title.",
+        ),
+        (
+            [first[0], ("b1", "Two. Perhaps four.")], "Reed beds", 3,
+            "Updated session chatgpt:x: 1 text replaced.",
+        ),
+    ):  # fmt: skip
+        (tmp_path / "conversations.json").write_text(json.dumps(as_chatgpt(path, title, day)))
+        done = call("import", str(tmp_path / "conversations.json"))
+        assert done.exit_code == 0
+        assert expected in done.stdout

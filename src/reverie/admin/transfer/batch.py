@@ -7,16 +7,20 @@ from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Literal, TypeVar, get_args
 
+from reverie.admin.erasure.matching import FORGOTTEN
+from reverie.consolidation.rule_learning import build_cursor_name
+from reverie.context.window import build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject
-from reverie.repositories.pages import build_import_cursor
+from reverie.repositories.pages import build_import_cursor, find_notes_from_turns
 from reverie.stores.protocol import Store, get_reader
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
@@ -36,6 +40,8 @@ What = Literal["record", "turn", "session", "page", "paragraph", "attachment", "
 SOURCE_ID = "source_id"
 """Metadata key of the id that another program gave."""
 
+UPDATED_AT = "source_updated_at"
+"""Metadata key of the time when another program last changed a conversation."""
 
 _Marked = TypeVar("_Marked", Record, Turn, SessionState)
 
@@ -83,12 +89,38 @@ class FoundTurns:
         state: The session, as it shall be if it is not there.
         turns: The turns; none for a session without any.
         form: The source format; empty if their ids are Reverie's own.
+        after: The id of the turn before them in the source, empty at the beginning, if the source gives each of its
+            messages an id. Turns of another branch are then taken back. None if turns are only added.
+        is_whole: Whether they are all turns of the conversation.
     """
 
     place: str
     state: SessionState
     turns: tuple[Turn, ...]
     form: str = ""
+    after: str | None = None
+    is_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision(JsonObject):
+    """Changes of a stored conversation by a later export of it.
+
+    Attributes:
+        session: The id of the session.
+        place: Its place in the source.
+        withdrawn: Number of turns of an abandoned branch that were taken back.
+        updated: Number of turns that got a later text.
+        added: Number of new turns.
+        metadata: Names of the session's metadata with a new value, such as `title`.
+    """
+
+    session: str
+    place: str
+    withdrawn: int
+    updated: int
+    added: int
+    metadata: tuple[str, ...]
 
 
 Item = FoundValue | FoundTurns | Skipped
@@ -160,7 +192,7 @@ def add_source_id(metadata: Mapping[str, str], source_id: str) -> MappingProxyTy
 _T = TypeVar("_T", Record, Turn, Paragraph)
 
 _MARK = 8
-_STORED = ("sessions", "pages", "cursors")
+_STORED = ("sessions", "threads", "pages", "cursors")
 
 
 @dataclass(slots=True)
@@ -170,7 +202,8 @@ class SeenItems:
     Attributes:
         ids: Sorts and ids of things, each with what distinguishes the thing from others of that id.
         said: Ids of live records, by scope and fingerprint.
-        sessions: Sessions that were created.
+        sessions: Sessions that were created or changed.
+        threads: Turns of sessions of which the source has a path.
         pages: Present pages.
         cursors: Cursors with the imported lines of pages.
         found: The number of each text of a log met in the source, by log and text.
@@ -180,6 +213,7 @@ class SeenItems:
     ids: ChainMap[tuple[type, str], str] = field(default_factory=ChainMap)
     said: ChainMap[tuple[str, str], str] = field(default_factory=ChainMap)
     sessions: ChainMap[str, SessionState] = field(default_factory=ChainMap)
+    threads: ChainMap[str, tuple[Turn, ...]] = field(default_factory=ChainMap)
     pages: ChainMap[str, Page] = field(default_factory=ChainMap)
     cursors: ChainMap[str, str | None] = field(default_factory=ChainMap)
     found: ChainMap[tuple[str, str], int] = field(default_factory=ChainMap)
@@ -203,6 +237,7 @@ class ImportBatch:
         met: Things that it met.
         taken: Number of stored things of each sort.
         skipped: What it leaves out.
+        revised: Stored conversations that it changes.
     """
 
     def __init__(self, store: Store, before: SeenItems, *, now: datetime) -> None:
@@ -214,6 +249,7 @@ class ImportBatch:
         self.met = before.branch()
         self.taken = Counter[str]()
         self.skipped: list[Skipped] = []
+        self.revised: list[Revision] = []
         self._store = store
         self._now = now
         self._edits: list[Change] = []
@@ -277,17 +313,84 @@ class ImportBatch:
             self._skip("turn", item.place, "differs", detail, len(item.turns))
             return
         left_out = Counter[Reason]()
-        fresh = list(self._select_fresh_turns(item, left_out))
-        for why, count in left_out.items():
+        if stored is None or item.after is None:
+            fresh = list(self._select_fresh_turns(item, left_out))
+        else:
+            fresh = self._revise(stored, item, left_out)
+        for why, count in (+left_out).items():
             self._skip("turn", item.place, why, f"session {item.state.id!r}", count)
         if stored is None and (fresh or not item.turns):
             self._begin(item.state)
         elif stored is not None and not item.turns:
             self._skip("session", item.place, "known", f"session {stored.id!r}")
         following = self._get_next_position(item.state.id) if fresh else 0
-        for position, turn in enumerate(fresh, start=following):
-            self._take(replace(turn, position=position))
-            self._following[item.state.id] = position + 1
+        placed = [replace(turn, position=position) for position, turn in enumerate(fresh, start=following)]
+        for turn in placed:
+            self._take(turn)
+            self._following[item.state.id] = turn.position + 1
+        if item.after is not None:
+            self.met.threads[item.state.id] = (*self.met.threads.get(item.state.id, ()), *placed)
+
+    def _revise(self, state: SessionState, item: FoundTurns, left_out: Counter[Reason]) -> list[Turn]:
+        """Bring a stored conversation to the path of a later export; return the turns to add."""
+        thread = self.met.threads.get(state.id) or tuple(self._store.turns(session=state.id))
+        met = {turn.id for turn in thread if (Turn, turn.id) in self.met.ids}
+        found = self._select_path(item, thread, left_out)
+        plan = _plan_revision(state, item, thread, found)
+        updated = [(old, new) for old, new in plan.updated if not self._is_forgotten(new)]
+        left_out["differs"] += len(plan.left)
+        notes = find_notes_from_turns(self._store, plan.gone)
+        self._edits += [
+            *([Change(before=state, after=plan.state)] if plan.state != state else ()),
+            *(Change(before=old, after=new) for old, new in updated),
+            *(Change(before=turn, after=None) for turn in reversed(plan.gone)),
+            *(Change(before=note, after=None) for note in notes),
+        ]
+        if plan.gone:
+            for build in (build_shown_cursor, build_cursor_name, build_remembered_cursor):
+                self.met.cursors[build(state.id)] = None
+        later = {new.id: new for _, new in updated}
+        new = {turn.id for turn in (*plan.fresh, *plan.left)}
+        for name in {turn.id for turn in found} - new - later.keys():
+            left_out["repeated" if name in met else "known"] += 1
+        kept = thread[: len(thread) - len(plan.gone)]
+        self.met.sessions[state.id] = plan.state
+        self.met.threads[state.id] = tuple(later.get(turn.id, turn) for turn in kept)
+        self._following[state.id] = len(kept)
+        changed = {name for name, text in plan.state.metadata.items() if text != state.metadata.get(name)}
+        changed.discard(UPDATED_AT)
+        if plan.gone or updated or changed:
+            gone, fresh = ({turn.id for turn in turns} for turns in (plan.gone, plan.fresh))
+            self.revised.append(
+                Revision(
+                    session=state.id,
+                    place=item.place,
+                    withdrawn=len(gone - fresh),
+                    updated=len(updated),
+                    added=len(fresh - gone),
+                    metadata=tuple(sorted(changed)),
+                )
+            )
+        return plan.fresh
+
+    def _select_path(self, item: FoundTurns, thread: Sequence[Turn], left_out: Counter[Reason]) -> list[Turn]:
+        """Return the turns of an export under their final ids, without forgotten and repeated ones."""
+        present = {turn.id for turn in thread}
+        elsewhere = {
+            name: None if turn is not None and turn.session == item.state.id else turn
+            for name, turn in self._find_stored_turns([turn.id for turn in item.turns]).items()
+        }
+        path: dict[str, Turn] = {}
+        for each in item.turns:
+            turn = each if each.id in present else self._resolve_identity(each, item.form, elsewhere)[0]
+            if turn.id in path:
+                left_out["repeated"] += 1
+            elif turn.id not in present and self._is_forgotten(turn):
+                left_out["forgotten"] += 1
+            else:
+                self._record_met(turn)
+                path[turn.id] = turn
+        return list(path.values())
 
     def _begin(self, state: SessionState) -> None:
         if self._is_forgotten(state):  # what stood in the window for turns that were forgotten
@@ -457,6 +560,83 @@ class ImportBatch:
 
     def _skip(self, what: What, place: str, why: Reason, detail: str = "", count: int = 1) -> None:
         self.skipped.append(Skipped(what=what, place=place, why=why, detail=detail, count=count))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RevisionPlan:
+    """Difference between a stored conversation and an export of it.
+
+    Attributes:
+        state: The new state of the session.
+        gone: Stored turns of an abandoned branch, the last ones of the session.
+        updated: Stored turns, each with its later version.
+        fresh: Turns to add.
+        left: Turns that differ and stay as they are.
+    """
+
+    state: SessionState
+    gone: Sequence[Turn] = ()
+    updated: Sequence[tuple[Turn, Turn]] = ()
+    fresh: list[Turn] = field(default_factory=list)
+    left: Sequence[Turn] = ()
+
+
+def _plan_revision(
+    state: SessionState, item: FoundTurns, thread: Sequence[Turn], found: Sequence[Turn]
+) -> _RevisionPlan:
+    """Compare a stored conversation with an export of it.
+
+    The stored turns after the last common one are an abandoned branch, and go unless the conversation was continued
+    here. An export that is older than the last one changes nothing.
+
+    Args:
+        thread: The stored turns.
+        found: The turns of the export.
+    """
+    before, now = (each.metadata.get(UPDATED_AT, "") for each in (state, item.state))
+    present = {turn.id: turn for turn in thread}
+    if "" < now < before:
+        new = [turn for turn in found if turn.id not in present]
+        return _RevisionPlan(state=state, left=new)
+    is_newer = "" < before < now
+    path = [turn for turn in thread if turn.content == FORGOTTEN or _is_imported(turn, item.form)]
+    ids = [turn.id for turn in path]
+    start = ids.index(item.after) + 1 if item.after in ids else 0
+    pairs = zip(ids[start:], found, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].id, pairs))
+    is_path = common > 0 or start > 0 or item.is_whole
+    is_branch = common < len(found) or (item.is_whole and is_newer)
+    gone = path[start + common :] if is_path and is_branch else []
+    left: list[Turn] = []
+    if gone and gone != list(thread[gone[0].position :]):
+        gone, left = [], gone
+    for turn in gone:
+        del present[turn.id]
+    updated = [
+        (
+            old,
+            replace(new, position=old.position, metadata=MappingProxyType({**old.metadata, **new.metadata})),
+        )
+        for new in found
+        if (old := present.get(new.id)) is not None and _is_later(old, new, is_newer=is_newer)
+    ]
+    state = replace(state, metadata=MappingProxyType({**state.metadata, **item.state.metadata}))
+    if gone and gone[0].position < state.window_start:
+        state = replace(state, window_start=0, summary="")
+    fresh = [turn for turn in found if turn.id not in present]
+    return _RevisionPlan(state=state, gone=gone, updated=updated, fresh=fresh, left=left)
+
+
+def _is_imported(turn: Turn, form: str) -> bool:
+    source_id = turn.metadata.get(SOURCE_ID)
+    return source_id is not None and turn.id == build_stable_id(form, turn.session, source_id)
+
+
+def _is_later(old: Turn, new: Turn, *, is_newer: bool) -> bool:
+    """Return whether an export has a later text of a turn: that of a newer export, or a longer one."""
+    if old.content == FORGOTTEN or (old.content, old.tool_calls) == (new.content, new.tool_calls):
+        return False
+    return is_newer or len(new.content) > len(old.content)
 
 
 def _mark(value: Record | Turn | Paragraph) -> str:

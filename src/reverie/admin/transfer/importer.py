@@ -21,6 +21,7 @@ from reverie.admin.transfer.batch import (
     ImportTerms,
     Item,
     Reason,
+    Revision,
     SeenItems,
     Skipped,
     What,
@@ -57,6 +58,7 @@ class ImportReport:
         pages: Number of pages that were added or got lines.
         paragraphs: Number of paragraphs of logs.
         skipped: What was left out, with place and reason.
+        revised: Conversations that were here, and that a later export changed.
     """
 
     form: Form
@@ -67,6 +69,7 @@ class ImportReport:
     pages: int
     paragraphs: int
     skipped: tuple[Skipped, ...]
+    revised: tuple[Revision, ...] = ()
 
     @property
     def taken(self) -> int:
@@ -156,6 +159,7 @@ class Importer:
     _met: SeenItems = field(default_factory=SeenItems)
     _taken: Counter[str] = field(default_factory=Counter)
     _skipped: list[Skipped] = field(default_factory=list)
+    _revised: list[Revision] = field(default_factory=list)
 
     def take(self, items: Iterable[Item], form: Form) -> ImportReport:
         """Import everything that a reader yields.
@@ -176,7 +180,8 @@ class Importer:
                 batch, weight = [], 0
         self._take_batch(batch)
         counts = {f"{what}s": self._taken[what] for what in _COUNTED}
-        return ImportReport(form=form, dry_run=self.dry_run, skipped=tuple(self._skipped), **counts)
+        skipped, revised = tuple(self._skipped), tuple(self._revised)
+        return ImportReport(form=form, dry_run=self.dry_run, skipped=skipped, revised=revised, **counts)
 
     def _read_until_broken(self, items: Iterable[Item]) -> Iterator[Item]:
         has_items, redactor = False, get_redactor(self.writer.store)
@@ -208,6 +213,7 @@ class Importer:
         self._met.accept(decided.met, committed=not self.dry_run)
         self._taken.update(decided.taken)
         self._skipped += decided.skipped
+        self._revised += decided.revised
         self.progress(sum(map(_get_weight, batch)))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from reverie.admin.transfer.batch import Form, ImportTerms, Item
@@ -17,6 +18,7 @@ from reverie.admin.transfer.formats.foreign import (
     build_tool_call,
     parse_moment,
     read_conversations,
+    select_branch,
 )
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.conversation import ROLES, Role
@@ -46,7 +48,13 @@ def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str)
     name = data.get("conversation_id") or data.get("id")
     if not isinstance(name, str):
         raise InvalidInput("no conversation of ChatGPT: it has no 'id'")
-    messages = _find_message_path(data["mapping"], data.get("current_node"))
+    nodes = {name: node for name, node in data["mapping"].items() if isinstance(node, dict)}
+    path = select_branch(nodes, data.get("current_node"), parent="parent", time=_get_node_time)
+    messages = [
+        {**message, "id": message.get("id") or name}
+        for name in path
+        if isinstance(message := nodes[name].get("message"), dict)
+    ]
     changed = parse_moment(data.get("update_time"))
     chat = ConversationBuilder(
         f"{FORM}:{name}",
@@ -68,35 +76,9 @@ def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str)
     yield from chat.items()
 
 
-def _find_message_path(mapping: Mapping[str, Any], current: Any) -> list[dict[str, Any]]:
-    """Return the messages from the root to the current node, or to the newest leaf."""
-    node_id = current if isinstance(current, str) and current in mapping else _find_newest_leaf(mapping)
-    path: list[dict[str, Any]] = []
-    seen: set[str] = set()
-    while isinstance(node_id, str) and node_id not in seen:
-        seen.add(node_id)
-        node = mapping.get(node_id)
-        if not isinstance(node, dict):
-            break
-        if isinstance(message := node.get("message"), dict):
-            path.append({**message, "id": message.get("id") or node_id})
-        node_id = node.get("parent")
-    return path[::-1]
-
-
-def _find_newest_leaf(mapping: Mapping[str, Any]) -> str | None:
-    leaves = [
-        (_get_node_time(node), number, name)
-        for number, (name, node) in enumerate(mapping.items())
-        if isinstance(node, dict) and not node.get("children")
-    ]
-    return max(leaves)[2] if leaves else None
-
-
-def _get_node_time(node: Mapping[str, Any]) -> float:
+def _get_node_time(node: Mapping[str, Any]) -> datetime | None:
     message = node.get("message")
-    at = parse_moment(message.get("create_time")) if isinstance(message, dict) else None
-    return 0.0 if at is None else at.timestamp()
+    return parse_moment(message.get("create_time")) if isinstance(message, dict) else None
 
 
 class _Reading:
@@ -142,7 +124,7 @@ class _Reading:
                 source_id, role, text, at=at, tool_call_id=answered, metadata={"tool": name} if name else {}
             )
         else:
-            self._chat.add(source_id, role, text, at=at, speaker=name, metadata=model)
+            self._chat.add(source_id, role, text, at=at, speaker=name, metadata=model, message=message)
 
     def _extract_text(self, content: Mapping[str, Any], kind: str) -> str:
         parts = content.get("parts")

@@ -18,6 +18,7 @@ from reverie.admin.transfer.formats.foreign import (
     filter_objects,
     parse_moment,
     read_conversations,
+    select_branch,
     to_text,
 )
 from reverie.admin.transfer.safe_reading import SourceFile
@@ -29,6 +30,7 @@ FORM: Form = "claude"
 _ROLES: Mapping[str, Role] = {"human": "user", "user": "user", "assistant": "assistant", "system": "system"}
 _REASONING = {"thinking", "redacted_thinking"}
 _SAYS_NOTHING = {"token_budget", "flag"}
+_PARENT = "parent_message_uuid"
 
 
 class Claude:
@@ -75,16 +77,15 @@ def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str)
 
 
 def _find_message_path(messages: list[dict[str, Any]], data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the messages up to the current one if the export names it, else all, in order."""
-    if not any(message.get("parent_message_uuid") for message in messages):
-        return messages
+    """Return the messages of the branch last viewed; all of them, in order, if the export has no branches."""
     by_name = {name: message for message in messages if isinstance(name := message.get("uuid"), str)}
+    if len(by_name) < len(messages) or not any(message.get(_PARENT) for message in messages):
+        return messages
     leaf = data.get("current_leaf_message_uuid")
-    path: list[dict[str, Any]] = []
-    while isinstance(leaf, str) and (message := by_name.pop(leaf, None)) is not None:
-        path.append(message)
-        leaf = message.get("parent_message_uuid")
-    return path[::-1] or messages
+    path = select_branch(
+        by_name, leaf, parent=_PARENT, time=lambda message: parse_moment(message.get("created_at"))
+    )
+    return [by_name[name] for name in path]
 
 
 class _Message:
@@ -176,7 +177,8 @@ class _Message:
         self._chat.leave_out_file()
 
     def _finish(self, role: Role) -> None:
-        self._add(role, "\n\n".join(text for text in self._texts if text), tool_calls=self._calls)
+        text = "\n\n".join(text for text in self._texts if text)
+        self._add(role, text, tool_calls=self._calls, message=self._message)
         self._texts, self._calls = [], []
 
     def _add(self, role: Role, content: str, **fields: Any) -> None:

@@ -31,11 +31,13 @@ from reverie.domain.conversation import (
     SessionStatus,
     ToolCall,
     Turn,
+    set_origin,
     validate_session,
     validate_turn,
 )
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.provenance import is_typed
 from reverie.domain.record import LONGEST_LABEL, MOST_LABELS, Record, validate_record
 from reverie.domain.text.validation import clean_text
 
@@ -251,6 +253,8 @@ class ConversationBuilder:
         times: Iterable[datetime | None],
         metadata: Mapping[str, Any] = MappingProxyType({}),
         status: SessionStatus = "active",
+        after: str | None = "",
+        is_whole: bool = True,
     ) -> None:
         """Begin a conversation.
 
@@ -258,12 +262,16 @@ class ConversationBuilder:
             session: The id of the session.
             times: Times of the conversation and its messages; the first one is its beginning.
             metadata: Metadata; empty values are left out.
+            after: The id of the turn before it in the source; see `FoundTurns`.
+            is_whole: Whether it is the whole conversation.
 
         Raises:
             InvalidInput: it is not a valid session.
         """
         self._form = form
         self._place = place
+        self._after = after
+        self._is_whole = is_whole
         self._turns: list[Turn] = []
         self._left_out = Counter[tuple[What, Reason, str]]()
         self.last = next(filter(None, times), terms.now)
@@ -289,6 +297,7 @@ class ConversationBuilder:
         tool_calls: Sequence[ToolCall] = (),
         tool_call_id: str = "",
         metadata: Mapping[str, str] = MappingProxyType({}),
+        message: Mapping[str, Any] | None = None,
     ) -> None:
         """Append a turn, or note why it is left out.
 
@@ -297,6 +306,8 @@ class ConversationBuilder:
             at: Its time; None for that of the turn before.
             tool_call_id: The call that a tool's turn answers.
             metadata: What else is known of it; what is empty is left out.
+            message: The message as the program stored it. A user's message that no person typed gets the origin
+                `tool`.
         """
         text = to_storable(content)
         if not text.strip() and not tool_calls and role != "tool":
@@ -317,10 +328,17 @@ class ConversationBuilder:
             metadata=add_source_id(storable, source_id),
             scope=self._state.scope,
         )
+        if role == "user" and not is_typed(text, message):
+            turn = set_origin(turn, "tool")
         try:
             self._turns.append(validate_turn(turn))
         except InvalidInput as error:
             self.leave_out("turn", get_skip_reason(error), str(error))
+
+    @property
+    def last_id(self) -> str | None:
+        """Id of the last turn, as in `FoundTurns.after`."""
+        return self._turns[-1].id if self._turns and self._after is not None else self._after
 
     def leave_out(self, what: What, why: Reason, detail: str = "") -> None:
         """Note something that is left out."""
@@ -331,12 +349,18 @@ class ConversationBuilder:
         self.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
 
     def items(self) -> Iterator[Item]:
-        """Yield the turns in pieces, then what is left out."""
+        """Yield the turns, then what is left out."""
         if not self._turns and not self._left_out:
             self.leave_out("session", "empty")
-        for start in range(0, len(self._turns), PIECE):
-            piece = tuple(self._turns[start : start + PIECE])
-            yield FoundTurns(place=self._place, state=self._state, turns=piece, form=self._form)
+        if self._turns:
+            yield FoundTurns(
+                place=self._place,
+                state=self._state,
+                turns=tuple(self._turns),
+                form=self._form,
+                after=self._after,
+                is_whole=self._is_whole,
+            )
         for (what, why, detail), count in self._left_out.items():
             yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
 
@@ -374,6 +398,32 @@ def read_conversations(
             yield from parse(value, terms, place)
         except InvalidInput as error:
             yield skip("session", place, error)
+
+
+def select_branch(
+    messages: Mapping[str, Mapping[str, Any]],
+    current: Any,
+    *,
+    parent: str,
+    time: Callable[[Any], datetime | None],
+) -> list[str]:
+    """Return the ids of the messages from the first one to the current one, or to the newest without a reply.
+
+    Args:
+        messages: The messages of all branches by their ids.
+        current: The id of the message that the person saw last, if the export has one.
+        parent: The field that names the message before.
+        time: Returns the time of a message.
+    """
+    if not (isinstance(current, str) and current in messages):
+        answered = {name for each in messages.values() if isinstance(name := each.get(parent), str)}
+        leaves = [name for name in messages if name not in answered]
+        current = max(reversed(leaves), key=lambda name: time(messages[name]) or _EPOCH, default=None)
+    path: dict[str, None] = {}
+    while isinstance(current, str) and current in messages and current not in path:
+        path[current] = None
+        current = messages[current].get(parent)
+    return list(path)[::-1]
 
 
 class SourceIds:

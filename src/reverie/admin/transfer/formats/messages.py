@@ -5,7 +5,8 @@ object with a list of `messages`, and optionally with `session` (or `id`) and a 
 `role` and `content` (text, or parts as OpenAI, Anthropic and Google have them). Optional keys are `timestamp` (or
 `at`, `created_at`, `time`: ISO 8601, or seconds or milliseconds since 1970), `session` (or `session_id`,
 `conversation`), `speaker` (or `name`), `id`, `tool_calls` and `tool_call_id`. Messages without a session belong to
-`import:` and the file's name.
+`import:` and the file's name. A line of a coding agent's transcript has such a message as `message`, and `sessionId`,
+`uuid` and `timestamp` beside it.
 
 Autobot writes `sessions/{channel}_{chat}.jsonl`: a line of metadata, then a message a line. golemcore writes
 `sessions/{channel}:{chat}.json`: an object with `messages`. The conversation continues under its old name.
@@ -32,8 +33,9 @@ from reverie.admin.transfer.formats.foreign import (
     to_storable,
 )
 from reverie.admin.transfer.safe_reading import SourceFile
-from reverie.domain.conversation import LONGEST_NAME, ROLES, SESSION_STATUSES, Role, ToolCall
+from reverie.domain.conversation import LONGEST_NAME, ORIGIN, ROLES, SESSION_STATUSES, Role, ToolCall
 from reverie.domain.errors import InvalidInput, quote_value
+from reverie.domain.provenance import is_typed
 from reverie.domain.text.json_values import describe_type
 
 BATCH = 1_000
@@ -48,6 +50,7 @@ _SESSIONS = ("session", "session_id", "conversation")
 _CONVERSATIONS = (*_SESSIONS, "conversation_id", "id")
 _SAYS = {"role", "content", "parts"}
 _REASONING = {"thinking", "redacted_thinking"}
+_LINE = "line"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +64,13 @@ class ImportedConversation:
         turns: Arguments of `Session.add_many`: `role`, `content`, and if the file has them `speaker`, `at`,
             `tool_calls`, `tool_call_id` and `metadata`.
         about: The fields of the conversation's object; empty for messages outside of one.
+        is_whole: Whether the turns are all of the conversation.
     """
 
     session: str
     turns: list[dict[str, Any]]
     about: Mapping[str, Any] = field(default_factory=dict)
+    is_whole: bool = False
 
 
 class Messages:
@@ -77,7 +82,9 @@ class Messages:
         """Return whether a value is a message, a list of messages, or an object with such a list."""
         if isinstance(value, list):
             return any(isinstance(each, dict) and "role" in each for each in value)
-        return isinstance(value, dict) and ("role" in value or isinstance(value.get("messages"), list))
+        if not isinstance(value, dict):
+            return False
+        return isinstance(value.get("messages"), list) or "role" in _unwrap_message(value)
 
     def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         """Yield the conversations of a file, and the messages that are left out."""
@@ -118,6 +125,7 @@ def _read(
 ) -> Iterator[Item]:
     ids = SourceIds()
     last: dict[str, datetime] = {}
+    last_ids: dict[str, str | None] = {}
     for piece in _iter_pieces(file, default, is_session=is_session):
         if isinstance(piece, Skipped):
             yield piece
@@ -125,6 +133,7 @@ def _read(
         about = ForeignFields(piece.about)
         status = about.text("state", "status").lower()
         given = {**about.texts("metadata"), "imported_from": file.place[:200]} if is_session else {}
+        has_ids = all(SOURCE_ID in turn.get("metadata", {}) for turn in piece.turns)
         times = [last.get(piece.session), about.moment(*_TIMES), *(turn.get("at") for turn in piece.turns)]
         try:
             chat = ConversationBuilder(
@@ -135,6 +144,8 @@ def _read(
                 times=times,
                 metadata=given,
                 status=next((each for each in SESSION_STATUSES if is_session and each == status), "active"),
+                after=last_ids.get(piece.session, "") if has_ids else None,
+                is_whole=piece.is_whole,
             )
         except InvalidInput as error:
             yield skip("session", file.place, error)
@@ -148,9 +159,10 @@ def _read(
                 turn["content"],
                 str(turn.get("tool_call_id")),
             )
-            source_id = ids.assign(piece.session, turn.pop("metadata", {}).get(SOURCE_ID, ""), *parts)
-            chat.add(source_id, **turn)
-        last[piece.session] = chat.last
+            metadata = {**turn.pop("metadata", {})}
+            source_id = ids.assign(piece.session, metadata.pop(SOURCE_ID, ""), *parts)
+            chat.add(source_id, metadata=metadata, **turn)
+        last[piece.session], last_ids[piece.session] = chat.last, chat.last_id
         yield from chat.items()
 
 
@@ -163,9 +175,10 @@ def _iter_pieces(
         default: The session of messages that name none.
         is_session: Whether the file is one session, which a line without a message describes.
     """
-    session, turns, unnamed = default, list[dict[str, Any]](), 0
+    session, turns, unnamed, whole = default, list[dict[str, Any]](), 0, set[str]()
     about: Mapping[str, Any] = {}
-    for place, value in file.values():
+    for place, line in file.values():
+        value = _unwrap_message(line)
         messages = _get_messages(value)
         if is_session and messages is None and isinstance(value, dict) and "role" not in value and not turns:
             about = value
@@ -189,9 +202,21 @@ def _iter_pieces(
         for number, message in enumerate(messages, start=1):
             yield from _collect_turns(message, f"{place}, message {number}", said)
         unnamed_name = default if unnamed == 1 else f"{default}:{unnamed}"
-        yield ImportedConversation(session=name or unnamed_name, turns=said, about=own)
+        yield ImportedConversation(
+            session=name or unnamed_name, turns=said, about=own, is_whole=bool(name) and name not in whole
+        )
+        whole.add(name)
     if turns:
         yield ImportedConversation(session=session, turns=turns, about=about)
+
+
+def _unwrap_message(line: Any) -> Any:
+    """Return the message of a line of a transcript with the line's fields; other values as they are."""
+    message = line.get("message") if isinstance(line, dict) and "role" not in line else None
+    if not isinstance(message, dict) or "role" not in message:
+        return line
+    beside = {"session": line.get("sessionId"), "id": line.get("uuid"), "timestamp": line.get("timestamp")}
+    return {**message, **beside, _LINE: line}
 
 
 def _get_session(value: Any, default: str) -> str:
@@ -239,9 +264,9 @@ def parse_turns(message: Any) -> list[dict[str, Any]]:
     if not isinstance(message, dict):
         raise InvalidInput(f"{describe_type(message)} instead of an object with 'role' and 'content'")
     fields = ForeignFields(message)
-    if not fields.has("role"):
+    if not fields.has("role") and fields.text("type") not in _ROLES:
         raise InvalidInput("an object without a 'role'")
-    role = _ROLES.get(fields.text("role").strip().lower())
+    role = _ROLES.get(fields.text("role", "type").strip().lower())
     if role is None:
         raise InvalidInput(f"role is {quote_value(message.get('role'))}: use one of {', '.join(ROLES)}")
     content, calls, results = _parse_content(fields.value("content", "parts"))
@@ -251,7 +276,7 @@ def parse_turns(message: Any) -> list[dict[str, Any]]:
         extra["at"] = at
     if speaker := fields.label("speaker", "name")[:LONGEST_NAME]:
         extra["speaker"] = speaker
-    if source_id := fields.label("id"):
+    if source_id := fields.label("id", "uuid"):
         extra["metadata"] = {SOURCE_ID: source_id}
     turns: list[dict[str, Any]] = [
         {"role": "tool", "content": to_storable(text), "tool_call_id": call} | extra
@@ -266,6 +291,10 @@ def parse_turns(message: Any) -> list[dict[str, Any]]:
         turn["tool_calls"] = tuple(calls)
     if role == "tool" and (answered := fields.label("tool_call_id")):
         turn["tool_call_id"] = answered
+    if role == "user" and not is_typed(
+        content, message.get(_LINE) or {**message, "role": role, "content": ""}
+    ):
+        turn["metadata"] = {**turn.get("metadata", {}), ORIGIN: "tool"}
     return [*turns, turn]
 
 

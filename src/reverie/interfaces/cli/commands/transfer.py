@@ -193,13 +193,14 @@ def import_path(
     Supported are: exports of Reverie; the file of the MCP memory server; folders of golemcore, RockBot
     and Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); exports of ChatGPT and
     Claude, also as zip archives; messages {"role", "content"} as JSON lines, as a list
-    or as {"messages": […]}, with optional "at", "session", "speaker", "id" and "tool_calls"; and text files,
-    which are cut into passages. Existing and erased content is skipped, so that an import can be repeated
-    safely. Exits with 6 if something is left out because it is broken or too large.
+    or as {"messages": […]}, with optional "at", "session", "speaker", "id" and "tool_calls"; transcripts of coding
+    agents; and text files, which are cut into passages. Existing and erased content is skipped, so that an import
+    can be repeated safely. A later export of a conversation replaces abandoned branches and shorter texts. Exits
+    with 6 if something is left out because it is broken or too large.
 
     With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages" and
     "paragraphs": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place", "why",
-    "detail", "count"}]}.
+    "detail", "count"}], "revised": [{"session", "place", "withdrawn", "updated", "added", "metadata"}]}.
     """
     from reverie.admin.transfer import importer
 
@@ -241,6 +242,19 @@ def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
     if report.skipped:
         reasons = (f"{count:,} {_REASONS[why]}" for why, count in report.skipped_by_reason.items())
         yield f"Skipped: {', '.join(reasons)}."
+    for each in report.revised:
+        verb = "Would update" if report.dry_run else "Updated"
+        changes = [
+            *(
+                [f"{output.count(each.withdrawn, 'turn')} of another branch removed"]
+                if each.withdrawn
+                else []
+            ),
+            *([f"{output.count(each.updated, 'text')} replaced"] if each.updated else []),
+            *([f"{output.count(each.added, 'turn')} added"] if each.added else []),
+            *(f"new {name}" for name in each.metadata),
+        ]
+        yield f"{verb} session {each.session}: {', '.join(changes)}."
 
 
 def _describe_skipped(report: ImportReport) -> Iterator[str]:
