@@ -158,7 +158,7 @@ class Memory(ScopedMemory):
         if self._vectors is not None:  # its thread uses the store, which is closed when nobody does
             weakref.finalize(followers, self._vectors.stop).atexit = False
         writer = StoreWriter(store=store, clock=clock, new_id=new_id, actor=actor, publish=followers.publish)
-        records = RecordRepository(writer, zone=settings.zone)
+        records = RecordRepository(writer, zone=settings.zone, keep_secrets=settings.keep_secrets)
         self._judge = PairJudge(writer, self._index, self._vectors) if is_recording else None
         activity = ActivityLog(writer, zone=settings.zone, is_enabled=is_recording)
         learner = RuleLearner(store, records.acting(RULES), settings=settings, clock=clock)

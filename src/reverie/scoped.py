@@ -164,6 +164,7 @@ class ScopedMemory(MemoryReader):
         metadata: Mapping[str, str] | None = None,
         created_at: datetime | None = None,
         draft: bool = False,
+        keep_secret: bool = False,
     ) -> SaveResult:
         """Save one record in this scope. It is on disk when this returns.
 
@@ -190,9 +191,11 @@ class ScopedMemory(MemoryReader):
             created_at: When it was learned; None for now.
             draft: Whether background thinking may split it into well-formed records, if there is a model. It
                 is stored and found as it is until then, and the archive keeps it.
+            keep_secret: Whether to store secrets in the content, such as a gate code. Only text of the owner may keep
+                them. The setting `keep_secrets` does the same for categories.
 
         Returns:
-            The record, and whether it was created or reinforced.
+            The record, whether it was created or reinforced, and a notice of secrets that were redacted.
 
         Raises:
             InvalidInput: an argument is not of its form; nothing was changed.
@@ -217,6 +220,7 @@ class ScopedMemory(MemoryReader):
             metadata=metadata or {},
             created_at=created_at,
             draft=draft,
+            keep_secret=keep_secret,
         )
         started = time.perf_counter()
         with trace(self.settings, "upsert_memory", scope=self.scope) as span:

@@ -588,7 +588,15 @@ class Session:
 
     def _redact_pack(self, pack: Pack) -> Pack:
         """Return the pack without secrets, which profile files and texts stored without redaction may contain."""
-        sections = tuple(each._replace(text=self.redact_text(each.text)) for each in pack.sections)
+        kept = {
+            hit.record.content[span.start : span.end]
+            for hit in (*pack.hits, *pack.standing)
+            if hit.record is not None and hit.record.keep_secret
+            for span in self._redactor.find(hit.record.content)
+        }
+        sections = tuple(
+            each._replace(text=self._redactor.text(each.text, keep=kept)) for each in pack.sections
+        )
         return pack if sections == pack.sections else replace(pack, sections=sections)
 
     def _refresh(self) -> None:

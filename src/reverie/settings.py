@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn
 
+from reverie.domain.category import validate_category
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets.redactor import Redactor
@@ -26,7 +27,7 @@ _IN_ENVIRONMENT = "in the environment"
 NOT_SETTINGS = frozenset({"REVERIE_STORE", "REVERIE_HOOK_SCOPE", "REVERIE_RAG_API_KEY"})
 """Variables of that prefix that say where things are or hold a secret, not how things are set."""
 
-_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "patterns"]
+_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "patterns", "categories"]
 
 
 class _Form(NamedTuple):
@@ -122,6 +123,8 @@ class Settings:
         secret_patterns: Regular expressions for what else is to be redacted, at most 100 of at most 500
             characters; in a file a list, in the environment one a line. Of a pattern with a group `value`,
             only that is replaced.
+        keep_secrets: Categories such as `home/codes` in which secrets in the owner's own text are stored, as with
+            `Memory.save(keep_secret=True)`; in a file a list, in the environment one a line.
         files: Whether the folder holds files that can be read and edited, beside the database; default yes.
         default_ttl_minutes: Minutes that an entry of a session's working memory lives, over 0; default 5;
             None keeps it. RockBot's `DefaultTtlMinutes`.
@@ -211,6 +214,7 @@ class Settings:
     trusted_tools: str | None = _define_setting(None, "text", optional=True)
     redact_secrets: bool = _define_setting(True, "flag")
     secret_patterns: tuple[str, ...] = _define_setting((), "patterns")
+    keep_secrets: tuple[str, ...] = _define_setting((), "categories")
     files: bool = _define_setting(True, "flag")
     default_ttl_minutes: float | None = _define_setting(5.0, "minutes", optional=True)
     max_entries: int = _define_setting(50, "int", "max_entries_per_session", low=1, high=100_000)
@@ -548,7 +552,7 @@ def _parse_value(text: str, form: _Form) -> Any:
         return None
     if form.kind == "flag":
         return _FLAGS.get(plain.lower(), text)
-    if form.kind == "patterns":
+    if form.kind in ("patterns", "categories"):
         return [line.strip() for line in text.splitlines() if line.strip()]
     if form.kind == "text":
         return text
@@ -565,6 +569,10 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
         return None
     if form.kind == "patterns":
         return _validate_patterns(value, where=where, called=called)
+    if form.kind == "categories":
+        if isinstance(value, str) or not isinstance(value, list | tuple):
+            raise InvalidInput(f"{called} {where} is {quote_value(value)}: it must be a list of categories")
+        return tuple(validate_category(each, name=f"{called} {where}") for each in value)
     if form.kind == "flag":
         fits: Any = value if isinstance(value, bool) else None
         expected = "true or false"

@@ -175,7 +175,7 @@ def test_a_run_whose_results_are_not_stored_yet() -> None:
 
     with Memory.open(":memory:") as memory:
         agent = Agent(FunctionModel(answer), capabilities=[MemoryCapability(memory, session="chat:1")])
-        agent.tool_plain(lambda: POISON, name="fetch_page")
+        agent.tool_plain(name="fetch_page")(lambda: POISON)
         asyncio.run(agent.run(SAID))
         assert [record.origin for record in memory.list(kind="fact")] == ["tool"]
         assert recalled_unasked(memory) == []

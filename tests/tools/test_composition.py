@@ -248,5 +248,5 @@ def test_asynchronous_tools_have_the_same_methods() -> None:
 def test_a_model_is_told_that_a_secret_is_not_stored(memory: Memory) -> None:
     tools = memory.tools()
     saved = tools.call("save_memory", {"content": "The wifi password at the cabin is hunter22"})
-    assert saved.text.endswith("A secret in it is not stored.")
+    assert saved.text.endswith("Redacted 1 secret (password). Only its owner can save it with the secret.")
     assert "secret" not in tools.call("save_memory", {"content": "The cabin has a wifi"}).text

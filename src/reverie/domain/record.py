@@ -127,6 +127,7 @@ class Record:
         parts: Ids of the records that it summarizes; only a headline has any. They stay live, and searches show the
             headline in their place where it says the same (`decisions/0023`).
         draft: Whether background thinking may still split and file it (`Memory.save(draft=True)`).
+        keep_secret: Whether secrets in its content are stored, because the owner wants it (`Memory.save`).
         item_key: Namespace and key of the key-value item that it stores, as JSON; empty for other records.
         resolved_dates: Its relative dates with their days, such as `tomorrow = 2026-03-02`; may be empty.
         replaced_by: Id of the later record that ended it; empty for none.
@@ -160,6 +161,7 @@ class Record:
     archive_reason: str = ""
     parts: tuple[str, ...] = ()
     draft: bool = False
+    keep_secret: bool = False
     item_key: str = ""
     resolved_dates: str = ""
     replaced_by: str = ""
@@ -332,8 +334,9 @@ def validate_record(record: Record) -> Record:
             timestamps.to_utc(moment, name=name)
     if record.valid_from and record.valid_to and record.valid_to < record.valid_from:
         raise InvalidInput("valid_to lies before valid_from: swap them or leave one out")
-    if not isinstance(record.draft, bool):
-        raise InvalidInput(f"draft is {quote_value(record.draft)}: pass True or False")
+    for name in ("draft", "keep_secret"):
+        if not isinstance(getattr(record, name), bool):
+            raise InvalidInput(f"{name} is {quote_value(getattr(record, name))}: pass True or False")
     validate_text(record.item_key, name="item_key", longest=LONGEST_CONTENT, empty=True)
     validate_text(record.resolved_dates, name="resolved_dates", longest=LONGEST_CONTENT, empty=True)
     for name in ("replaced_by", "promoted_from", "perhaps_replaced_by"):

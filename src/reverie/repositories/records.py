@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from reverie.domain.category import ANTI_PATTERNS, GENERAL, validate_category
+from reverie.domain.category import ANTI_PATTERNS, GENERAL, is_within_category, validate_category
 from reverie.domain.change import Change, Operation
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
@@ -39,6 +39,7 @@ from reverie.domain.record import (
     validate_choice,
     validate_record,
 )
+from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
 from reverie.repositories.writing import WritingRepository
 from reverie.stores.redacting import redact_value
@@ -83,6 +84,7 @@ class NewRecord:
         metadata: Text to text, for the caller's own use.
         created_at: When it was learned; None for now.
         draft: Whether background thinking may split it into well-formed records, if there is a model.
+        keep_secret: Whether to store secrets in the content; only for the owner's text.
     """
 
     content: str
@@ -103,6 +105,7 @@ class NewRecord:
     metadata: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     created_at: datetime | None = None
     draft: bool = False
+    keep_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +115,12 @@ class SaveResult:
     Attributes:
         record: The record as it is now.
         outcome: `created`, or `reinforced` if it was known already.
+        notice: The secrets that were redacted, and how to keep them; empty if there were none.
     """
 
     record: Record
     outcome: Outcome
+    notice: str = ""
 
 
 class RecordChanges(TypedDict, total=False):
@@ -136,6 +141,7 @@ class RecordChanges(TypedDict, total=False):
         valid_to: Moment until which it holds; None for ever.
         expires_at: When it leaves search; None for never.
         pinned: Whether to exempt it from decay and from every automatic change.
+        keep_secret: Whether to store secrets in the content; only for the owner's text.
         metadata: Its metadata, in place of the old.
     """
 
@@ -153,22 +159,25 @@ class RecordChanges(TypedDict, total=False):
     valid_to: datetime | None
     expires_at: datetime | None
     pinned: bool
+    keep_secret: bool
     metadata: Mapping[str, str]
 
 
 class RecordRepository(WritingRepository):
     """Repository that changes records. Safe to use from several threads, and beside other processes."""
 
-    def __init__(self, writer: StoreWriter, *, zone: tzinfo = UTC) -> None:
+    def __init__(self, writer: StoreWriter, *, zone: tzinfo = UTC, keep_secrets: Sequence[str] = ()) -> None:
         """Create a repository.
 
         Args:
             writer: Commits the changes.
             zone: The owner's time zone, for dates such as "yesterday".
+            keep_secrets: Categories in which secrets in the owner's text are stored.
         """
         super().__init__(writer)
         self._clock = writer.clock
         self._zone = zone
+        self._keep_secrets = keep_secrets
 
     def acting(self, actor: str) -> RecordRepository:
         """Return the same repository with another actor."""
@@ -199,7 +208,7 @@ class RecordRepository(WritingRepository):
                 operation="promote" if promoted_from else operation,
                 reference=promoted_from,
             )
-            return _to_saved(decision)
+            return _to_saved(decision, note)
 
         return self._run_with_retries(attempt)
 
@@ -207,14 +216,18 @@ class RecordRepository(WritingRepository):
         self, notes: Iterable[NewRecord | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
     ) -> list[SaveResult]:
         """Save many records, a thousand in a transaction (see `Memory.save_many`)."""
-        records = self._build_records(map(_parse_new_record, notes))  # all are checked before any is written
+        parsed = list(map(_parse_new_record, notes))
+        records = self._build_records(parsed)  # all are checked before any is written
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
             saved += self._run_with_retries(lambda _, chunk=chunk: self._save_chunk(chunk))  # type: ignore[misc]
             if progress is not None:
                 progress(len(chunk))
-        return saved
+        return [
+            replace(result, notice=_describe_redaction(note, record))
+            for result, note, record in zip(saved, parsed, records, strict=True)
+        ]
 
     def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[Record]:
         return [note if isinstance(note, Record) else self._build_record(note) for note in notes]
@@ -262,8 +275,19 @@ class RecordRepository(WritingRepository):
         if ttl is not None:
             given["expires_at"] = timestamps.add_duration(now, timestamps.parse_duration(ttl))
         record = Record(id=self._writer.new_id(), created_at=at, updated_at=at, last_seen_at=at, **given)
-        record = validate_record(redact_value(record, self._redactor))
+        record = validate_record(redact_value(self._mark_kept(record), self._redactor))
         return note_dates(record, at, self._zone)
+
+    def _mark_kept(self, record: Record) -> Record:
+        """Return the record with `keep_secret` set if its category is one in which the owner's secrets are stored."""
+        if record.origin != "owner":
+            if record.keep_secret:
+                raise InvalidInput(
+                    f"keep_secret is for text of the owner, and the origin is {record.origin!r}: leave it out"
+                )
+            return record
+        is_kept = any(is_within_category(record.category, each) for each in self._keep_secrets)
+        return replace(record, keep_secret=True) if is_kept else record
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -275,7 +299,10 @@ class RecordRepository(WritingRepository):
 
         def change(record: Record) -> Record:
             _require_unchanged(record, expected)
-            return detach_changed(record, replace(record, **wanted))
+            after = replace(record, **wanted)
+            if after.origin != "owner" and "keep_secret" not in wanted:
+                after = replace(after, keep_secret=False)
+            return detach_changed(record, self._mark_kept(after))
 
         only_pinned = wanted.keys() == {"pinned"}
         operation: Operation = ("pin" if wanted["pinned"] else "unpin") if only_pinned else "update"
@@ -513,8 +540,20 @@ def describe_missing_record(id: str) -> str:
     return f"no record has the id {id!r}: search or list for the right one"
 
 
-def _to_saved(decision: Decision) -> SaveResult:
-    return SaveResult(record=decision.after, outcome="created" if decision.old is None else "reinforced")
+def _to_saved(decision: Decision, note: NewRecord | None = None) -> SaveResult:
+    return SaveResult(
+        record=decision.after,
+        outcome="created" if decision.old is None else "reinforced",
+        notice="" if note is None else _describe_redaction(note, decision.after),
+    )
+
+
+def _describe_redaction(note: NewRecord, record: Record) -> str:
+    """Return which secrets of a note were redacted, and how its owner keeps them; empty for none."""
+    redacted = describe_redaction(note.content, record.content)
+    if not redacted or note.origin != "owner":
+        return redacted
+    return f"{redacted} To keep it, save it with `keep_secret`, or list its category in `keep_secrets`."
 
 
 def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:

@@ -317,6 +317,7 @@ RECORDS = TableCodec(
         Column("archive_reason", _TEXT, ""),
         Column("parts", _WORDS),
         Column("draft", _OPTIONAL_FLAG),
+        Column("keep_secret", _OPTIONAL_FLAG),
         Column("item_key", _OPTIONAL_TEXT),
         Column("resolved_dates", _OPTIONAL_TEXT),
         Column("replaced_by", _OPTIONAL_TEXT),

@@ -169,6 +169,8 @@ def redact_value(value: V, redactor: Redactor, *, known: bool = False) -> V:
     changed: dict[str, Any] = {}
     for name in _TEXTS[type(value)]:
         old = getattr(value, name)
+        if name == "content" and isinstance(value, Record) and value.keep_secret and value.origin == "owner":
+            continue
         if old and (new := _clean(old, name, redactor)) != old:
             changed[name] = new
     if isinstance(value, Entry) and (data := redactor.value(value.key, value.data)) != value.data:

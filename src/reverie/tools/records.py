@@ -17,7 +17,7 @@ from reverie.domain import provenance
 from reverie.domain.conversation import ROLES
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL, HOME_LAYERS, UNTRUSTED, Layer, Record
-from reverie.domain.secrets.redactor import has_redaction
+from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import escaping
 from reverie.domain.text.timestamps import parse_time
 from reverie.llm.messages import ToolSpec
@@ -83,7 +83,8 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
 
 def _build_saved_result(saved: SaveResult, content: str) -> ToolResult:
     """Return the result of a save of a content."""
-    secret = " A secret in it is not stored." if has_redaction(content, saved.record.content) else ""
+    redacted = describe_redaction(content, saved.record.content)
+    secret = f" {redacted} Only its owner can save it with the secret." if redacted else ""
     where = f" in {saved.record.category}" if saved.record.category else ""
     text = f"Known already: {saved.record.id}{where}, seen {saved.record.seen_count} times.{secret}"
     if saved.outcome == "created":
@@ -283,6 +284,10 @@ def update_record(
         record = get_live_record(memory, given)
         changes = dict(change(record))
         if changes.get("content") not in (None, record.content):
+            if record.keep_secret:
+                raise InvalidInput(
+                    f"{record.id} contains a secret that its owner keeps, so only its owner can reword it"
+                )
             changes["origin"] = provenance.least_trusted(record.origin, "agent")
         return memory.update(record.id, expected=record, **changes)
 

@@ -350,6 +350,15 @@ def test_a_secret_in_a_sentence_is_redacted() -> None:
         ("the token for the home bridge Zq8Xw2Lp9Rt4Vb7Nk3Md", "Zq8Xw2Lp9Rt4Vb7Nk3Md"),
         ("otpauth://totp/Forge:ana?secret=JBSWY3DPEHPK3PXP&issuer=Forge", "JBSWY3DPEHPK3PXP"),
         ("recovery codes: abcd-ef12 a1b2c3d4e5 1234 5678", "a1b2c3d4e5"),
+        ("otpauth%3A%2F%2Ftotp%2FForge%3Fsecret%3DJBSWY3DPEHPK3PXP", "JBSWY3DPEHPK3PXP"),
+        ("the weather api key 3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c", "3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c"),
+        ("api_key for maps 3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c", "3f2a9c8b7d6e5f4a3b2c1d0e9f8a7b6c"),
+        ("log in with ana / Verano#12", "Verano#12"),
+        ("sign in as ana | verano12", "verano12"),
+        ("user ana / pass verano123", "verano123"),
+        ("the password? it's bluefish", "bluefish"),
+        ("what was the password again? I think it's bluefish", "bluefish"),
+        ("das Passwort? es ist Sonnenblume", "Sonnenblume"),
         ("scratch codes\n2839 1022\n", "2839 1022"),
     ]:
         redacted = REDACTOR.text(text)
@@ -381,6 +390,9 @@ def test_a_sentence_without_a_secret_stays() -> None:
         "user story / epic",
         "the key for the shed is on the hook",
         "the password? it's in the vault",
+        "the password? It's complicated",
+        "Forgot your password? Click here",
+        "the api key documentation page of the openweather-service-documentation",
         "the recovery codes are printed on 2025-01-17 and stored",
     ]:
         assert REDACTOR.text(text) == text

@@ -73,7 +73,10 @@ EDITS: list[Change] = [
 
 
 ADDED = frozenset(
-    ["draft", "item_key", "resolved_dates", "replaced_by", "replaces", "promoted_from", "perhaps_replaced_by"]
+    [
+        *("draft", "keep_secret", "item_key", "resolved_dates"),
+        *("replaced_by", "replaces", "promoted_from", "perhaps_replaced_by"),
+    ]
 )
 """Columns of records that version 10 added."""
 

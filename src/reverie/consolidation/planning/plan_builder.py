@@ -90,7 +90,8 @@ class PlanBuilder:
         self._proposals: list[PlanStep] = []
         self._refused: list[Rejection] = []
         self._notes: list[str] = []
-        self._protected: set[str] = set()
+        # A model sees a kept secret redacted, so it may not reword or merge its record.
+        self._protected: set[str] = {name for name, each in self._live.items() if each.keep_secret}
         self._touched: set[str] = set()
         self._summed_up: set[str] = set()
         self._archived = 0

@@ -69,7 +69,8 @@ _CALLED = r"\([ \t]{0,4}(?=\\{0,3}[\"'])"
 _SAID = (
     r"(?:[ \t]{0,9}(?:是|为|為|は、?|이|은)[ \t]{0,9}"
     rf"|(?:['’]s|[ \t]{{1,9}}(?:{join_words('verbs')}|used[ \t]to[ \t]be)"
-    r"|\?[ \t]{1,4}(?:it|this|that|das|es|c)(?:['’](?:s|est)|[ \t](?:is|ist)))"
+    r"|(?:[ \t]\w{1,9}){0,2}\?[ \t]{1,4}(?:i[ \t](?:think|believe|guess)[ \t])?"
+    r"(?:it|this|that|das|es|c)(?:['’](?:s|est)|[ \t](?:is|ist))|\?)"
     rf"(?:[ \t]{{1,9}}(?:{join_words('adverbs')}|set[ \t]to))?"
     r"[ \t]{0,4}[:：]?[ \t]{1,9})"
 )
@@ -322,7 +323,8 @@ def _is_password(value: str, place: _Place) -> bool:
         return place.is_shouted or (place.is_whole and (mixed or is_word))
     if re.search(r"[a-z][A-Z]|\d", value):
         return True
-    is_own = _WHOSE.search(place.before) is not None and place.ends_here
+    is_answer = re.search(r"\?\s+\w", place.joined) is not None  # "the password? it's …"
+    is_own = (is_answer or _WHOSE.search(place.before) is not None) and place.ends_here
     return is_own and len(value) >= 5 and not value.lower().endswith(_ENDINGS)
 
 

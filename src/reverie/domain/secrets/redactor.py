@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ _PATTERN_TIMEOUT_S = 2.0
 """Seconds of processor time of one own pattern for one text."""
 
 _MARK = "[redacted: "
+_KIND = defer_regex(r"\[redacted: ([^\]]{1,40})\]")
 _ROUNDS = 4
 _LONGEST_NAME = 200
 _MOST_NAMES = 1_000
@@ -90,9 +92,15 @@ def _has_trigger(text: str) -> bool:
     return any(trigger in lower for trigger in _NAME_TRIGGERS)
 
 
-def has_redaction(given: str, stored: str) -> bool:
-    """Return whether a secret in the given text was redacted in the stored one."""
-    return stored.count(_MARK) > given.count(_MARK)
+def describe_redaction(given: str, stored: str) -> str:
+    """Return how many secrets of a given text were redacted in the stored one; empty for none.
+
+    >>> describe_redaction("gate code 4711", "gate code [redacted: access code]")
+    'Redacted 1 secret (access code).'
+    """
+    kinds = list((Counter(_KIND.findall(stored)) - Counter(_KIND.findall(given))).elements())
+    number = f"{len(kinds)} secret{'s' if len(kinds) > 1 else ''}"
+    return f"Redacted {number} ({', '.join(dict.fromkeys(kinds))})." if kinds else ""
 
 
 class Redactor:
@@ -130,14 +138,14 @@ class Redactor:
             return spans
         return _merge_spans([*spans, *_find_repetitions(plain, spans)])
 
-    def text(self, text: str) -> str:
-        """Return the text with every secret replaced; the same object if it has none.
+    def text(self, text: str, *, keep: Collection[str] = ()) -> str:
+        """Return the text with every secret replaced, except those in `keep`; the same object if it has none.
 
         >>> Redactor().text("db: postgres://app:kT9x-2vQ@db.internal/app")
         'db: postgres://app:[redacted: password in url]@db.internal/app'
         """
         for _ in range(_ROUNDS):
-            spans = self.find(text)
+            spans = [span for span in self.find(text) if text[span.start : span.end] not in keep]
             if not spans:
                 return text
             pieces, place = [], 0

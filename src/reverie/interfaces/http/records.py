@@ -67,7 +67,7 @@ def _answer_saved(result: SaveResult) -> OperationAnswer:
         result,
         201 if result.outcome == "created" else 200,
         {"ETag": compute_etag(result.record), "Location": f"/v1/records/{result.record.id}"},
-        {"id": result.record.id, "outcome": result.outcome},
+        {"id": result.record.id, "outcome": result.outcome, "notice": result.notice},
     )
 
 
@@ -75,7 +75,8 @@ def _replay_saved(call: Call, reference: Any) -> OperationAnswer:
     record = call.view.get(reference["id"])
     if record is None:
         raise NotFound(f"record {reference['id']!r} was saved by this request, and has been removed since")
-    return _answer_saved(SaveResult(record=record, outcome=reference["outcome"]))
+    notice = reference.get("notice", "")
+    return _answer_saved(SaveResult(record=record, outcome=reference["outcome"], notice=notice))
 
 
 @OPERATIONS.add(
@@ -99,7 +100,7 @@ def _replay_batch(call: Call, reference: Any) -> Any:
 def save_records(call: Call, given: schemas.RecordBatch) -> OperationAnswer:
     """Save several records in one transaction."""
     results = call.view.save_many([_build_new_record(call, each) for each in given.records])
-    reference = [{"id": each.record.id, "outcome": each.outcome} for each in results]
+    reference = [{"id": each.record.id, "outcome": each.outcome, "notice": each.notice} for each in results]
     return OperationAnswer({"results": results}, reference=reference)
 
 

@@ -95,6 +95,7 @@ class RecordInput(Form):
     metadata: dict[str, str] = Field(default_factory=dict)
     created_at: AwareDatetime | None = None
     draft: bool = False
+    keep_secret: bool = False
 
 
 class RecordBatch(Form):
@@ -117,6 +118,7 @@ class RecordPatch(Form):
     references: Texts | None = None
     origin: Origin | None = None
     pinned: bool | None = None
+    keep_secret: bool | None = None
     valid_from: AwareDatetime | None = None
     valid_to: AwareDatetime | None = None
     expires_at: AwareDatetime | None = None
@@ -128,6 +130,7 @@ class SavedRecord(Form):
 
     record: Record
     outcome: Outcome
+    notice: str = ""
 
 
 class SavedRecords(Form):

@@ -66,6 +66,7 @@ MIGRATIONS: tuple[Migration, ...] = (
         name="fields of records", sql=_read("0011_record_fields.sql"), analysed=True, rewrite=_rewrite_records
     ),
     Migration(name="records that may be replaced", sql=_read("0012_perhaps_replaced.sql")),
+    Migration(name="secrets that are kept", sql=_read("0013_kept_secrets.sql")),
 )
 """Every step, in order; the position from 1 is its version."""
 

@@ -13,7 +13,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Paragraph
 from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
-from reverie.domain.secrets.redactor import has_redaction
+from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import strip_terminal_codes
 from reverie.interfaces.cli import output
@@ -80,6 +80,7 @@ _filter_options = combine_options(
 )
 @click.option("--scope", default="", metavar="SCOPE", help="Scope to save in, such as user:alice.")
 @click.option("--pin", "pinned", is_flag=True, help="Protect it from decay and automatic changes.")
+@click.option("--keep-secret", is_flag=True, help="Store secrets in it, such as a gate code.")
 @click.option("--ttl", metavar="DURATION", help="Expire after 90s, 10m, 1h30m, 2d, ….")
 @click.option("--valid-from", type=TimeParam(), metavar="TIME", help="Start of its validity.")
 @click.option("--valid-to", type=TimeParam(), metavar="TIME", help="End of its validity.")
@@ -89,7 +90,7 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     `-` reads TEXT from standard input; colours of a terminal are removed. If the memory already has it, the
     existing record is reinforced. A text of over 100,000 characters is for `reverie import --format document`.
 
-    With --json: {"outcome": "created" | "reinforced", "record": {…}}.
+    With --json: {"outcome": "created" | "reinforced", "record": {…}, "notice": "…"}.
     With --quiet: only the id.
     """
     content = strip_terminal_codes(read_text(text, name="content"))
@@ -105,9 +106,12 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     known = f"Already known, seen {record.seen_count} times"
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"
     message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
-    context.print_result(message, {"outcome": saved.outcome, "record": record}, brief=record.id)
-    if has_redaction(content, record.content):
-        context.print_message(f"A secret in it is not stored: {record.content}")
+    context.print_result(
+        message, {"outcome": saved.outcome, "record": record, "notice": saved.notice}, brief=record.id
+    )
+    if redacted := describe_redaction(content, record.content):
+        advice = " To keep it, save it again with `--keep-secret`." if values["origin"] == "owner" else ""
+        context.print_message(f"{redacted}{advice}")
 
 
 # -- finding -----------------------------------------------------------------------------------------
