@@ -94,7 +94,7 @@ def test_folder_edits_undo_rebuild_and_the_doctor_keep_it(tmp_path: Path) -> Non
         memory.history.undo(batch=memory.history.log(limit=1, newest_first=True)[0].batch)
         assert memory.get(kept.id) is not None
     assert run_cli("doctor", "--store", path).returncode == 0
-    assert run_cli("rebuild", "--store", path, "--force").returncode == 0
+    assert run_cli("rebuild", "--store", path, "--force", "--yes").returncode == 0
     with Memory.open(path) as memory:
         assert GATE in [record.content for record in memory.list()]
 
@@ -102,7 +102,10 @@ def test_folder_edits_undo_rebuild_and_the_doctor_keep_it(tmp_path: Path) -> Non
 def test_the_command_line_says_it_and_keeps_it(tmp_path: Path) -> None:
     path = tmp_path / "memory"
     said = run_cli("remember", "--store", path, GATE)
-    assert "Redacted 1 secret (access code). To keep it, save it again with `--keep-secret`." in said.stderr.decode()
+    assert (
+        "Redacted 1 secret (access code). To keep it, save it again with `--keep-secret`."
+        in said.stderr.decode()
+    )
     kept = run_cli("remember", "--store", path, "--keep-secret", GATE, "--json")
     assert json.loads(kept.stdout)["record"]["content"] == GATE
     assert run_cli("remember", "--store", path, "--keep-secret", "--origin", "web", GATE).returncode != 0

@@ -90,7 +90,7 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     `-` reads TEXT from standard input; colours of a terminal are removed. If the memory already has it, the
     existing record is reinforced. A text of over 100,000 characters is for `reverie import --format document`.
 
-    With --json: {"outcome": "created" | "reinforced", "record": {…}, "notice": "…"}.
+    With --json: {"outcome": "created" | "reinforced", "record": {…}}, and "notice" about secrets that were redacted.
     With --quiet: only the id.
     """
     content = strip_terminal_codes(read_text(text, name="content"))
@@ -106,9 +106,8 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     known = f"Already known, seen {record.seen_count} times"
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"
     message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
-    context.print_result(
-        message, {"outcome": saved.outcome, "record": record, "notice": saved.notice}, brief=record.id
-    )
+    notice = {"notice": saved.notice} if saved.notice else {}
+    context.print_result(message, {"outcome": saved.outcome, "record": record, **notice}, brief=record.id)
     if redacted := describe_redaction(content, record.content):
         advice = " To keep it, save it again with `--keep-secret`." if values["origin"] == "owner" else ""
         context.print_message(f"{redacted}{advice}")
