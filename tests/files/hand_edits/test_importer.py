@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -739,6 +740,87 @@ def test_what_editors_leave_beside_is_not_looked_at(edited_folder: EditedFolder)
         edited_folder.write(f"memory/notes/{name}", '{"content": "left by an editor"}')
     assert not edited_folder.sync()
     assert edited_folder.list_hand_edits() == []
+
+
+COPIES = [
+    "{}-KIMSPC",
+    "{} (1)",
+    "{} (2)",
+    "{} 2",
+    "{} - Copy",
+    "{} copy",
+    "Copy of {}",
+    "{}_conf(2)",
+    "{}.sync-conflict-20260301-101112-K3XQ2BA",
+    "{} (Kim's conflicted copy 2026-03-01)",
+    "{} (conflicted copy 2026-03-01 101112)",
+    "{}_old",
+    "Kopie von {}",
+    "{}~HEAD",
+    "{} のコピー",
+]
+"""How programs name the copy of a file that was changed on two machines, and editors a copy."""  # fmt: skip
+
+PAGE = "# Memory\n\n- Kim drinks green tea\n- The gate is locked at nine\n"
+
+
+def test_copies_that_sync_programs_leave_are_reported_and_not_imported(edited_folder: EditedFolder) -> None:
+    history = [make_paragraph(n, f"[2026-03-0{n} 10:00] Kim painted wall {n}.") for n in (1, 2)]
+    note = make_paragraph(5, "[10:00] User: Where is Ana? | Assistant: In Porto", "2026-03-02.md")
+    event = make_record(2, layer="episodic", moment=make_time(2))
+    page = make_page("# 記憶\n\n金さんは緑茶を飲む。門は九時に閉まる。\n", "plans/two.md")
+    edited_folder.add(
+        make_note(1), event, make_page(PAGE), page, *history, note, make_session(), make_turn(0)
+    )
+    before, sequence = edited_folder.files(), edited_folder.store.sequence()
+    for path in before:
+        folder, _, name = path.rpartition("/")
+        stem, _, ending = name.rpartition(".")
+        text = edited_folder.read(path)
+        for pattern, version in itertools.product(COPIES, (text, text.replace("a", "o", 2))):
+            copy = f"{folder}/{pattern.format(stem)}.{ending}"
+            edited_folder.write(copy, version)
+            (problem,) = edited_folder.sync().problems
+            assert (problem.path, f"nearly that of {path}," in problem.why) == (copy, True), problem
+            assert edited_folder.importer.problems() == [problem]
+            assert edited_folder.read(copy) == version
+            edited_folder.path(copy).unlink()
+    assert edited_folder.store.sequence() == sequence
+    edited_folder.assert_settled()
+
+
+def test_a_copy_counts_as_one_whichever_of_the_two_was_changed(edited_folder: EditedFolder) -> None:
+    edited_folder.add(make_page(PAGE))
+    lines = PAGE.splitlines(keepends=True)
+    for text in (
+        "".join(lines[:-1]),
+        PAGE + "- The dentist comes on Friday\n- The bread is in the oven\n- Ana has a new bicycle\n",
+        PAGE.replace("green tea", "black coffee"),
+        PAGE.replace("\n", "\r\n"),
+    ):
+        edited_folder.write("memory/MEMORY-KIMSPC.md", text)
+        assert [problem.path for problem in edited_folder.sync().problems] == ["memory/MEMORY-KIMSPC.md"]
+    edited_folder.path("memory/MEMORY-KIMSPC.md").rename(edited_folder.path("memory/weekend.md"))
+    assert [each.what for each in edited_folder.sync().taken] == ["added"], "a name of its own"
+    edited_folder.assert_settled()
+
+
+def test_a_page_that_only_extends_a_name_or_replaces_a_page_is_imported(edited_folder: EditedFolder) -> None:
+    edited_folder.add(make_page(PAGE), make_page("# Notes\n", "notes.md"))
+    own = {
+        "MEMORY-KIMSPC.md": "# Memory\n\n- The printer of the office needs black ink\n",
+        "MEMORY2.md": "- The gate of the garden is open\n",
+        "notes-atlas.md": "# Notes\n\nAtlas is written in Go.\n",
+        "other.md": PAGE,
+        "projects/MEMORY-2.md": PAGE,
+    }
+    for name, text in own.items():
+        edited_folder.write(f"memory/{name}", text)
+    report = edited_folder.sync()
+    assert (sorted(each.id for each in report.taken), report.problems) == (sorted(own), [])
+    edited_folder.path("memory/MEMORY.md").rename(edited_folder.path("memory/MEMORY-old.md"))
+    assert sorted(each.what for each in edited_folder.sync().taken) == ["added", "removed"]
+    edited_folder.assert_settled()
 
 
 # -- looking at some -----------------------------------------------------------------------------------------

@@ -252,6 +252,12 @@ class HandEditImporter:
         for file in run.read_changed_files([*found.changed, *found.added]):
             if run.is_unfinished(file):
                 run.report.unfinished.append(file.path)
+            elif original := run.find_original(file, found.added):
+                run.report_problem(
+                    file.path,
+                    f"its text is nearly that of {original}, as if a sync program or an editor had copied that: "
+                    "move what is new in it there and delete it, or give it another name",
+                )
             else:
                 files.append(file)
         records = RecordImporter(run, files, found.missing)

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from reverie.files.expected import (
     is_earlier_content,
     keep_written,
     read_base_text,
+    read_values,
     render_expected_content,
     render_expected_records,
 )
@@ -294,6 +295,25 @@ class HandEditRun:
         self.report.lost = True
         _log.warning("%s: they count as lost and are written again; nothing was archived", why)
 
+    def find_original(self, file: ChangedFile, added: Collection[str]) -> str | None:
+        """Return the file that a new file is a copy of: its name extends that of the other, and the texts are near.
+
+        Args:
+            file: The file.
+            added: All new files.
+        """
+        if file.written is not None or read_values(self.store, file.path):
+            return None
+        folder, _, name = file.path.rpartition("/")
+        stem, _, ending = name.rpartition(".")
+        for place in range(1, len(stem)):
+            for part in (stem[:place], stem[place:]):
+                other = f"{folder}/{part}.{ending}"
+                found = self._read(other, other) if other in added or self.ledger.find(other) else None
+                if found is not None and is_near_copy(file.place.form, file.data, found.data):
+                    return other
+        return None
+
     def is_unfinished(self, file: ChangedFile) -> bool:
         """Return whether an editor may have saved a beginning of a file, and be about to save the rest.
 
@@ -371,6 +391,32 @@ def refuse_forgotten(store: Store, changes: Iterable[Change]) -> None:
     fresh = [change.after for change in changes if change.after is not None]
     if is_forgotten(store, [value for value in fresh if not isinstance(value, Page | SessionState)]):
         raise InvalidInput(FORGOTTEN)
+
+
+_MIN_COMMON = 0.4
+_PIECE = 8
+_LONG = 40
+_WRITTEN_ID = defer_regex(r'"id"\s*:\s*"([0-9a-f]{12})"')
+
+
+def is_near_copy(form: Form, text: bytes, other: bytes) -> bool:
+    """Return whether of two texts one is the other with some changes.
+
+    Compared are all pieces of eight characters, or the ids in files of JSON. Of texts on one subject less than a
+    tenth is common; of a text and a version of it with a line changed among three, more than half.
+    """
+    ours, theirs = _collect_pieces(form, text), _collect_pieces(form, other)
+    is_part = min(len(ours), len(theirs)) >= _LONG and (ours <= theirs or theirs <= ours)
+    return is_part or 2 * len(ours & theirs) > _MIN_COMMON * (len(ours) + len(theirs))
+
+
+def _collect_pieces(form: Form, data: bytes) -> set[str]:
+    text = " ".join(data.decode(errors="replace").split())
+    if form not in ("page", "log"):
+        return set(_WRITTEN_ID.findall(text))
+    return (
+        {text[place : place + _PIECE] for place in range(max(1, len(text) - _PIECE + 1))} if text else set()
+    )
 
 
 def extract_imported_edits(rows: Iterable[JournalEntry]) -> list[HandEdit]:
