@@ -693,7 +693,7 @@ def test_a_backup_removes_what_killed_ones_have_left_and_nothing_else(tmp_path: 
 
 @pytest.mark.parametrize(
     ("code", "advice"),
-    [(errno.ENOSPC, "make room"), (errno.EROFS, "make it writable"), (errno.EACCES, "make it")],
+    [(errno.ENOSPC, "free some space"), (errno.EROFS, "make it writable"), (errno.EACCES, "make it")],
 )
 def test_the_advice_about_a_file_that_cannot_be_written_fits_the_reason(code: int, advice: str) -> None:
     error = build_unwritable_error(Path("ana.zip"), OSError(code, os.strerror(code)))

@@ -79,6 +79,12 @@ def test_a_format_is_detected_whatever_is_first_in_the_file(tmp_path: Path) -> N
     with Memory.open(":memory:") as memory:
         done = memory.admin.import_from(tmp_path / "x.zip")
         assert (done.form, done.turns, done.is_complete) == ("chatgpt", 4, True)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for number, content in enumerate(('[{"id": "a", "map', json.dumps(CHATGPT))):
+            archive.writestr(f"conversations-{number}.json", content)
+    with Memory.open(":memory:") as memory:
+        done = memory.admin.import_from(tmp_path / "x.zip")
+        assert (done.turns, samples.told(done, "broken")) == (4, [("file", "x.zip/conversations-0.json")])
 
 
 def test_conversations_without_messages_are_empty_and_do_not_make_an_import_incomplete(

@@ -75,14 +75,16 @@ def parse_json(data: str | bytes, *, tolerant: bool = False) -> Any:
 
     Args:
         data: The document.
-        tolerant: Whether a NaN or an infinity becomes None instead of an error.
+        tolerant: Whether a NaN or an infinity becomes None, and control characters may be in texts, instead of an
+            error.
 
     Raises:
         InvalidInput: it is not JSON or not UTF-8, or nests too deeply.
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        value = json.loads(text, parse_constant=_drop_constant if tolerant else _refuse_constant)
+        parse_constant = _drop_constant if tolerant else _refuse_constant
+        value = json.loads(text, parse_constant=parse_constant, strict=not tolerant)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"not UTF-8 text (byte {error.start})") from None
     except RecursionError:
@@ -137,18 +139,25 @@ def iter_values(file: Readable) -> Iterator[tuple[str, Any]]:
     """Yield the JSON values of a file with their places; an `InvalidInput` instead of a broken value.
 
     The file has a value on each line (`line 3`), or one value after the other, of which a list is read by its
-    elements (`item 3`). It may be larger than memory. Broken values do not hide those after them.
+    elements (`item 3`). It may be larger than memory. Broken values do not hide those after them, except one that
+    ends in the middle, is too large or nests too deeply.
 
     Raises:
-        InvalidInput: it ends in the middle, or an element is too large or nests too deeply.
+        InvalidInput: the first value is such a value.
     """
     text = _Text(file)
     if text.has_value_per_line():
         for number, line in text.lines():
             yield f"line {number}", _parse_value(line)
     else:
-        for number, element in enumerate(text.elements(), start=1):
-            yield f"item {number}", _parse_value(element)
+        number = 0
+        try:
+            for number, element in enumerate(text.elements(), start=1):
+                yield f"item {number}", _parse_value(element)
+        except InvalidInput as error:
+            if not number:
+                raise
+            yield f"item {number + 1}", error
 
 
 def iter_documents(file: Readable) -> Iterator[tuple[int, dict[str, Any] | InvalidInput]]:

@@ -88,11 +88,17 @@ def read(source: Source, form: Form, terms: ImportTerms) -> Iterator[Item]:
 
 
 def _read_chats(source: Source, known: Format, terms: ImportTerms) -> Iterator[Item]:
+    if source.is_file:
+        yield from known.read(source.files[0], terms)
+        return
     for file in source.files:
-        if source.is_file or _CONVERSATIONS.fullmatch(file.name):
-            yield from known.read(file, terms)
-        else:
+        if not _CONVERSATIONS.fullmatch(file.name):
             yield _build_unsupported(file.place)
+            continue
+        try:
+            yield from known.read(file, terms)
+        except InvalidInput as error:
+            yield foreign.skip("file", file.place, error)
     for name in source.unread:
         yield _build_unsupported(name)
 
