@@ -361,6 +361,13 @@ def vault(folder: Path) -> Path:
     drawing = "```compressed-json\nN4KAkARALgngDgUwgLgAQQQDwMYEMA2AlgCYBOuA7hAD\n```"
     samples.text(place / "draw.md", f"---\nexcalidraw-plugin: parsed\n---\n%%\n# Drawing\n{drawing}\n%%\n")
     samples.text(
+        place / "plain.excalidraw.md",
+        '# Text Elements\nLock gate\n\n---\n\n# Drawing\n```json\n{"type": "excalidraw"}\n```\n%%',
+    )
+    samples.text(
+        place / "days" / "2026-02-08.md", "---\ntitle: >-\n  A day\n  by the river\n---\n## Log\n- met Isko\n"
+    )
+    samples.text(
         place / "broken.md", "---\ncreated: <% tp.date.now() %>\nbad: [unclosed\n---\nOdile waters.\n"
     )
     samples.text(place / "only.md", "---\naliases: [Reed]\n---\n\n")
@@ -379,8 +386,10 @@ def test_a_vault_gives_facts_with_title_tags_and_dates_and_no_embedded_data(
     found = {record.content: record for record in memory.list(limit=None)}
     assert set(found) == {
         "order 12 planks", "![map]()", "Odile waters.", "The ferry leaves at 7:12.", "名前はまだ無い",
-        "The mill is old",
+        "The mill is old", "Lock gate", "met Isko",
     }  # fmt: skip
+    met = found["met Isko"]
+    assert (met.created_at, met.metadata["title"]) == (utc(2026, 2, 8), "A day by the river")
     planks = found["order 12 planks"]
     assert (planks.tags, planks.metadata["title"]) == (("weir", "river"), "Weir: plan (core)")
     assert planks.created_at == utc(2026, 3, 7, 21, 22)
@@ -390,7 +399,7 @@ def test_a_vault_gives_facts_with_title_tags_and_dates_and_no_embedded_data(
 
 
 def test_pages_of_a_trusted_vault_are_named_after_their_files(memory: Memory, tmp_path: Path) -> None:
-    assert memory.admin.import_from(vault(tmp_path), origin="owner").pages == 5
+    assert memory.admin.import_from(vault(tmp_path), origin="owner").pages == 7
     names = memory.pages.names()
     assert {"Plans/Weir-plan.md", "broken.md", "wide.md"} <= set(names)
     assert any(re.fullmatch(r"Unicode-name-[0-9a-f]{6}\.md", name) for name in names)

@@ -65,8 +65,10 @@ _CODE = defer_regex(r"\s*(```|~~~)")
 _FRONT_MATTER = defer_regex(r"---[^\S\n]*\n(.*?)^(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _FIELD = defer_regex(r"([A-Za-z][\w -]*):(?:\s+(.*?))?\s*")
 _LIST_ITEM = defer_regex(r"\s*-\s+(.*?)\s*")
+_FOLDED = defer_regex(r"[>|][+-]?")
 _QUERY = defer_regex(
-    r"^[^\S\n]*```(?:compressed-json|dataview(?:js)?|tasks|query)\b.*?^[^\S\n]*```[^\S\n]*$",
+    r"^(?:[^\S\n]*```(?:compressed-json|dataview(?:js)?|tasks|query)|#+ Drawing\s*\n```json)\b"
+    r".*?^[^\S\n]*```[^\S\n]*$",
     re.DOTALL | re.MULTILINE,
 )
 _COMMENT = defer_regex(r"^%%[^\S\n]*$.*?^%%[^\S\n]*$", re.DOTALL | re.MULTILINE)
@@ -146,11 +148,16 @@ def _split_front_matter(text: str) -> tuple[_FrontMatter, str, int]:
         item = _LIST_ITEM.fullmatch(line)
         if item is not None and name:
             fields[name].append(item[1])
+        elif line[:1].isspace() and name and fields[name] and _FOLDED.match(fields[name][0]):
+            fields[name][0] += f" {line.strip()}"
         elif (field := _FIELD.fullmatch(line)) is not None:
             name = field[1].lower()
             value = (field[2] or "").strip()
             fields[name] = value.strip("[]").split(",") if value.startswith("[") else [value] if value else []
-    values = {name: [each.strip().strip("'\"") for each in texts] for name, texts in fields.items()}
+    values = {
+        name: [_FOLDED.sub("", each, count=1).strip().strip("'\"") for each in texts]
+        for name, texts in fields.items()
+    }
     tags = [
         tag.lstrip("#") for text in (*values.get("tags", ()), *values.get("tag", ())) for tag in text.split()
     ]
@@ -288,11 +295,15 @@ def _parse_facts(
     lines_above: int,
 ) -> Iterator[Item]:
     seen = Counter[str]()
+    day = parse_daily_note_day(PurePosixPath(name).name)
+    at = about.at or (at if day is None else datetime.combine(day, time(), UTC))
     for number, tags, raw in split_blocks(_LINE_END.sub("\n", text)):
         content = clean_text(raw).strip()
+        if not any(map(str.isalnum, content)):  # a ruler, or a fence without code
+            continue
         where = f"{place}, line {number + lines_above}"
         yield _build_record(
-            name, content, terms, place=where, at=about.at or at, nth=seen[content], title=about.title,
+            name, content, terms, place=where, at=at, nth=seen[content], title=about.title,
             tags=tuple(dict.fromkeys((*tags, *about.tags))),
         )  # fmt: skip
         seen[content] += 1
