@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -198,6 +199,12 @@ class Conditions:
     def add_any(self, column: str, wanted: Sequence[str]) -> None:
         """Add that a column has one of some values."""
         self.add(f"{column} IN ({build_placeholders(len(wanted))})", *wanted)
+
+    def add_span(self, column: str, earliest: datetime | None, latest: datetime | None) -> None:
+        """Add that a time is not before or after another one."""
+        for comparison, moment in ((">=", earliest), ("<=", latest)):
+            if moment is not None:
+                self.add(f"{column} {comparison} ?", to_microseconds(moment))
 
     def add_times(self, column: str, wanted: Filter) -> None:
         """Add that a time lies between those of the filter."""

@@ -354,6 +354,8 @@ class InMemoryStore(BaseStore):
         *,
         after: int = 0,
         until: int | None = None,
+        earliest: datetime | None = None,
+        latest: datetime | None = None,
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
@@ -363,7 +365,13 @@ class InMemoryStore(BaseStore):
             rows = self._data.journal[max(after, 0) : until]
             if newest_first:
                 rows.reverse()
-            return [row for row in rows if id is None or self._data.names[row.key][1] == id][:limit]
+            return [
+                row
+                for row in rows
+                if (id is None or self._data.names[row.key][1] == id)
+                and (earliest is None or row.at >= earliest)
+                and (latest is None or row.at <= latest)
+            ][:limit]
 
     # -- records -------------------------------------------------------------------------------------
 

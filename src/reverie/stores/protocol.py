@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -210,6 +210,8 @@ class Store(Protocol):
         *,
         after: int = 0,
         until: int | None = None,
+        earliest: datetime | None = None,
+        latest: datetime | None = None,
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
@@ -219,6 +221,9 @@ class Store(Protocol):
         Args:
             after: Only rows with a larger sequence number.
             until: Only rows up to this sequence number.
+            earliest: Only rows made at this time or later. Clocks are set back now and then, so the times of rows
+                need not ascend.
+            latest: Only rows made at this time or earlier.
             id: Only changes of the thing with this id.
             limit: The largest number of rows.
             newest_first: Use descending order, so that `limit` keeps the newest.
@@ -543,20 +548,38 @@ def _read_one_or_none(read: Callable[[Sequence[Key]], Sequence[Thing]], key: Key
 _CHUNK = 1_000
 
 
+class JournalFilter(TypedDict, total=False):
+    """Restrictions of journal rows; see `Store.journal`."""
+
+    earliest: datetime | None
+    latest: datetime | None
+    id: str | None
+
+
 def iter_rows_forwards(
-    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None, chunk: int = _CHUNK
+    store: Store,
+    *,
+    after: int = 0,
+    until: int | None = None,
+    chunk: int = _CHUNK,
+    **filters: Unpack[JournalFilter],
 ) -> Iterator[JournalEntry]:
-    """Yield the changes (of one thing) after `after` up to `until` (None: all), read in chunks."""
-    while rows := store.journal(after=after, until=until, id=id, limit=chunk):
+    """Yield the changes after `after` up to `until` (None: all), read in chunks."""
+    while rows := store.journal(after=after, until=until, limit=chunk, **filters):
         yield from rows
         after = rows[-1].sequence
 
 
 def iter_rows_backwards(
-    store: Store, *, after: int = 0, until: int | None = None, id: str | None = None, chunk: int = _CHUNK
+    store: Store,
+    *,
+    after: int = 0,
+    until: int | None = None,
+    chunk: int = _CHUNK,
+    **filters: Unpack[JournalFilter],
 ) -> Iterator[JournalEntry]:
-    """Yield the changes (of one thing) from `until` (None: the newest) down to the one after `after`."""
-    while rows := store.journal(after=after, until=until, id=id, limit=chunk, newest_first=True):
+    """Yield the changes from `until` (None: the newest) down to the one after `after`, read in chunks."""
+    while rows := store.journal(after=after, until=until, limit=chunk, newest_first=True, **filters):
         yield from rows
         until = rows[-1].sequence - 1
 

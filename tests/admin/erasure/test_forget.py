@@ -555,7 +555,9 @@ def test_a_summary_loses_the_lines_that_have_it(memory: Memory) -> None:
     chat.add("user", "Hello")
     store, state = memory._store, chat.state
     told = replace(state, summary="They met.\nAnna lives in Lisbon.\nThey parted.")
-    memory._publish(store.commit([Change(before=state, after=told)], actor="digest", at=memory._clock()))
+    memory._parts.writer.publish(
+        store.commit([Change(before=state, after=told)], actor="digest", at=memory._clock())
+    )
     memory.admin.forget(match="Lisbon")
     assert chat.state.summary == "They met.\nThey parted."
     assert "lisbon" not in said(memory)
@@ -911,7 +913,7 @@ def test_undoing_the_deletion_of_a_session_leaves_it_when_something_of_it_was_fo
         state = chat.state
         told = replace(state, summary=SECRET)
         edits = [Change(before=state, after=told)]
-        memory._publish(memory._store.commit(edits, actor="digest", at=memory._clock()))
+        memory._parts.writer.publish(memory._store.commit(edits, actor="digest", at=memory._clock()))
     memory.delete_session("chat:1")
     memory.archive(kept.id)
     memory.admin.forget(match=SECRET)

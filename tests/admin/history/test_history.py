@@ -28,7 +28,7 @@ def last(memory: Memory) -> int:
 def forget(memory: Memory, record: Record, after: Record | None = None) -> None:
     """What `Memory.forget` does to the store: a record goes, or stays as `after`, and its past is erased."""
     rows = memory._store.erase([Change(before=record, after=after)], actor="owner", at=memory._clock())
-    memory._publish(rows)
+    memory._parts.writer.publish(rows)
 
 
 # -- history ---------------------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def merge(memory: Memory, merged: Record, *sources: Record) -> None:
     edits += [
         Change(before=one, after=replace(one, archived_at=now, archive_reason="merged")) for one in sources
     ]
-    memory._publish(memory._store.commit(edits, actor="dream", operation="dream", at=now))
+    memory._parts.writer.publish(memory._store.commit(edits, actor="dream", operation="dream", at=now))
 
 
 def test_blame_tells_what_a_record_was_merged_from(memory: Memory) -> None:
@@ -602,7 +602,7 @@ def test_a_conversation_with_a_forgotten_turn_is_left_as_it_is(memory: Memory, c
     rows = memory._store.erase(
         [Change(before=turns[1], after=replace(turns[1], content="[forgotten]"))], actor="owner", at=clock.now
     )
-    memory._publish(rows)
+    memory._parts.writer.publish(rows)
     undone = memory.history.undo(since=moment)
     assert [turn.content for turn in memory.turns("cli:1")] == ["message 0", "[forgotten]", "message 2"]
     assert memory.turns("cli:2") == []
@@ -719,6 +719,34 @@ def test_a_clock_that_was_set_back_does_not_tear_the_past(memory: Memory, clock:
     assert [row.sequence for row in memory.history.log(since=moment)] == [2, 3]
 
 
+def test_after_a_clock_was_set_back_times_and_their_filters_agree(
+    memory: Memory, clock: MovableClock
+) -> None:
+    """A filter by time returns exactly the changes that are shown with such a time."""
+    for days, text in (
+        (0, "Ana paints boats"),
+        (5, "Bread is baked at five"),
+        (-4, "Deploys happen on Friday"),
+    ):
+        clock.move(days=days)
+        memory.save(text)
+    clock.move(days=2)
+    memory.save("Eggs are boiled for six minutes")
+    rows = memory.history.log()
+    for moment in (row.at + timedelta(hours=hours) for row in rows for hours in (-1, 0, 1)):
+        for newest_first in (False, True):
+            step = -1 if newest_first else 1
+            since = [row for row in rows if row.at >= moment][::step]
+            assert memory.history.log(since=moment, newest_first=newest_first) == since
+            assert memory.history.log(since=moment, newest_first=newest_first, actor="owner") == since
+            until = [row for row in rows if row.at <= moment][::step]
+            assert memory.history.log(until=moment, newest_first=newest_first) == until
+    (added,) = memory.history.changes(since=rows[3].at, until=rows[3].at)[-1:]
+    assert added.id == rows[3].edit.id  # type: ignore[union-attr]
+    undone = memory.history.undo(since=rows[3].at, dry_run=True)
+    assert set(undone.changes) == {2, 3, 4}, "all from the first change made since then"
+
+
 def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: MovableClock) -> None:
     gone, left = memory.save(PORT).record, memory.save("The staging database is Ana's").record
     chat = memory.session("cli:1")
@@ -729,7 +757,7 @@ def test_what_was_forgotten_is_not_in_the_past_either(memory: Memory, clock: Mov
     forget(memory, left, after=replace(left, content="The staging database is somebody's"))
     state = chat.state
     rows = memory._store.erase([Change(before=state, after=state)], actor="owner", at=clock.now)
-    memory._publish(rows)
+    memory._parts.writer.publish(rows)
     with memory.as_of(moment) as past:
         assert past.get(gone.id) is None
         assert [hit.content for hit in past.search("staging database")] == [

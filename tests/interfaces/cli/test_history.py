@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from click.testing import Result
 
 from reverie import Memory
+from tests.factories import MovableClock
 from tests.interfaces.conftest import measure_width, run_cli, run_on_terminal
 
 Call = Callable[..., Result]
@@ -50,6 +52,24 @@ def test_history_is_cut_and_turned_round(answer: Answer, port: str) -> None:
     assert numbers("--actor", "owner") == [3, 2, 1]
     assert numbers("--actor", "dream") == []
     assert numbers(port, "--since", "3") == [3]
+
+
+def test_the_times_of_changes_and_their_filters_agree_after_a_clock_was_set_back(
+    answer: Answer, folder: Path
+) -> None:
+    clock = MovableClock(datetime(2025, 6, 1, 12, tzinfo=UTC))
+    with Memory.open(folder, clock=clock) as memory:
+        for days in (0, 5, -4, 2):
+            clock.move(days=days)
+            memory.save(f"The ferry leaves on the {clock.now:%d}th")
+
+    def days(*options: str) -> list[str]:
+        return [change["at"][:10][8:] for change in answer("history", "--oldest", *options)["history"]]
+
+    assert days() == ["01", "06", "02", "04"]
+    assert days("--since", "2025-06-03") == ["06", "04"]
+    assert days("--until", "2025-06-03") == ["01", "02"]
+    assert days("--since", "2025-06-02", "--until", "2025-06-05") == ["02", "04"]
 
 
 def test_a_person_sees_the_first_words_of_what_was_changed(folder: Path, call: Call, port: str) -> None:

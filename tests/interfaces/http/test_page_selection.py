@@ -321,6 +321,13 @@ def test_the_journal_is_listed_between_two_times(client: TestClient, memory: Mem
         page = client.get("/v1/journal", params={**times, "newest_first": newest_first}).json()
         assert [each["sequence"] for each in page["items"]] == numbers
         assert page["next"] is None
+    at = datetime(2026, 11, 6, tzinfo=UTC)  # a clock that was set back
+    change = Change(before=None, after=make_record(21, content="Day 21 was wet", moment=at))
+    memory._store.commit([change], actor="test", at=at)
+    late = client.get("/v1/journal", params={"since": "2026-11-20T00:00:00Z"}).json()
+    assert [each["sequence"] for each in late["items"]] == [20]
+    between = client.get("/v1/journal", params=times).json()
+    assert [each["sequence"] for each in between["items"]] == [5, 6, 21]
     first = client.get("/v1/journal", params={**times, "limit": 1}).json()
     second = client.get("/v1/journal", params={**times, "limit": 1, "after": first["next"]}).json()
     assert [page["items"][0]["sequence"] for page in (first, second)] == [5, 6]

@@ -198,6 +198,21 @@ class StoreContract(
         assert [row.sequence for row in store.journal(id=one.id, newest_first=True, limit=3)] == [5, 4, 3]
         assert [row.sequence for row in store.journal(id=one.id, after=1, until=4, limit=1)] == [3]
         assert store.journal(id="ffffffffffff") == []
+
+    def test_the_journal_is_read_by_time_also_where_a_clock_was_set_back(self, store: Store) -> None:
+        for number, day in enumerate((0, 3, 1, 2)):
+            add(store, make_record(number), at=make_time(day))
+        for earliest, latest, expected in (
+            (None, make_time(1), [1, 3]),
+            (make_time(1), None, [2, 3, 4]),
+            (make_time(1), make_time(2), [3, 4]),
+            (make_time(4), None, []),
+        ):
+            rows = store.journal(earliest=earliest, latest=latest)
+            assert [row.sequence for row in rows] == expected
+            backwards = store.journal(earliest=earliest, latest=latest, newest_first=True, limit=2)
+            assert [row.sequence for row in backwards] == expected[::-1][:2]
+        assert store.journal(after=2, earliest=make_time(2), id=make_record(3).id)[0].sequence == 4
         assert store.journal(after=99) == []
 
     def test_a_key_is_the_number_of_the_change_that_made_the_thing(self, store: Store) -> None:

@@ -150,7 +150,7 @@ class Writer:
         told = replace(chat.state, summary=summary, metadata={"title": texts[0]})
         store = self.memory._store
         edits = [Change(before=chat.state, after=told)]
-        self.memory._publish(store.commit(edits, actor="digest", at=self.memory._clock()))
+        self.memory._parts.writer.publish(store.commit(edits, actor="digest", at=self.memory._clock()))
         chat.context(texts[0])
 
     def fill(self) -> tuple[Secret, Secret, Secret]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import islice
 
 from reverie.admin.history.diff import (
@@ -37,9 +37,7 @@ up to the last entry with a time by then, because the store only ever held such 
 """
 
 _FEW, _MORE = 32, 8  # most transactions are small
-
-
-_FIRST_MOMENT = datetime.min.replace(microsecond=1, tzinfo=UTC)
+_CHUNK = 500
 
 
 def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
@@ -57,12 +55,18 @@ def sequence_at(store: Store, when: When, *, name: str = "moment") -> int:
 
 
 def sequence_before(store: Store, when: When, *, name: str = "since") -> int:
-    """Return the number of the last change before then, or before the transaction of a number."""
+    """Return the number of the last change before those since then, or since the transaction of a number."""
     if isinstance(when, datetime):
         moment = timestamps.to_utc(when, name=name)
-        return store.sequence_at(max(moment, _FIRST_MOMENT) - timedelta(microseconds=1))
+        rows = store.journal(earliest=moment, limit=1)
+        return rows[0].sequence - 1 if rows else store.sequence()
     number = validate_number(store, when, name)
     return get_row(store, number).batch - 1 if number else 0
+
+
+def _split_time(when: When | None, *, name: str) -> tuple[datetime | None, int | None]:
+    """Return a moment, and a number, of which at least one is None."""
+    return (timestamps.to_utc(when, name=name), None) if isinstance(when, datetime) else (None, when)
 
 
 def get_row(store: Store, number: int) -> JournalEntry:
@@ -163,7 +167,8 @@ class Journal:
             actor: Only changes of this actor.
             before: Only changes with a smaller number.
             since: Only changes made at this moment or later, or from this change's transaction on.
-            until: Only changes made by this moment, or up to and with this change's transaction.
+            until: Only changes made by this moment, or up to and with this change's transaction. A moment is compared
+                with the time of each change, also where a clock was set back.
 
         Returns:
             The entries. One whose content was erased has no `edit`.
@@ -176,17 +181,23 @@ class Journal:
         validate_count(limit, name="limit")
         if id is not None:
             _validate_id(id)
+        earliest, since = _split_time(since, name="since")
+        latest, until = _split_time(until, name="until")
         first = max(after, 0 if since is None else sequence_before(self._store, since))
         last = self._find_last_number(until, name="until")
         if before is not None:
             validate_count(before, name="before", least=0)
             last = before - 1 if last is None else min(last, before - 1)
-        if actor is None:
-            return self._store.journal(after=first, until=last, id=id, limit=limit, newest_first=newest_first)
         rows = (iter_rows_backwards if newest_first else iter_rows_forwards)(
-            self._store, after=first, until=last, id=id
+            self._store,
+            after=first,
+            until=last,
+            earliest=earliest,
+            latest=latest,
+            id=id,
+            chunk=limit if actor is None else _CHUNK,
         )
-        return list(islice((row for row in rows if row.actor == actor), limit))
+        return list(islice((row for row in rows if actor in (None, row.actor)), limit))
 
     def sequence(self) -> int:
         """Return the number of the newest change; 0 before the first."""
@@ -240,7 +251,7 @@ class Journal:
         It leaves out what was changed and changed back.
 
         Args:
-            since: Just before this moment, or before this change's transaction.
+            since: Just before the first change made at this moment or later, or before this change's transaction.
             until: At this moment, or after this change's transaction; None for now.
 
         Returns:

@@ -115,11 +115,15 @@ class SnapshotStore(InMemoryStore):
         *,
         after: int = 0,
         until: int | None = None,
+        earliest: datetime | None = None,
+        latest: datetime | None = None,
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
     ) -> list[JournalEntry]:
         """Return one entry for each thing, as if all had been added at once; an index needs no more."""
+        if (earliest or self.moment) > self.moment or (latest or self.moment) < self.moment:
+            return []
         with self._open():
             keys = sorted(
                 key

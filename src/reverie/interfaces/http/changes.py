@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from bisect import bisect_left
 from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import datetime
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import anyio
 from starlette.responses import StreamingResponse
 
-from reverie.admin.history import History
 from reverie.admin.history.diff import serialize_change
 from reverie.domain.change import JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
@@ -55,23 +53,19 @@ def _iterate_rows(call: Call, after: int, before: int | None, *, chunk: int) -> 
     """Yield the changes between two numbers in the order that is asked for, read in chunks."""
     newest_first = call.query.newest_first
     while rows := call.memory.history.log(
-        call.query.id, after=after, before=before, limit=chunk, newest_first=newest_first
+        call.query.id,
+        after=after,
+        before=before,
+        since=call.query.since,
+        until=None if call.query.until is None else call.query.until - timedelta(microseconds=1),
+        limit=chunk,
+        newest_first=newest_first,
     ):
         yield from rows
         if newest_first:
             before = rows[-1].sequence
         else:
             after = rows[-1].sequence
-
-
-def _find_first(history: History, moment: datetime) -> int:
-    """Return the number of the first change at that time or later, by the order of the journal."""
-
-    def is_reached(number: int) -> bool:
-        rows = history.log(after=number - 1, limit=1)
-        return not rows or rows[0].at >= moment
-
-    return bisect_left(range(history.sequence() + 1), True, lo=1, key=is_reached)
 
 
 def _is_scoped(call: Call) -> bool:
@@ -82,14 +76,8 @@ def _is_scoped(call: Call) -> bool:
 def list_changes(call: Call) -> Any:
     """List changes in their order, or the newest first."""
     query: schemas.JournalQuery = call.query
-    after, before = query.after, query.before
-    if query.since is not None:
-        after = max(after, _find_first(call.memory.history, query.since) - 1)
-    if query.until is not None:
-        first = _find_first(call.memory.history, query.until)
-        before = first if before is None else min(before, first)
     is_filtered = _is_scoped(call) or bool(query.actor or query.subject)
-    rows = _iterate_rows(call, after, before, chunk=_BATCH if is_filtered else query.limit + 1)
+    rows = _iterate_rows(call, query.after, query.before, chunk=_BATCH if is_filtered else query.limit + 1)
     page: list[JournalEntry] = []
     following = None
     for scanned, row in enumerate(rows, 1):

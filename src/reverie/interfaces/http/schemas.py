@@ -415,8 +415,8 @@ class JournalQuery(ScopeQuery):
 
     Attributes:
         before: Only changes with a smaller number.
-        since: Only changes from the first one at this time or later.
-        until: Only changes before the first one at this time or later.
+        since: Only changes made at this time or later.
+        until: Only changes made before this time.
     """
 
     after: Number = 0

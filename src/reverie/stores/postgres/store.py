@@ -21,7 +21,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
-from reverie.stores.base import DatabaseStore
+from reverie.stores.base import Conditions, DatabaseStore
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -266,21 +266,24 @@ class PostgresStore(DatabaseStore):
         *,
         after: int = 0,
         until: int | None = None,
+        earliest: datetime | None = None,
+        latest: datetime | None = None,
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
     ) -> list[JournalEntry]:
         """Return journal rows in ascending order, or the newest first."""
-        where, values = "space = %s AND sequence > %s", [self._space, after]
-        for condition, value in ((" AND sequence <= %s", until), (" AND id = %s", id)):
+        where = Conditions("%s")
+        where.add("space = ? AND sequence > ?", self._space, after)
+        for condition, value in (("sequence <= ?", until), ("id = ?", id)):
             if value is not None:
-                where += condition
-                values.append(value)  # type: ignore[arg-type]
+                where.add(condition, value)
+        where.add_span("at", earliest, latest)
         columns = CHANGE_COLUMNS.replace("before, after", "before::text, after::text")
         rows = self._connections.rows(
             f"SELECT {columns} FROM reverie.journal WHERE {where} "
             f"ORDER BY sequence {'DESC' if newest_first else 'ASC'}{format_limit(limit)}",
-            values,
+            where.values,
         )
         return [decode_change(row) for row in rows]
 

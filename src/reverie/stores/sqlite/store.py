@@ -257,6 +257,8 @@ class SQLiteStore(DatabaseStore):
         *,
         after: int = 0,
         until: int | None = None,
+        earliest: datetime | None = None,
+        latest: datetime | None = None,
         id: str | None = None,
         limit: int = 1000,
         newest_first: bool = False,
@@ -266,6 +268,7 @@ class SQLiteStore(DatabaseStore):
         where.add("sequence > ?", after)
         if until is not None:
             where.add("sequence <= ?", until)
+        where.add_span("at", earliest, latest)
         if id is not None:
             where.add(
                 f"sequence IN (SELECT sequence FROM journal WHERE sequence IN ({_KEYS_OF_ID}) UNION ALL "
