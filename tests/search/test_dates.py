@@ -169,3 +169,39 @@ def test_dates_at_the_ends_of_the_calendar_are_read(written: datetime, zone: str
 def test_without_a_clock_relative_dates_mean_nothing() -> None:
     assert not find_query_dates("yesterday")
     assert [one.start for one in find_query_dates("2026-01-07").days] == [date(2026, 1, 7)]
+
+
+def test_a_year_or_month_alone_finds_what_says_it_and_as_a_time_also_what_was_written_then(
+    memory: Memory, clock: MovableClock
+) -> None:
+    save(memory, clock, datetime(2025, 6, 2, tzinfo=UTC), "The house burned down")
+    save(memory, clock, datetime(2024, 3, 5, tzinfo=UTC), "The invoice of June 2025 is paid")
+    says, written = "The invoice of June 2025 is paid", "The house burned down"
+    for question in ["2025", "the 2025 budget", "June 2025", "our June 2025 trip", "juin 2025", "June"]:
+        assert [hit.content for hit in memory.search(question)] == [says], question
+    for question in [
+        "what happened in 2025",
+        "Was ist 2025 passiert?",
+        "2025年に何があった",
+        "events of June 2025",
+    ]:
+        assert {hit.content for hit in memory.search(question)} == {says, written}, question
+
+
+def test_a_range_of_days_with_one_month_is_found_by_a_day_in_it(memory: Memory, clock: MovableClock) -> None:
+    for words in [
+        "from the 12th to the 20th of October",
+        "between the 12th and the 20th of October",
+        "the 12th through the 20th of October",
+        "October 12th to the 20th",
+        "vom 12. bis zum 20. Oktober",
+        "zwischen dem 12. und dem 20. Oktober",
+        "entre el 12 y el 20 de octubre",
+        "du 12 au 20 octobre",
+        "between October 12 and October 20",
+    ]:
+        saved = memory.save(f"The fair {words}").record
+        assert first(memory, "what is on 15 October?") == saved.content, words
+        memory.archive(saved.id)
+    memory.save("The fair on the 12th and 20th of October")
+    assert first(memory, "what is on 15 October?") == ""

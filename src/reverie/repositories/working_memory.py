@@ -7,11 +7,11 @@ prompts show only the keys.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from reverie.context import render
 from reverie.domain.category import is_within_category, validate_category
@@ -23,7 +23,7 @@ from reverie.domain.record import normalize_labels
 from reverie.domain.text import tokenizer
 from reverie.domain.text.timestamps import Clock, add_duration, parse_duration
 from reverie.domain.text.validation import validate_count, validate_text
-from reverie.search.query import parse_query
+from reverie.search.query import Alternative, ParsedQuery, parse_query
 from reverie.search.ranking import TermStatistics, rank
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -40,6 +40,8 @@ LONGEST_QUERY = 10_000
 _UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
 _SEPARATORS = ("/", ":", ".")
 _EXPIRING_NAMED = 3
+_PIECE = 0.6
+"""Similarity of a word that contains a word of the question."""
 
 
 class TtlDefault(Enum):
@@ -84,7 +86,7 @@ class WorkingMemory:
         self._clock = clock
         self._default_ttl = None if outlives else settings.default_ttl
         self._capacity = SCRATCHPAD_CAPACITY if outlives else settings.max_entries
-        self._analysed: dict[str, tuple[Entry, Passage]] = {}
+        self._analysed: dict[str, _Analysed] = {}
         self.namespace = namespace
 
     def set(
@@ -157,7 +159,9 @@ class WorkingMemory:
         tags: Iterable[str] = (),
         limit: int = 10,
     ) -> builtins.list[EntryHit]:
-        """Return entries with words of a question in key, text, tags or category, best first (BM25).
+        """Return entries with words of a question, or words that contain one, in key, text, tags or category.
+
+        They are sorted by BM25, best first. A piece of a word counts less than the word.
 
         Args:
             query: What to look for; None gives the newest instead, with score 0.
@@ -217,9 +221,10 @@ class WorkingMemory:
     def _rank_entries(
         self, question: str, entries: builtins.list[Entry], allowed: builtins.list[Entry], limit: int
     ) -> builtins.list[EntryHit]:
-        query = parse_query(question)
-        passages = {entry.key: self._build_passage(entry) for entry in entries}
-        self._analysed = {entry.key: (entry, passages[entry.key]) for entry in entries}
+        analysed = {entry.key: self._analyse(entry) for entry in entries}
+        self._analysed = analysed
+        passages = {key: each.passage for key, each in analysed.items()}
+        query = _add_longer_words(parse_query(question), [each.words for each in analysed.values()])
         statistics = TermStatistics(
             passages=len(passages),
             mean_length=sum(passage.length for passage in passages.values()) / max(1, len(passages)),
@@ -236,15 +241,19 @@ class WorkingMemory:
             for found in ranked
         ]
 
-    def _build_passage(self, entry: Entry) -> Passage:
-        """Return what the ranker uses of an entry. It is cached until the entry changes, since texts can be long."""
+    def _analyse(self, entry: Entry) -> _Analysed:
+        """Return an entry with its words. They are cached until the entry changes, since texts can be long."""
         known = self._analysed.get(entry.key)
-        if known is not None and known[0] == entry:
-            return known[1]
-        tokens = tokenizer.tokenize(entry.to_searchable_text())
-        return Passage(
+        if known is not None and known.entry == entry:
+            return known
+        chunks = tokenizer.tokenize_chunks(entry.to_searchable_text())
+        tokens = [token for _, parts, _ in chunks for token in parts]
+        tokens += [token for _, _, wholes in chunks for token in wholes]
+        passage = Passage(
             key=0, terms=tokenizer.pack(tokens), length=len(tokens), at=entry.stored_at.timestamp()
         )
+        words = {tokenizer.fold(chunk): (*parts, *wholes) for chunk, parts, wholes in chunks}
+        return _Analysed(entry, passage, words)
 
     def _describe_full_memory(self, now: datetime) -> str:
         entries = self._store.entries(self.namespace, now=now)
@@ -257,6 +266,26 @@ class WorkingMemory:
             + (f"next to expire: {following}; " if following else "none of them expires; ")
             + "delete or overwrite one"
         )
+
+
+class _Analysed(NamedTuple):
+    """An entry with its passage, and the tokens of each of its folded words."""
+
+    entry: Entry
+    passage: Passage
+    words: Mapping[str, tuple[str, ...]]
+
+
+def _add_longer_words(query: ParsedQuery, words: Iterable[Mapping[str, tuple[str, ...]]]) -> ParsedQuery:
+    """Return the query with the words of entries that contain a word of it as alternatives for that word."""
+    known = {word: tokens for each in words for word, tokens in each.items()}
+    terms = []
+    for term in query.terms:
+        piece = term.surface or term.token
+        longer = {token for word, tokens in known.items() if piece in word for token in tokens}
+        others = [Alternative(token, _PIECE, "part") for token in sorted(longer - {term.token})]
+        terms.append(term._replace(alternatives=(*term.alternatives, *others)))
+    return query._replace(terms=tuple(terms))
 
 
 def is_under(key: str, prefix: str) -> bool:

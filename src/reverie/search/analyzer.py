@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache, wraps
 from typing import Any, TypeVar, cast
@@ -24,9 +24,9 @@ _HEADLINE = AnalyzedText(terms="", length=0)
 def analyze(value: Record | Turn | Paragraph) -> AnalyzedText:
     """Return the tokens of a record, a turn or a paragraph, and further properties for searches.
 
-    All have the day when they were written, in UTC, and the dates in their text. A turn also has its speaker and form,
-    a record the keys of its repetitions (`reverie.domain.similarity.comparison.compute_keys`). A headline has none of
-    these, since it is found through its parts.
+    All have the day when they were written, in UTC, and the dates in their text. A turn also has its speaker and form.
+    A headline has none of these, since it is found through its parts. A text of a language with little evidence has the
+    tokens of English too, so that a foreign word does not hide the others.
 
     The same value always gives the same analysis. Recent results are cached, since store and index both ask.
     """
@@ -59,12 +59,16 @@ def _analyze_text(
     noted: str = "",
     cues: str = "",
     speaker: str = "",
-    language: str | None = None,
+    languages: Sequence[str] = (),
 ) -> AnalyzedText:
-    tokens = tokenizer.tokenize(text, language)
+    first, *others = languages or tokenizer.find_languages(text)
+    tokens = tokenizer.tokenize(text, first)
+    length = len(tokens)
+    for language in others:
+        tokens += dict.fromkeys(each for each in tokenizer.tokenize(text, language) if each not in tokens)
     return AnalyzedText(
         terms=tokenizer.pack(tokens),
-        length=len(tokens),
+        length=length,
         cues=cues,
         speaker=speaker,
         dates=analyze_dates(text, written, noted),
@@ -84,5 +88,4 @@ def _analyze_record(text: str, written: datetime, noted: str, content: str | Non
     if content is None:
         return _analyze_text(text, written, noted)
     # The category "car" does not make an English fact French.
-    language = None if text == content else tokenizer.find_language(content)
-    return _analyze_text(text, written, noted, language=language)
+    return _analyze_text(text, written, noted, languages=tokenizer.find_languages(content))

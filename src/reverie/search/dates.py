@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, tzinfo
 from typing import NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.passage import Passage
 from reverie.domain.text.dates import (
     DateMention,
@@ -31,11 +31,21 @@ from reverie.domain.text.dates import (
     parse_dates,
     shift_day,
 )
+from reverie.domain.text.languages import is_function_word
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
 _NEXT = defer_regex(
     r"\b(?:next|upcoming|nachste[nrs]?|prochaine?s?|proxim[oa]s?|prossim[oaie])\b|次の|次回|下次|下一"
 )
+_YEAR_OR_MONTH = defer_regex(r"(?:[a-z]+\.?,?)?\s*(?:(?:19|20)\d\d)?")
+_LAST_WORD = defer_regex(r"([a-z]+)\W*$")
+_DETERMINERS = parse_word_set(
+    """
+    a an the this that my our your his her its their der die das den dem des mein meine unser unsere dein deine
+    le la les mon ma mes notre nos el los las mi mis nuestro nuestra il lo gli mio mia nostro nostra o os as meu minha
+    """
+)
+"""Words before a year or month that is the name of something."""
 _SOON = 60.0
 _MOST_DATES = 8
 _MOST_DAYS = 31
@@ -101,12 +111,15 @@ class QueryDates(NamedTuple):
 
     Attributes:
         days: The dates in the question.
+        written: Those of them that may also be the time of writing. A year or a month alone is not, as in
+            "the 2026 budget".
         today: The day of the question; None if unknown.
         zone: Time zone of the days.
         wants_next: Whether it asks for the next event.
     """
 
     days: tuple[DateMention, ...] = ()
+    written: tuple[DateMention, ...] = ()
     today: date | None = None
     zone: tzinfo = UTC
     wants_next: bool = False
@@ -120,7 +133,9 @@ class QueryDates(NamedTuple):
         tokens: dict[str, None] = {}
         for mention in self.days:
             for name in _cover(mention):
-                tokens |= dict.fromkeys((f"@{name}", f"#{name}"))
+                tokens[f"#{name}"] = None
+                if mention in self.written:
+                    tokens[f"@{name}"] = None
                 if len(name) == 10:
                     tokens |= dict.fromkeys((f"+{name}", f"~{name[5:]}"))
                 elif len(name) == 7 and name[0].isdecimal():
@@ -152,10 +167,21 @@ def find_query_dates(text: str, *, today: date | None = None, zone: tzinfo = UTC
         zone: Time zone of the one who asks.
     """
     days = find_dates(text, today or date(2000, 1, 1), relative=today is not None)
-    found = QueryDates(days=tuple(days[:_MOST_DATES]), today=today, zone=zone)
-    if today is not None and not days and _NEXT.search(fold_text(text)):
+    folded = fold_text(text)
+    days = days[:_MOST_DATES]
+    written = tuple(day for day in days if not _is_name(day, folded))
+    found = QueryDates(days=tuple(days), written=written, today=today, zone=zone)
+    if today is not None and not days and _NEXT.search(folded):
         return found._replace(wants_next=True)
     return found
+
+
+def _is_name(mention: DateMention, folded: str) -> bool:
+    """Return whether a date is a year or a month without a word that makes it a time, such as "in"."""
+    if mention.unit == "day" or not _YEAR_OR_MONTH.fullmatch(folded, mention.at, mention.stop):
+        return False
+    before = _LAST_WORD.search(folded[max(0, mention.at - 40) : mention.at])
+    return before is None or before[1] in _DETERMINERS or not is_function_word(before[1])
 
 
 def _cover(mention: DateMention) -> list[str]:
@@ -219,7 +245,9 @@ class Closeness:
         if not self._dates:
             return self._compute_upcoming(passage.dates, shift), False
         if day not in self._known:
-            self._known[day] = max(self._compute_closeness(one, day) for one in self._dates.days)
+            self._known[day] = max(
+                (self._compute_closeness(one, day) for one in self._dates.written), default=0.0
+            )
         written = self._known[day]
         named = self._weigh_named(passage.dates, shift)
         return max(self._written * written, named), named > 0.0 or (
@@ -244,7 +272,7 @@ class Closeness:
                 mention.yearly
                 and any(first <= day <= last for first, last, _ in _list_years(mention, here.year))
             )
-            for mention in self._dates.days
+            for mention in self._dates.written
         )
 
     def _compute_closeness(self, mention: DateMention, day: int) -> float:

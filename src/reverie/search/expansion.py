@@ -19,7 +19,7 @@ from math import ceil
 from typing import Protocol
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.text.dates import MONTHS, WEEKDAYS
+from reverie.domain.text.dates import MONTHS, NUMBERS, WEEKDAYS, load_words
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
 from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
 from reverie.search.query import Alternative, ParsedQuery, QueryTerm
@@ -42,9 +42,13 @@ _LEAST_USED = 0.5
 _SAME_SENSE = 0.5
 """Share of the words related to a stem that must be related to the word too: "stage" is no sense of "staging"."""
 
-_CALENDAR = {
-    word: (unit, number) for unit, names in enumerate((MONTHS, WEEKDAYS)) for word, number in names.items()
-}
+_VALUES: dict[str, dict[str, object]] = {}
+"""Meanings of the words that name one of several values, such as a colour or a month, by the kind of value."""
+for _kind, _names in {
+    "months": MONTHS, "weekdays": WEEKDAYS, "numbers": NUMBERS, **load_words(__package__, "values.txt"),
+}.items():  # fmt: skip
+    for _word, _value in _names.items():
+        _VALUES.setdefault(_word, {})[_kind] = _value
 
 _SYNONYM = 1.0
 
@@ -173,16 +177,22 @@ def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[
 def _get_neighbours(term: QueryTerm, related: WordRelations) -> tuple[tuple[str, float], ...]:
     """Return the words related to a word, and to its stem if that has the same sense ("taxes", "tax").
 
-    Other months and weekdays are left out: "July" is no alternative for "April".
+    Words of another value are left out: "blue" is no alternative for "red".
     """
     neighbours = tuple(related.get(term.surface))
-    if meant := _CALENDAR.get(term.surface):
-        return tuple(each for each in neighbours if _CALENDAR.get(each[0], meant) == meant)
+    if values := _VALUES.get(term.surface):
+        return tuple(each for each in neighbours if not _is_other_value(values, each[0]))
     if not neighbours or term.token == term.surface:
         return neighbours
     of_stem = related.get(term.token)
     shared = {word for word, _ in neighbours}.intersection(word for word, _ in of_stem)
     return (*neighbours, *of_stem) if len(shared) >= _SAME_SENSE * len(of_stem) else neighbours
+
+
+def _is_other_value(values: Mapping[str, object], other: str) -> bool:
+    """Return whether a word names another value of the same kind."""
+    others = _VALUES.get(other, {})
+    return any(others[kind] != value for kind, value in values.items() if kind in others)
 
 
 @lru_cache(maxsize=2_000)

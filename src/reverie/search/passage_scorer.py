@@ -300,7 +300,9 @@ def _score(
 ) -> scoring.Score:
     return scoring.score(
         entry.relevance,
-        age_days=max(0.0, now - passage.at) / 86_400,
+        age_days=max(0.0, now - passage.at)
+        // 3_600
+        / 24,  # so that searches soon after another have equal scores
         importance=passage.importance,
         confidence=passage.confidence,
         kind=passage.kind,

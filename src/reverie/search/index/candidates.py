@@ -221,7 +221,7 @@ class IndexCache:
                     if lock.name != self.path.name + _LOCK:
                         _remove(lock)
                 _evict(base, limit_mb * _MEGABYTE)
-            except BaseException:
+            except OSError:
                 self.close()
                 raise
 

@@ -33,7 +33,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.search.index.inverted_index import OFTEN, ONCE, IndexedPassage, compute_brevity
 
-FORMAT = "8"
+FORMAT = "9"
 """Part of the folder's name. Another schema or analyzer has another folder, whose index is built again."""
 
 _NEVER = (1 << 62) - 1

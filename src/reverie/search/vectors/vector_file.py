@@ -37,6 +37,8 @@ CREATE TABLE IF NOT EXISTS followed (sequence INTEGER NOT NULL);
 """
 _BLOCK = 512
 """Rows that are converted to floats at once; more do not fit into the second-level cache."""
+_EXACT = 1 << 24
+"""Whole numbers up to this one are exact in float32."""
 _LOCK_TIMEOUT_S = 30.0
 _STAMP_RESOLUTION_S = 0.05
 """A file that was changed more recently may change again without another time of change."""
@@ -293,14 +295,20 @@ class VectorFile:
         scopes: Sequence[int] | None,
         typical: tuple[float, float] = TYPICAL_COSINE,
     ) -> Neighbours:
-        """Return the cosines of a vector with all vectors of a kind in some scopes; None for all scopes."""
+        """Return the cosines of a vector with all vectors of a kind in some scopes; None for all scopes.
+
+        The vector is rounded to whole numbers so that every sum fits into the 24 bits of a float. So the order of
+        additions, which depends on the other vectors, makes no difference.
+        """
         rows = self._read_rows()
         places = _select(rows, subject, scopes)
+        size, width = float(np.linalg.norm(query)) or 1.0, sqrt(len(query))
+        whole = np.rint(query * ((_EXACT / (127 * width) - width) / size)).astype(np.float32)
         cosines: Any = np.empty(len(places), np.float32)
         for start in range(0, len(places), _BLOCK):
             block = rows.numbers[places[start : start + _BLOCK]].astype(np.float32)
-            np.dot(block, query, out=cosines[start : start + len(block)])
-        cosines *= rows.scales[places]
+            np.dot(block, whole, out=cosines[start : start + len(block)])
+        cosines *= rows.scales[places] * np.float32(size / (float(np.linalg.norm(whole)) or 1.0))
         return Neighbours(rows.keys[places], cosines, typical)
 
     def compare(self, subject: Searchable, keys: Sequence[int], scopes: Sequence[int] | None) -> Likeness:
@@ -431,7 +439,7 @@ def _open(name: str) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         for table in _TABLES.split(";"):
             connection.execute(table)
-    except BaseException:
+    except sqlite3.Error:
         connection.close()
         raise
     return connection

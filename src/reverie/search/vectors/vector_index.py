@@ -137,6 +137,8 @@ class VectorIndex:
         self._failures = 0
         self._retry_at = 0.0
         self._asked_at = -_ASKED_S
+        self._changed_at = -_LONGEST_PAUSE_S
+        self._dimension = embedder.dimension
         self._following = threading.Lock()
 
     def _reset_after_fork(self) -> None:
@@ -227,10 +229,7 @@ class VectorIndex:
         try:
             (vector,) = self._embed([text], is_query=True)
             query = normalize_vector(vector)
-            if len(query) != dimension:
-                raise ModelUnavailable(
-                    f"the embedder {self.embedder.name} returned {len(query)} numbers, not {dimension}"
-                )
+            self._verify_dimension(len(query), dimension)
         except (ModelUnavailable, ValueError) as error:
             self._note_failure(error)
             return None
@@ -259,6 +258,22 @@ class VectorIndex:
         self._is_loaded = True
         return vectors
 
+    def _verify_dimension(self, length: int, dimension: int) -> None:
+        """Compare the length of new vectors with that of the stored ones.
+
+        Raises:
+            VectorFileDamaged: they differ, so the vectors are made again.
+            ModelUnavailable: they have differed a moment ago too.
+        """
+        from reverie.search.vectors.vector_file import VectorFileDamaged
+
+        if dimension not in (0, length):
+            message = f"the embedder {self.embedder.name} returned {length} numbers, not {dimension}"
+            if time.monotonic() - self._changed_at < _LONGEST_PAUSE_S:
+                raise ModelUnavailable(message)
+            self._changed_at = time.monotonic()
+            raise VectorFileDamaged(message)
+
     def _note_failure(self, error: Exception) -> None:
         """Store an error of the embedder or the disk; log the first one."""
         with self._lock:
@@ -276,27 +291,38 @@ class VectorIndex:
     # -- the file ------------------------------------------------------------------------------------------
 
     def _get_path(self) -> Path | None:
+        """Return the file of the embedder; raises `ModelUnavailable` if the embedder cannot be identified."""
         from reverie.search.vectors.vector_file import get_file_name
 
-        return None if self._folder is None else self._folder / get_file_name(self.embedder.fingerprint)
+        if self._folder is None:
+            return None
+        try:
+            return self._folder / get_file_name(self.embedder.fingerprint)
+        except Exception as error:
+            raise ModelUnavailable(
+                f"the embedder {self.embedder.name} failed: {type(error).__name__}: {error}"
+            ) from error
 
     def _get_file(self) -> VectorFile:
         from reverie.search.vectors.vector_file import VectorFile
 
-        with self._lock:
-            if self._file is None:
-                self._file = VectorFile(self._get_path())
-            return self._file
+        if self._file is None:
+            path = self._get_path()
+            with self._lock:
+                self._file = self._file or VectorFile(path)
+        return self._file
 
     def _read(self, read: Callable[[VectorFile], T]) -> T | None:
         """Return the result of `read` for the file; None if it cannot be read."""
         from reverie.search.vectors.vector_file import VectorFileDamaged
 
+        if self._file is None and time.monotonic() < self._retry_at:
+            return None
         try:
             return read(self._get_file())
         except VectorFileDamaged as error:
             self._discard(error)
-        except OSError as error:
+        except (OSError, ModelUnavailable) as error:
             self._note_failure(error)
         return None
 
@@ -477,7 +503,7 @@ class VectorIndex:
             read_at = self._store.sequence()
             items = self._read_items(keys)
             wanted = [item for item in items.values() if known.get(item.key) != item.digest]
-            vectors = self._read_shared(wanted, file.dimension or self.embedder.dimension)
+            vectors = self._read_shared(wanted, file.dimension or self._dimension)
         missing = [item for item in wanted if item.text and item.key not in vectors]
         left = {item.key for item in missing}
         if len(missing) > most:
@@ -487,6 +513,7 @@ class VectorIndex:
             made = self._embed([item.text for item in missing], is_query=False)
             for item, vector in zip(missing, made, strict=True):
                 vectors[item.key] = quantize_vector(vector)
+                self._dimension = len(vectors[item.key].numbers)
         fresh = [
             NewVector(item.key, item.subject, item.scope, item.digest, vectors.get(item.key))
             for item in wanted
@@ -496,11 +523,8 @@ class VectorIndex:
         lengths = {len(vector.numbers) for vector in vectors.values()}
         if len(lengths) > 1:
             raise ModelUnavailable(f"the embedder {self.embedder.name} returned vectors of several lengths")
-        if lengths and file.dimension not in {0, *lengths}:
-            raise ModelUnavailable(
-                f"the embedder {self.embedder.name} returned {lengths.pop()} numbers, not {file.dimension}: "
-                "give it another name when it changes"
-            )
+        if lengths:
+            self._verify_dimension(lengths.pop(), file.dimension)
         with file.change() as change:
             if self._closing and time.monotonic() >= self._deadline:
                 return done
@@ -582,10 +606,15 @@ class VectorIndex:
         with self._lock:
             self._queries.clear()
         try:
+            try:
+                kept, file = self._get_path(), self._get_file()
+                shared = hash_text(self.embedder.fingerprint)
+            except ModelUnavailable:  # then all vectors are removed
+                kept = file = shared = None
             if self._shared is not None:
-                self._shared.drop_vectors(but=hash_text(self.embedder.fingerprint))
-            is_clean = self._folder is None or remove_vectors(self._folder, but=self._get_path())
-            if self._folder is None or self._get_file().count():
+                self._shared.drop_vectors(but=shared or 0)
+            is_clean = self._folder is None or remove_vectors(self._folder, but=kept)
+            if file is not None and (self._folder is None or file.count()):
                 with self._get_file().change() as change:
                     if keys is None:
                         self._remove_strangers(change)
@@ -611,11 +640,11 @@ class VectorIndex:
 
     def is_damaged(self) -> bool:
         """Return whether the vectors on disk are damaged."""
-        return self._get_file().is_damaged()
+        return bool(self._read(lambda file: file.is_damaged()))
 
     def rebuild(self) -> None:
         """Remove the vectors, and start to build them again."""
-        self._get_file().delete()
+        self._read(lambda file: file.delete())
         self._start()
         self._wake.set()
 
