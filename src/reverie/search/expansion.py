@@ -42,11 +42,15 @@ _LEAST_USED = 0.5
 _SAME_SENSE = 0.5
 """Share of the words related to a stem that must be related to the word too: "stage" is no sense of "staging"."""
 
+_KINDS: Mapping[str, Mapping[str, object]] = {
+    "months": MONTHS,
+    "weekdays": WEEKDAYS,
+    "numbers": NUMBERS,
+    **load_words(__package__, "values.txt"),
+}
 _VALUES: dict[str, dict[str, object]] = {}
 """Meanings of the words that name one of several values, such as a colour or a month, by the kind of value."""
-for _kind, _names in {
-    "months": MONTHS, "weekdays": WEEKDAYS, "numbers": NUMBERS, **load_words(__package__, "values.txt"),
-}.items():  # fmt: skip
+for _kind, _names in _KINDS.items():
     for _word, _value in _names.items():
         _VALUES.setdefault(_word, {})[_kind] = _value
 

@@ -607,15 +607,15 @@ class VectorIndex:
             self._queries.clear()
         try:
             try:
-                kept, file = self._get_path(), self._get_file()
-                shared = hash_text(self.embedder.fingerprint)
+                path, shared = self._get_path(), hash_text(self.embedder.fingerprint)
+                file: VectorFile | None = self._get_file()
             except ModelUnavailable:  # then all vectors are removed
-                kept = file = shared = None
+                path, shared, file = None, 0, None
             if self._shared is not None:
-                self._shared.drop_vectors(but=shared or 0)
-            is_clean = self._folder is None or remove_vectors(self._folder, but=kept)
+                self._shared.drop_vectors(but=shared)
+            is_clean = self._folder is None or remove_vectors(self._folder, but=path)
             if file is not None and (self._folder is None or file.count()):
-                with self._get_file().change() as change:
+                with file.change() as change:
                     if keys is None:
                         self._remove_strangers(change)
                     else:
