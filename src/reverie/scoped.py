@@ -313,7 +313,7 @@ class ScopedMemory(MemoryReader):
             **changes: The new values; see `reverie.repositories.records.RecordChanges`.
 
         Returns:
-            The record as it is now.
+            The record as it is now; the same as before, with its `updated_at`, if nothing changed.
 
         Raises:
             NotFound: there is no such record here.

@@ -23,6 +23,22 @@ def test_a_piece_that_stands_once_in_memory_md_is_replaced(memory: Memory, call:
     assert call("edit_memory", old="\n\nAda lives in Basel.", new="").text.endswith("is now gone")
 
 
+def test_an_edit_that_changes_nothing_says_so(memory: Memory, call: Call) -> None:
+    memory.pages.write("MEMORY.md", "Ada lives in Bern\n")
+    saved = memory.save("Ada drinks tea", category="habits", tags=["tea"]).record
+    sequence = memory.history.log()[-1].sequence
+    for name, given in (
+        ("edit_memory", {"old": "Bern", "new": "Bern"}),
+        ("edit_memory", {"id": saved.id, "old": "tea", "new": "tea"}),
+        ("memory", {"operation": "update", "id": saved.id, "content": "Ada drinks tea"}),
+        ("memory", {"operation": "update", "id": saved.id, "category": "habits", "tags": ["tea"]}),
+    ):
+        assert call(name, **given).text.startswith("Nothing changed: ")
+    assert memory.update(saved.id, content="Ada drinks tea", importance=0.5) == saved
+    assert memory.pages.replace("Bern", "Bern").outcome == "unchanged"
+    assert memory.history.log()[-1].sequence == sequence
+
+
 def test_a_line_is_added_where_nothing_is_replaced(memory: Memory, call: Call) -> None:
     assert call("edit_memory", new="Ada lives in Bern").text == "Added to MEMORY.md: Ada lives in Bern"
     call("edit_memory", new="Ada has a cat", page="MEMORY.md")

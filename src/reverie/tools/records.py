@@ -241,8 +241,8 @@ def _update(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Tool
     changes = {name: value for name, value in given.items() if name != "id"}
     if not changes:
         raise InvalidInput(f"update needs something to change: {', '.join(_TAKES['update'][1:])}")
-    after = update_record(memory, given, lambda _: changes)
-    message = f"Updated {after.id}:\n{rendering.render_record(after, now)}"
+    before, after = update_record(memory, given, lambda _: changes)
+    message = describe_change("Updated", before, after, now)
     return ToolResult(
         message, {"record": rendering.build_record_data(after)}, trusted=after.origin not in UNTRUSTED
     )
@@ -263,15 +263,15 @@ def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Too
         return ToolResult(f"{record.id} is {layer} already.", {"record": rendering.build_record_data(record)})
     if record.layer != "episodic":
         raise InvalidInput(f"{record.id} is {record.layer} already; update changes its layer")
-    after = update_record(memory, given, lambda _: {"layer": layer})
+    _, after = update_record(memory, given, lambda _: {"layer": layer})
     message = f"Promoted {after.id} from episodic to {layer}:\n{rendering.render_record(after, now)}"
     return ToolResult(message, {"record": rendering.build_record_data(after)})
 
 
 def update_record(
     memory: MemoryLike, given: Mapping[str, Any], change: Callable[[Record], Mapping[str, Any]]
-) -> Record:
-    """Change a record by a model's word. New text has the lower trust of the record and the agent.
+) -> tuple[Record, Record]:
+    """Change a record by a model's word, and return it before and after. New text has the lower trust of the record and the agent.
 
     Where somebody else changes the record meanwhile, the change is made again from its newest form.
 
@@ -280,7 +280,7 @@ def update_record(
         change: Returns the new values for a record; it raises `InvalidInput` where the change no longer fits.
     """
 
-    def attempt(_: int) -> Record:
+    def attempt(_: int) -> tuple[Record, Record]:
         record = get_live_record(memory, given)
         changes = dict(change(record))
         if changes.get("content") not in (None, record.content):
@@ -289,9 +289,15 @@ def update_record(
                     f"{record.id} contains a secret that its owner keeps, so only its owner can reword it"
                 )
             changes["origin"] = provenance.least_trusted(record.origin, "agent")
-        return memory.update(record.id, expected=record, **changes)
+        return record, memory.update(record.id, expected=record, **changes)
 
     return retry_conflicts(attempt, read_state=lambda: get_live_record(memory, given))
+
+
+def describe_change(verb: str, before: Record, after: Record, now: datetime) -> str:
+    """Return a sentence on a change of a record, or that nothing was changed."""
+    done = f"{verb} {after.id}:" if after != before else f"Nothing changed: {after.id} says so already."
+    return f"{done}\n{rendering.render_record(after, now)}"
 
 
 def _build_result_data(operation: str, data: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -276,13 +276,13 @@ def _edit_record(
 ) -> ToolResult:
     if not old:
         raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
-    after = records.update_record(
+    before, after = records.update_record(
         memory,
         given,
         lambda record: {"content": replace_once(record.content, old, new, where=record.id)},
     )
     return ToolResult(
-        f"Edited {after.id}:\n{rendering.render_record(after, now)}",
+        records.describe_change("Edited", before, after, now),
         {"edited": after.id, "text": escaping.strip_invisible(after.content)},
         trusted=after.origin not in UNTRUSTED,
     )
@@ -305,6 +305,8 @@ def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
     replace_once(text, old, new, where=name)
     pages.replace(old, new, name=name)
     new = _to_stored_text(pages, name, new)
+    if pages.read(name) == text:
+        return ToolResult(f"Nothing changed: {name} says so already.", {"edited": name, "text": new})
     return ToolResult(
         f"Edited {name}: {render.quote_text(old, id=name, longest=_LONGEST_SHOWN)} is now "
         f"{render.quote_text(new, id=name, longest=_LONGEST_SHOWN) or 'gone'}",

@@ -91,7 +91,9 @@ def test_a_change_needs_the_version_that_was_read(client: TestClient) -> None:
     late = client.patch(url, json={"importance": 0}, headers={"If-Match": etag})
     assert "Read it again" in problem(late, 412, "changed-meanwhile")
     assert late.json()["current"] == done.json()
-    assert client.patch(url, json={}, headers={"If-Match": done.headers["etag"]}).json() == done.json()
+    same = client.patch(url, json={"importance": 1}, headers={"If-Match": done.headers["etag"]})
+    assert same.json() == done.json()
+    assert [each.headers["Reverie-Outcome"] for each in (done, same)] == ["changed", "unchanged"]
 
 
 def test_a_record_is_archived_restored_and_pinned(client: TestClient, memory: Memory) -> None:

@@ -196,7 +196,9 @@ def update_record(call: Call, given: schemas.RecordPatch) -> OperationAnswer:
     expected = record if is_bound or {"content", "metadata", "origin"} & set(changes) else None
     with refusing_changed():
         updated = call.view.update(record.id, expected=expected, **changes) if changes else record
-    return answer_value(call, updated)
+    answer = answer_value(call, updated)
+    answer.headers["Reverie-Outcome"] = "unchanged" if updated == record else "changed"
+    return answer
 
 
 @OPERATIONS.add(
@@ -407,6 +409,7 @@ def write_page(call: Call, given: schemas.PageInput) -> OperationAnswer:
     result = pages.write(name, given.content, expected=old)
     answer = _answer_page(call, name)
     answer.status = 201 if result.outcome == "created" else 200
+    answer.headers["Reverie-Outcome"] = result.outcome
     return answer
 
 
