@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.aio import AsyncSession
 from reverie.domain.conversation import ToolCall, Turn
-from reverie.domain.errors import MissingExtra, ReverieError, StoreError
+from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
 from reverie.integrations.core import AnyMemory, ItemText, MessageItems, call_tool, to_sync
@@ -209,7 +209,7 @@ class MemoryCapability(AbstractCapability[Any]):
 
         own = copy.copy(self)
         own._injected = None
-        own._opened = await _run_with_timeout(opened, self._patience, "opened", refused=StoreError)
+        own._opened = await _run_with_timeout(opened, self._patience, "opened", fatal=InvalidInput)
         return own
 
     def get_toolset(self) -> AbstractToolset[Any] | None:
@@ -258,16 +258,22 @@ async def _run_with_timeout(
     patience: float,
     what: str,
     *,
-    refused: type[ReverieError] = ReverieError,
+    fatal: type[ReverieError] | tuple[()] = (),
 ) -> _T | None:
-    """Return the result of `work` from a worker thread; None, with a warning, if it fails or takes too long."""
+    """Return the result of `work` from a worker thread; None, with a warning, if it fails or takes too long.
+
+    Args:
+        fatal: Error that is a mistake of the program, and is raised.
+    """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.wait_for(asyncio.shield(task), patience)
     except TimeoutError:
         _log.warning("the memory was not %s within %g s, the reply goes on without", what, patience)
         task.add_done_callback(_log_late_failure)
-    except refused as error:
+    except ReverieError as error:
+        if isinstance(error, fatal):
+            raise
         _log.warning("the memory could not be %s, the reply goes on without: %s", what, error)
     return None
 

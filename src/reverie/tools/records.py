@@ -271,9 +271,10 @@ def _promote(memory: MemoryLike, given: Mapping[str, Any], now: datetime) -> Too
 def update_record(
     memory: MemoryLike, given: Mapping[str, Any], change: Callable[[Record], Mapping[str, Any]]
 ) -> tuple[Record, Record]:
-    """Change a record by a model's word, and return it before and after. New text has the lower trust of the record and the agent.
+    """Change a record by a model's word, and return it before and after.
 
-    Where somebody else changes the record meanwhile, the change is made again from its newest form.
+    New text has the lower trust of the record and the agent. Where somebody else changes
+    the record meanwhile, the change is made again from its newest form.
 
     Args:
         given: The arguments of the tool, with the `id`.

@@ -312,6 +312,25 @@ def test_list_is_newest_first_and_pages(call: Call, answer: Answer) -> None:
     assert (first, kind, category, content) == (ids[2], "fact", "-", "thing number three")
 
 
+def test_in_a_pipe_what_does_not_hold_is_marked_and_history_has_texts(call: Call) -> None:
+    call("remember", "Ada lives in Bern", "--valid-to", "2025-03-01")
+    call("remember", "Ada moves to Basel", "--valid-from", "2150-01-01")
+    call("remember", "Ada drinks tea")
+    gone = call("remember", "Ada has a cat", "-q").stdout.strip()
+    call("archive", gone, "--reason", "it ran away")
+    lines = [line.split("\t")[4:] for line in call("list").stdout.splitlines()]
+    assert sorted(lines) == [
+        ["Ada drinks tea"],
+        ["Ada lives in Bern", "held until 2025-03-01"],
+        ["Ada moves to Basel", "holds from 2150-01-01"],
+    ]
+    assert call("list", "--archived").stdout.endswith("\tAda has a cat\tarchived (it ran away)\n")
+    assert "\theld until 2025-03-01\n" in call("recall", "where does Ada live?").stdout
+    assert [line.split("\t")[9] for line in call("history", gone).stdout.splitlines()] == [
+        "Ada has a cat"
+    ] * 2
+
+
 def test_an_empty_list_is_no_failure(call: Call, port: str) -> None:
     result = call("list", "--kind", "event")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No records.\n")

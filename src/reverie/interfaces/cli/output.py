@@ -288,13 +288,20 @@ def render_turns(turns: Iterable[Turn]) -> Iterator[Block]:
         yield "", f"{speaker} · {turn.at:%Y-%m-%d %H:%M:%S} · {turn.id}", describe_turn(turn)
 
 
+def preview_change(change: Mapping[str, Any]) -> str:
+    """Return the beginning of the text of the item that was changed; empty if it has none."""
+    value = change["after"] or change["before"] or {}
+    text = next((value[name] for name in ("content", "summary", "data") if value.get(name)), "")
+    return extract_excerpt(one_line(text), [], longest=_PREVIEW)
+
+
 def render_changes(changes: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
     """Render a list of changes: what was changed with its first words, and below it when, by whom and why."""
     for each in changes:
         when = str(each["at"])[:19].replace("T", " ")
         what = f"{each['change']} {each['subject']} {one_line(each['id'] or '')}"
-        if content := (each["after"] or each["before"] or {}).get("content"):
-            what += f": {extract_excerpt(one_line(content), [], longest=_PREVIEW)}"
+        if text := preview_change(each):
+            what += f": {text}"
         about = (when, *(one_line(each[name]) for name in ("actor", "operation", "reference", "note")))
         yield str(each["sequence"]), what, " · ".join(filter(None, about))
 
@@ -309,13 +316,9 @@ def _describe_hit(hit: Hit, now: datetime) -> str:
     return _describe_turn(hit.turn, now) if hit.turn is not None else ""
 
 
-def _describe_record(record: Record, now: datetime) -> str:
-    marks = [record.kind, record.category or "", *(f"#{one_line(tag)}" for tag in record.tags)]
-    marks.append(format_age(record.updated_at, now))
-    if record.seen_count > 1:
-        marks.append(f"seen {record.seen_count} times")
-    if record.pinned:
-        marks.append("pinned")
+def describe_state(record: Record, now: datetime) -> list[str]:
+    """Return the reasons why a record does not simply hold; none if it does."""
+    marks = []
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from and record.valid_from > now else ""
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
     if since or until:
@@ -324,6 +327,25 @@ def _describe_record(record: Record, now: datetime) -> str:
         marks.append(f"perhaps outdated, see {record.perhaps_replaced_by}")
     if record.archived:
         marks.append("archived" + (f" ({one_line(record.archive_reason)})" if record.archive_reason else ""))
+    elif record.expires_at is not None and record.expires_at <= now:
+        marks.append("expired")
+    return marks
+
+
+def add_state(cells: Sequence[object], record: Record | None) -> Sequence[object]:
+    """Return the cells of a record in a pipe, with one more if it does not simply hold."""
+    state = "" if record is None else ", ".join(describe_state(record, timestamps.utc_now()))
+    return [*cells, state] if state else cells
+
+
+def _describe_record(record: Record, now: datetime) -> str:
+    marks = [record.kind, record.category or "", *(f"#{one_line(tag)}" for tag in record.tags)]
+    marks.append(format_age(record.updated_at, now))
+    if record.seen_count > 1:
+        marks.append(f"seen {record.seen_count} times")
+    if record.pinned:
+        marks.append("pinned")
+    marks += describe_state(record, now)
     return " · ".join([record.id, *filter(None, marks)])
 
 

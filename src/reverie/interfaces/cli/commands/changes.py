@@ -49,7 +49,7 @@ def history(
     Erased content is left out of its changes.
 
     In a pipe, one line per change: number, time, actor, change, subject, id, operation,
-    reference, note.
+    reference, note, beginning of the text.
 
     With --json: {"history": [{"sequence", "batch", "at", "actor", "operation", "note",
     "reference", "subject", "id", "change", "before", "after"}]}.
@@ -66,7 +66,10 @@ def history(
     cells = ("sequence", "at", "actor", "change", "subject", "id", "operation", "reference", "note")
     output.print_listing(
         context,
-        ([change[name] or "-" for name in cells] for change in changes),
+        (
+            [*(change[name] or "-" for name in cells), output.preview_change(change) or "-"]
+            for change in changes
+        ),
         {"history": changes},
         blocks=output.render_changes(changes),
         empty="No changes.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -149,7 +149,7 @@ def recall(
     --pages-only the newest paragraphs. Exits with 1 if nothing relevant is found.
 
     In a pipe, one line per hit: score, id, kind, category or session or page, time, content, and with
-    --explain the explanation.
+    --explain the explanation. A record that does not hold now has the reason in one more column.
 
     With --json: {"query": …, "hits": [{"id", "type", "score", "content", "at", "kind", "layer",
     "explanation": {"matched", "parts", "evidence", "note"}, "record", "turn" or "paragraph"}]}.
@@ -194,7 +194,7 @@ _EXCLUDED: Mapping[Source, tuple[str, ...]] = {
 """Parameters of the options that select nothing of a source."""
 
 
-def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[object]:
+def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> Sequence[object]:
     place = "-"
     if hit.turn is not None:
         place = f"{hit.turn.session}#{hit.turn.position}"
@@ -202,8 +202,10 @@ def _format_hit_cells(hit: Hit, question: str | None, explain: bool) -> list[obj
         place = hit.record.category or "-"
     elif hit.paragraph is not None:
         place = hit.paragraph.page
-    cells = [f"{hit.score:.2f}", hit.id, hit.kind, place, hit.at, output.describe_content(hit)]
-    return [*cells, output.explain_hit(hit, question)] if explain else cells
+    cells: list[object] = [f"{hit.score:.2f}", hit.id, hit.kind, place, hit.at, output.describe_content(hit)]
+    if explain:
+        cells.append(output.explain_hit(hit, question))
+    return output.add_state(cells, hit.record)
 
 
 @command(as_of=True, json=True)
@@ -284,7 +286,8 @@ def list_records(
 ) -> None:
     """List records, newest first. A headline stands for the records that it sums up.
 
-    In a pipe, one line per record: id, kind, category, time of the last change, content.
+    In a pipe, one line per record: id, kind, category, time of the last change, content, and for one that does not
+    hold now the reason, such as `held until 2026-05-01`.
 
     With --json: {"records": [{…}]}.
     """
@@ -295,7 +298,7 @@ def list_records(
     count, records = len(records), records[:limit]
     output.print_listing(
         context,
-        ((r.id, r.kind, r.category or "-", r.updated_at, r.content) for r in records),
+        (output.add_state((r.id, r.kind, r.category or "-", r.updated_at, r.content), r) for r in records),
         {"records": records},
         blocks=output.render_records(records),
         empty="No records.",
