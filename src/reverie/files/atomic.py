@@ -163,6 +163,21 @@ class AtomicFolder:
         self._update_mtime(tracked)
         return stamp
 
+    def keep_beside(self, path: str, ending: str, data: bytes) -> str:
+        """Create a file beside another, unless one there has the content already; return its path.
+
+        Args:
+            path: The other file.
+            ending: The ending of the name; before it, a number is put if the name is taken.
+            data: The content.
+        """
+        number, beside = 1, f"{path}{ending}"
+        while (found := self.read(beside)) is None or found[0] != data:
+            if found is None and self.create(beside, data) is not None:
+                break
+            number, beside = number + 1, f"{path}.{number + 1}{ending}"
+        return beside
+
     def replace(self, path: str, data: bytes, stamp: FileStamp, *, fsync: bool = False) -> FileStamp | None:
         """Replace the content of a file; return its new stamp, or None if the file was changed or removed.
 

@@ -39,7 +39,7 @@ from reverie.files.hand_edits.intake import REBUILDER
 from reverie.files.hand_edits.merge import build_placed_record
 from reverie.files.layout import MEMORY, SESSIONS, FileLocation, build_path, parse_path
 from reverie.files.parsing import BrokenFile, ParsedLine
-from reverie.files.scan import scan
+from reverie.files.scan import BROKEN, scan
 from reverie.files.state import FileState, StateUnavailable
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
@@ -47,9 +47,6 @@ from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.migrations import make_folder
 from reverie.stores.sqlite.repair import find_free_name, replace_file, salvage_marks
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten, is_key
-
-_BROKEN = ".broken"
-"""Suffix of the copy of a session's file with lines that could not be imported."""
 
 _INDEX = "index"
 _BATCH = 500
@@ -377,8 +374,7 @@ class _Rebuild:
         if others and not turns:
             raise InvalidInput(bad[0])
         if bad:
-            copy = f"{path}{_BROKEN}"  # the file itself is written again, as its session is from now on
-            self._disk.create(copy, data)
+            copy = self._disk.keep_beside(path, BROKEN, data)  # the file itself is written from now on
             self._record_broken(path, f"{'; '.join(bad)}: the other lines were taken, see {copy!r}")
         self._sessions[state.id] = path
         self._turns.update(turn.id for turn in turns)

@@ -32,6 +32,9 @@ from reverie.files.state import FileRecord, FileState, LockedFileState, NoteKind
 CONFLICT = ".conflict.json"
 """Suffix of conflict files, which hold the program's version of what a person changed too."""
 
+BROKEN = ".broken"
+"""Suffix of the copy of a session's file that has lines which could not be imported."""
+
 _TOPS = (MEMORY, SESSIONS)
 _LEFT_BY_EDITORS = ("~", ".swp", ".swx", ".tmp", ".bak", ".orig", ".part")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -173,6 +176,10 @@ class _Scanner:
         name = path.rpartition("/")[2]
         if name.endswith(CONFLICT):
             self._result.conflicts.append(path)
+        elif name.endswith(BROKEN):
+            self._report(
+                path, "it is kept for its lines that could not be imported: delete it when you are done"
+            )
         elif is_ignored(name):
             pass
         elif stat.S_ISLNK(mode):
@@ -335,7 +342,9 @@ def _remove(root: Path, path: str) -> None:
 
 def _is_own(path: str) -> bool:
     """Return whether Reverie made the file, so that no work of a person is lost with it."""
-    return f"/{DRAFTS}/" in path or path.endswith(CONFLICT) or parse_recovered_path(path) is not None
+    return (
+        f"/{DRAFTS}/" in path or path.endswith((CONFLICT, BROKEN)) or parse_recovered_path(path) is not None
+    )
 
 
 def _extract_record_id(path: str) -> str:

@@ -50,7 +50,7 @@ from reverie.files.hand_edits.records import RecordImporter
 from reverie.files.layout import MEMORY, Form, parse_path
 from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
-from reverie.files.scan import FolderScan, is_within, scan
+from reverie.files.scan import BROKEN, FolderScan, is_within, scan
 from reverie.files.state import FileRecord, FileState, LockedFileState
 from reverie.stores.tombstones import drop_forgotten
 from reverie.stores.writer import StoreWriter
@@ -103,23 +103,31 @@ def import_session(run: HandEditRun, file: ChangedFile) -> None:
         )
         return run.settle(file)
     first, *others = lines = parsing.read_lines(file.path, file.data)
-    if broken := [line.why for line in lines if line.why]:
-        raise InvalidInput(broken[0])
     state = parsing.build_session_state(first.fields or {}, path=file.path, now=run.now)
     if run.is_stale(file, state.id):
         return run.settle(file)
-    turns = [
-        parsing.build_turn(
-            line, id=(line.fields or {}).get("id") or run.new_id(), state=state, position=number, now=run.now
-        )
-        for number, line in enumerate(others)
-    ]
+    turns: list[Turn] = []
+    broken = [line.why for line in lines if line.why]
+    for line in others:
+        if line.fields is not None:
+            try:
+                name = line.fields.get("id") or run.new_id()
+                turns.append(parsing.build_turn(line, id=name, state=state, position=len(turns), now=run.now))
+            except InvalidInput as error:
+                broken.append(str(error))
+    if broken and not turns:
+        raise InvalidInput(broken[0])
     if known := run.store.turns([turn.id for turn in turns]):
         raise InvalidInput(f"the id {known[0].id!r} is that of another turn: take it out")
     if state.window_start > len(turns):
         raise InvalidInput(f"line 1: window_start is {state.window_start}: there are {len(turns)} turns")
     values: list[Value] = [state, *turns]
     run.commit(file, MergeDecision(edits=tuple(Change(before=None, after=value) for value in values)))
+    if broken:  # the file itself is written from now on
+        copy = run.disk.keep_beside(file.path, BROKEN, file.data)
+        run.report_problem(
+            copy, f"{'; '.join(broken[:3])}; all other lines are imported: delete it when you are done"
+        )
     return run.settle(file)
 
 

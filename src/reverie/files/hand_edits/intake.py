@@ -375,14 +375,7 @@ class HandEditRun:
     def _keep_beside(self, file: ChangedFile, clash: MergeConflict) -> None:
         """Write the program's version to a conflict file, unless one has it already."""
         data = _render_value(clash.ours)
-        stem = _build_conflict_stem(file.path, clash.ours)
-        number = 1
-        while True:
-            path = f"{stem}{CONFLICT}" if number == 1 else f"{stem}.{number}{CONFLICT}"
-            present = self.disk.read(path)
-            if (present is not None and present[0] == data) or self.disk.create(path, data) is not None:
-                break
-            number += 1
+        path = self.disk.keep_beside(_build_conflict_stem(file.path, clash.ours), CONFLICT, data)
         self.conflicts[path] = {"of": file.path, "id": clash.ours.id, "fields": list(clash.fields)}
 
 
