@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # each name `as` itself: it is public here
     from reverie.admin.transfer.backup import Backup as Backup
     from reverie.admin.transfer.backup import RecoveryReport as RecoveryReport
     from reverie.admin.transfer.backup import recover as recover
+    from reverie.admin.transfer.batch import Revision as Revision
     from reverie.admin.transfer.batch import Skipped as Skipped
     from reverie.admin.transfer.export import ExportReport as ExportReport
     from reverie.admin.transfer.importer import ImportReport as ImportReport
@@ -90,7 +91,7 @@ _NAMES = {
     "reverie.admin.transfer.backup": "Backup RecoveryReport recover",
     "reverie.admin.transfer.export": "ExportReport",
     "reverie.admin.transfer.importer": "ImportReport",
-    "reverie.admin.transfer.batch": "Skipped",
+    "reverie.admin.transfer.batch": "Revision Skipped",
     "reverie.aio": "AsyncMemory AsyncScopedMemory AsyncSession",
     "reverie.consolidation.plan": "Plan",
     "reverie.consolidation.worker": "Worker",

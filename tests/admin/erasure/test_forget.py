@@ -308,6 +308,19 @@ def test_a_turn_of_a_few_words_takes_nothing_with_it(memory: Memory) -> None:
     assert memory.get(kept.id) == kept
 
 
+def test_a_short_turn_that_is_forgotten_goes_from_the_daily_note_too(memory: Memory) -> None:
+    chat = memory.session("chat:1")
+    told = chat.add("user", "Gate 4711")
+    chat.add("assistant", "Noted.")
+    chat.add("user", "Tea at five")
+    chat.add("assistant", "With pleasure.")
+    (note,) = memory._store.logs()
+    assert "4711" in (memory.pages.read(note) or "")
+    memory.admin.forget(told.id)
+    assert "4711" not in said(memory)
+    assert "Tea at five" in (memory.pages.read(note) or "")
+
+
 def test_what_merely_resembles_it_is_listed_and_stays(memory: Memory) -> None:
     notes = [{"content": f"The user asked about the weather in {name}"} for name in ("Oslo", "Rome", "Lima")]
     saved = [each.record for each in memory.save_many(notes)]

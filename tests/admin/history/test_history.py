@@ -870,6 +870,26 @@ def test_with_what_ended_another_record_its_end_is_undone_too() -> None:
         assert again.replaced_by == new.id
 
 
+def test_a_transaction_whose_record_was_only_marked_since_is_undone(memory: Memory) -> None:
+    dreams = memory._parts.writer.acting("dream")
+    now = memory._clock()
+    times = {"created_at": now, "updated_at": now, "last_seen_at": now}
+    made = make_record(99, content="Bob lives in Berlin near the park", **times)
+    batch = dreams.commit([Change(before=None, after=made)], operation="dream")[0].batch
+    memory.save("Bob lives in Hamburg near the park now")
+    memory.search("Bob")
+    marked = memory.get(made.id)
+    assert marked is not None
+    assert marked.perhaps_replaced_by or marked.replaced_by
+    undone = memory.history.undo(batch=batch)
+    assert memory.get(made.id) is None
+    memory.history.undo(undone.rows)
+    assert memory.get(made.id) == marked
+    memory.update(made.id, content="Bob lives in Berlin")
+    with pytest.raises(Conflict):
+        memory.history.undo(batch=batch)
+
+
 def test_an_end_that_was_set_anew_stays_when_what_ended_it_first_is_undone() -> None:
     with Memory.open(":memory:") as memory:
         old = memory.save("The office is in Porto").record

@@ -21,6 +21,7 @@ from reverie.admin.history.journal import (
     validate_number,
 )
 from reverie.consolidation.cycle import ApplyResult
+from reverie.consolidation.pair_judge import ACTOR
 from reverie.domain.change import Change, JournalEntry, Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput
@@ -236,7 +237,10 @@ class History(Journal):
             try:
                 now[name] = _revert_edit(row.edit, value)
             except _Clash as clash:
-                raise Conflict(self._explain_clash(row, clash, undone)) from None
+                later = self._list_later_changes(row, undone)
+                if not later or {(other.actor, other.operation) for other in later} != {(ACTOR, "settle")}:
+                    raise Conflict(_explain_clash(row, clash, later)) from None
+                now[name] = row.before  # what the judge of pairs found out about the text goes with it
             if now[name] != value:
                 yield Change(before=value, after=now[name])
 
@@ -292,18 +296,11 @@ class History(Journal):
             return [state for name in names if (state := self._store.session(name)) is not None]
         return get_reader(self._store, subject)(names)
 
-    def _explain_clash(self, row: JournalEntry, clash: _Clash, undone: set[int]) -> str:
+    def _list_later_changes(self, row: JournalEntry, undone: set[int]) -> list[JournalEntry]:
+        """Return the later changes of the same thing that are not undone."""
         assert row.edit is not None
-        later = [
-            one.sequence
-            for one in iter_rows_forwards(self._store, after=row.sequence, id=row.edit.id)
-            if one.subject == row.subject and one.sequence not in undone
-        ]
-        by = f"by {_format_changes(later)}" if later else "since"
-        return (
-            f"change {row.sequence} cannot be undone alone: {row.subject} {row.edit.id!r} {clash} {by}; "
-            "undo that first, or everything since"
-        )
+        later = iter_rows_forwards(self._store, after=row.sequence, id=row.edit.id)
+        return [one for one in later if one.subject == row.subject and one.sequence not in undone]
 
     def _refuse_broken(self, edits: Sequence[Change]) -> None:
         """Raise `Conflict` if some of the result could not exist without the rest."""
@@ -325,6 +322,15 @@ class History(Journal):
 
 class _Clash(Exception):
     """A later change because of which a change cannot be undone alone."""
+
+
+def _explain_clash(row: JournalEntry, clash: _Clash, later: Sequence[JournalEntry]) -> str:
+    assert row.edit is not None
+    by = f"by {_format_changes([one.sequence for one in later])}" if later else "since"
+    return (
+        f"change {row.sequence} cannot be undone alone: {row.subject} {row.edit.id!r} {clash} {by}; "
+        "undo that first, or everything since"
+    )
 
 
 def _revert_edit(edit: Change, value: Value | None) -> Value | None:
