@@ -26,7 +26,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import escaping, validation
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.tools import rendering
-from reverie.tools.toolset import Tool, ToolResult, Toolset
+from reverie.tools.toolset import Tool, ToolResult, Toolset, escape_results
 from reverie.tools.working_memory import build_working_tools
 
 _HEADING = defer_regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
@@ -290,9 +290,8 @@ def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, 
     there = next((name for name in tools.names if name.endswith(reader)), None)
     if there is not None or not tools:
         return tools, (there or reader).removesuffix(reader)
-    return tools + build_working_tools(working).only(
-        *(name for name in NEEDED if name not in tools.names)
-    ), ""
+    needed = build_working_tools(working).only(*(name for name in NEEDED if name not in tools.names))
+    return tools + escape_results(needed), ""
 
 
 def with_chunking(

@@ -57,9 +57,10 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
             lines[0] = f"{lines[0][:-1]}, archived ({reason}):"
         parts = [part for name in record.parts if (part := memory.get(name)) is not None]
         under = ["It sums up:", *(render.render_record(part) for part in parts)] if parts else []
+        text, more = rendering.cut_part(record.content, given, tool=_GET_MEMORY.name)
         return ToolResult(
-            "\n".join([*lines, escaping.fence(record.content), *under]),
-            {"record": rendering.build_record_data(record), "text": escaping.strip_invisible(record.content)},
+            "\n".join([*lines, escaping.fence(text), *filter(None, [more]), *under]),
+            {"record": rendering.build_record_data(record), "text": text},
             trusted=record.origin not in UNTRUSTED,
         )
 
@@ -178,7 +179,7 @@ _SEARCH_MEMORY = ToolSpec(
 _GET_MEMORY = ToolSpec(
     name="get_memory",
     description="Read one memory in full by the id that search_memory shows, when what it shows was cut.",
-    parameters=rendering.build_parameters(["id"], id=_ID),
+    parameters=rendering.build_parameters(["id"], id=_ID, part=rendering.PART),
 )
 _DELETE_MEMORY = ToolSpec(
     name="delete_memory",

@@ -14,7 +14,7 @@ from reverie.tools.records import (
     build_memory_tool,
     build_observation_tools,
 )
-from reverie.tools.toolset import Toolset
+from reverie.tools.toolset import Toolset, escape_results
 from reverie.tools.trust_guard import MemoryLike, SessionLike, guard_trust
 from reverie.tools.working_memory import build_page_tools, build_scratchpad_tools, build_working_tools
 
@@ -70,4 +70,4 @@ def memory_tools(
         ),
         "pages": lambda: build_page_tools(memory, now=clock),
     }
-    return Toolset(tool for group in dict.fromkeys(groups) for tool in builders[group]())
+    return escape_results(tool for group in dict.fromkeys(groups) for tool in builders[group]())

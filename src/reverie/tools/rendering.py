@@ -15,6 +15,7 @@ from typing import Any
 from reverie.context import render
 from reverie.domain import category
 from reverie.domain.entry import Entry
+from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import has_ended, is_valid_at
 from reverie.domain.record import (
     KINDS,
@@ -94,6 +95,16 @@ def build_limit_schema(usual: int) -> Schema:
     return {"type": "integer", "minimum": 1, "maximum": 50, "description": description}
 
 
+LONGEST_PART = 20_000
+"""Maximum characters of a text in one result. Clients of MCP take some 25,000 tokens."""
+
+PART: Schema = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": 1_000,
+    "description": "Part of a long text; the first if left out.",
+}
+
 _RECORD_FIELDS = (
     *("id", "content", "category", "kind", "layer", "tags", "confidence", "importance", "origin"),
     *("seen_count", "created_at", "updated_at"),
@@ -115,6 +126,34 @@ def format_age(then: datetime, now: datetime) -> str:
 def format_count(count: int, one: str, many: str = "") -> str:
     """Return a number with its noun: `1 memory`, `2 memories`."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def cut_part(text: str, given: Mapping[str, Any], *, tool: str) -> tuple[str, str]:
+    """Return a part of a text for a model, and a sentence on the next part, which is empty for a short text.
+
+    Args:
+        text: The whole text.
+        given: Arguments of the call; `part` counts from 1.
+        tool: Name of the tool that reads the next part.
+
+    Raises:
+        InvalidInput: the text has no such part.
+    """
+    shown = escaping.escape_output(text)
+    starts = [0]
+    while len(shown) - starts[-1] > LONGEST_PART:
+        start, stop = starts[-1], starts[-1] + LONGEST_PART
+        middle = start + LONGEST_PART // 2
+        end = max(shown.rfind("\n", middle, stop), shown.rfind(" ", middle, stop))
+        starts.append(end + 1 if end >= 0 else stop)
+    part, count = given.get("part") or 1, len(starts)
+    if part > count:
+        raise InvalidInput(f"there is no part {part}: the text has {format_count(count, 'part')}")
+    piece = shown[starts[part - 1] : starts[part] if part < count else None]
+    if count == 1:
+        return piece, ""
+    more = f" Call {tool} with part {part + 1} for the next." if part < count else ""
+    return piece, f"Part {part} of {count}.{more}"
 
 
 # -- records, turns, paragraphs ----------------------------------------------------------------------------
@@ -164,6 +203,7 @@ def build_record_data(record: Record) -> Mapping[str, Any]:
     return to_json_object(record, *_RECORD_FIELDS) | {
         "content": render.quote_text(record.content, id=record.id),
         "tags": [escaping.escape_line(tag) for tag in record.tags],
+        "trusted": record.origin not in UNTRUSTED,
         **({"perhaps_replaced_by": record.perhaps_replaced_by} if record.perhaps_replaced_by else {}),
     }
 

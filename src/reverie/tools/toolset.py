@@ -26,22 +26,12 @@ from reverie.domain.errors import (
     quote_value,
 )
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.escaping import escape_output
 from reverie.domain.text.json_values import to_json_value
 from reverie.llm.messages import ToolSpec
 
 _NOT_STRICT = {"minLength", "maxLength", "default"}
 """Keywords that strict mode refuses. The arguments are checked against the whole schema in any case."""
-
-
-TEXT_RESULT: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "text": {"type": "string"},
-        "trusted": {"type": "boolean", "description": "False if it shows what a tool or the web said."},
-    },
-    "required": ["text", "trusted"],
-}
-"""Schema of the structured content over MCP. Some clients show a model nothing else, so it is the text."""
 
 
 def to_mcp(tool: Tool) -> dict[str, Any]:
@@ -52,7 +42,6 @@ def to_mcp(tool: Tool) -> dict[str, Any]:
         "title": title,
         "description": tool.spec.description,
         "inputSchema": to_json_value(tool.spec.parameters),
-        "outputSchema": to_json_value(TEXT_RESULT),
         "annotations": {
             "title": title,
             "readOnlyHint": tool.reads_only,
@@ -277,6 +266,9 @@ def _format_number(value: float) -> str:
         return "a very large number"
     return digits if len(digits) <= _SHOWN else "a very large number"
 
+
+LONGEST_RESULT = 40_000
+"""Maximum characters of a result; one that reads a text is in parts of half of it."""
 
 _NAME = defer_regex(r"[A-Za-z0-9_-]{1,64}")
 
@@ -539,7 +531,7 @@ class Toolset(Sequence[Tool]):
         except StoreError:
             raise
         except ReverieError as error:
-            return ToolResult(f"Nothing was done: {str(error).rstrip('.')}.", failed=True)
+            return ToolResult(escape_output(f"Nothing was done: {str(error).rstrip('.')}."), failed=True)
 
     def call_message(self, call: ToolCall) -> str:
         """Run a model's call and return the text of its result.
@@ -553,6 +545,30 @@ class Toolset(Sequence[Tool]):
         return self.call(call.name, call.arguments).text
 
 
+def escape_results(tools: Iterable[Tool]) -> Toolset:
+    """Return the same tools, with results that are escaped for a model and not longer than clients take."""
+
+    def escape(tool: Tool) -> Tool:
+        def run(given: Mapping[str, Any]) -> ToolResult:
+            result = tool.run(given)
+            return replace(
+                result, text=_cut_lines(escape_output(result.text)), data=escape_output(result.data)
+            )
+
+        return replace(tool, run=run)
+
+    return Toolset(map(escape, tools))
+
+
+def _cut_lines(text: str) -> str:
+    """Return a text without the last lines of one that is longer than clients take, with a sentence that says so."""
+    if len(text) <= LONGEST_RESULT:
+        return text
+    shown = text[:LONGEST_RESULT].rpartition("\n")[0] or text[:LONGEST_RESULT]
+    left = text.count("\n", len(shown))
+    return f"{shown}\n{left:,} more lines are left out. Ask for less, with a limit, a prefix or a category."
+
+
 def _refuse(why: str) -> ToolResult:
     """Return the answer to a wrong call, with quoted values shortened, and redacted where they hold a secret."""
-    return ToolResult(clean_message(why), failed=True)
+    return ToolResult(escape_output(clean_message(why)), failed=True)

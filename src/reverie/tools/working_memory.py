@@ -32,12 +32,21 @@ _KEYS_NAMED = 10
 
 def build_working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_now) -> Toolset:
     """Return RockBot's tools of working memory, and one that deletes an entry."""
-    return _EntryTools(working, now, text="data", ttl=DEFAULT, listing="list_working_memory").build(_WORKING)
+    return _EntryTools(
+        working,
+        now,
+        text="data",
+        ttl=DEFAULT,
+        reading="get_from_working_memory",
+        listing="list_working_memory",
+    ).build(_WORKING)
 
 
 def build_scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) -> Toolset:
     """Return agentkit's tools of a key-value store: read, write, list by prefix, search, delete."""
-    tools = _EntryTools(scratchpad, now, text="text", ttl=None, listing="scratchpad_list").build(_SCRATCHPAD)
+    tools = _EntryTools(
+        scratchpad, now, text="text", ttl=None, reading="scratchpad_read", listing="scratchpad_list"
+    ).build(_SCRATCHPAD)
     return tools.only(*(f"scratchpad_{name}" for name in ("read", "write", "list", "search", "delete")))
 
 
@@ -50,6 +59,7 @@ class _EntryTools:
         now: Returns the current time.
         text: The argument with the text of an entry.
         ttl: How long an entry is kept by default.
+        reading: Name of the tool that reads an entry.
         listing: Name of the tool that lists the keys.
     """
 
@@ -57,6 +67,7 @@ class _EntryTools:
     now: Callable[[], datetime]
     text: str
     ttl: Any
+    reading: str
     listing: str
 
     def build(self, specs: Sequence[ToolSpec]) -> Toolset:
@@ -92,9 +103,11 @@ class _EntryTools:
     def _read(self, given: Mapping[str, Any]) -> ToolResult:
         entry, now = self._get_entry(given), self.now()
         key = escaping.escape_line(entry.key)
+        text, more = rendering.cut_part(entry.data, given, tool=self.reading)
+        lines = [f"{key} ({_format_lifetime(entry, now)}):", escaping.fence(text), *filter(None, [more])]
         return ToolResult(
-            f"{key} ({_format_lifetime(entry, now)}):\n{escaping.fence(entry.data)}",
-            {"entry": rendering.build_entry_data(entry, now), "text": escaping.strip_invisible(entry.data)},
+            "\n".join(lines),
+            {"entry": rendering.build_entry_data(entry, now), "text": text},
             trusted=False,  # an entry has no origin, and often is what a tool said
         )
 
@@ -172,6 +185,7 @@ _ASKED: rendering.Schema = {
 
 _LIFE = {"ttl_minutes": _TTL, "category": rendering.CATEGORY, "tags": rendering.TAGS}
 _BY_KEY = rendering.build_parameters(["key"], key=_KEY)
+_READ_KEY = rendering.build_parameters(["key"], key=_KEY, part=rendering.PART)
 _BY_WORDS = rendering.build_parameters(
     ["query"],
     query=_ASKED,
@@ -193,7 +207,7 @@ _WORKING = (
     ToolSpec(
         name="get_from_working_memory",
         description="Get the whole text that was set aside under a key.",
-        parameters=_BY_KEY,
+        parameters=_READ_KEY,
     ),
     ToolSpec(
         name="search_working_memory",
@@ -222,7 +236,7 @@ _SCRATCHPAD = (
     ToolSpec(
         name="scratchpad_read",
         description="Read the whole text under a key of the scratchpad, which outlives conversations.",
-        parameters=_BY_KEY,
+        parameters=_READ_KEY,
     ),
     ToolSpec(
         name="scratchpad_search",
@@ -283,7 +297,7 @@ def _edit_record(
     )
     return ToolResult(
         records.describe_change("Edited", before, after, now),
-        {"edited": after.id, "text": escaping.strip_invisible(after.content)},
+        {"edited": after.id, "text": rendering.cut_part(after.content, {}, tool="get_memory")[0]},
         trusted=after.origin not in UNTRUSTED,
     )
 
@@ -375,11 +389,17 @@ def _read_page(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
         shown = ", ".join(names) or "none"
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
-    message = f"{name} ({rendering.format_count(len(text), 'character')}):\n{escaping.fence(text)}"
-    is_doubted = is_log(name) and any(
+    part, more = rendering.cut_part(text, given, tool=_READ.name)
+    size = rendering.format_count(len(text), "character")
+    message = "\n".join([f"{name} ({size}):", escaping.fence(part), *filter(None, [more])])
+    return ToolResult(message, {"page": name, "text": part}, trusted=is_page_trusted(pages, name))
+
+
+def is_page_trusted(pages: Pages, name: str) -> bool:
+    """Return whether no paragraph of a page is of a tool, the web or an import; pages of people are trusted."""
+    return not is_log(name) or not any(
         each.origin in UNTRUSTED or is_unconfirmed(each.content) for each in pages.paragraphs(name)
     )
-    return ToolResult(message, {"page": name, "text": escaping.strip_invisible(text)}, trusted=not is_doubted)
 
 
 _NAME = rendering.build_text_schema("Which page; MEMORY.md if left out.", longest=200)
@@ -404,5 +424,5 @@ _EDIT = ToolSpec(
 _READ = ToolSpec(
     name="read_page",
     description="Read MEMORY.md, HISTORY.md, a daily note such as 2025-01-31.md, or another page.",
-    parameters=rendering.build_parameters(page=_NAME),
+    parameters=rendering.build_parameters(page=_NAME, part=rendering.PART),
 )

@@ -32,12 +32,24 @@ from reverie.memory import Memory
 from reverie.scoped import ScopedMemory
 from reverie.search.hits import SOURCES
 from reverie.tools import DEFAULT_GROUPS, Tool, ToolResult, Toolset, memory_tools
+from reverie.tools.toolset import to_mcp
+from reverie.tools.working_memory import is_page_trusted
 
 _Request = ServerRequestContext[Any, Any]
 _log = logging.getLogger("reverie.mcp")
 _T = TypeVar("_T")
 
+TRUSTED = "reverie/trusted"
+"""Name in the metadata of a result: False if it shows text of a tool, the web or an import."""
+
+MAX_REPEATED_CHARACTERS = 4_000
+"""Length up to which the text of a result is also structured content, the only part that some clients show."""
+
 _ADVICE = "Try again; if it fails again, tell the user to run `reverie doctor`."
+
+
+class _Bug(ReverieError):
+    """Unexpected error in a call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +126,7 @@ class MemoryServer:
         """
         self.offer = offer
         self.threads = threads or CallThreads()
-        tools = [to_protocol_tool(tool, text_only=offer.text_only) for tool in offer.tools]
+        tools = list(map(to_protocol_tool, offer.tools))
         templates = list(TEMPLATES)
         self.protocol: Server[Any] = Server(
             NAME,
@@ -144,11 +156,12 @@ class MemoryServer:
             content=[types.TextContent(type="text", text=result.text)],
             structured_content=self._build_structured_content(result),
             is_error=result.failed,
+            _meta={TRUSTED: result.trusted},
         )
 
     def _build_structured_content(self, result: ToolResult) -> dict[str, Any] | None:
-        """Return the text once more, since some clients show a model nothing else."""
-        if self.offer.text_only:
+        """Return a short text once more as data; None for a long one, since some clients count both."""
+        if self.offer.text_only or len(result.text) > MAX_REPEATED_CHARACTERS:
             return None
         return {"text": result.text, "trusted": result.trusted}
 
@@ -156,27 +169,34 @@ class MemoryServer:
         """Run a tool; return an error of the memory as a result that says what to do."""
         try:
             return await self._refresh_and_run(partial(self.offer.tools.call, name, arguments))
+        except _Bug as error:
+            return ToolResult(f"{name} failed with {error}. Continue without it.", failed=True)
         except StoreError as error:
             _log.error("%s: %s", name, error)
             return ToolResult(f"The memory failed, and nothing was changed: {error}. {_ADVICE}", failed=True)
         except ReverieError as error:
             return ToolResult(f"Nothing was changed: {error}.", failed=True)
-        except Exception as error:  # noqa: BLE001 - the outermost handler of a call: it is logged and reported
-            _log.exception("%s failed", name)
-            return ToolResult(
-                f"{name} failed with {type(error).__name__}, which is a bug in Reverie. The server's log has "
-                "details; continue without it.",
-                failed=True,
-            )
 
     async def _refresh_and_run(self, make: Callable[[], _T]) -> _T:
-        """Import hand edits of the files and run a function, on a thread."""
+        """Import hand edits of the files and run a function, on a thread.
+
+        Raises:
+            _Bug: an unexpected error, which is in the log.
+        """
 
         def refresh_and_make() -> _T:
             self.offer.memory.refresh_files()
             return make()
 
-        return await self.threads.run(refresh_and_make)
+        try:
+            return await self.threads.run(refresh_and_make)
+        except (ReverieError, MCPError):
+            raise
+        except Exception as error:
+            _log.exception("a request failed")
+            raise _Bug(
+                f"{type(error).__name__}, which is a bug in Reverie; the server's log has details"
+            ) from error
 
     # -- resources ---------------------------------------------------------------------------------------
 
@@ -201,25 +221,18 @@ class MemoryServer:
         """Run a function on a thread; convert errors to protocol errors."""
         try:
             return await self._refresh_and_run(make)
-        except MCPError:
-            raise
         except InvalidInput as error:
             raise MCPError(types.INVALID_PARAMS, f"{error}.") from error
+        except _Bug as error:
+            raise MCPError(types.INTERNAL_ERROR, f"{error}.") from error
         except ReverieError as error:
             _log.error("%s", error)
             raise MCPError(types.INTERNAL_ERROR, f"The memory failed: {error}. {_ADVICE}") from error
-        except Exception as error:
-            _log.exception("a request failed")
-            what = f"{type(error).__name__}: this is a bug in Reverie; the server's log has details."
-            raise MCPError(types.INTERNAL_ERROR, what) from error
 
 
-def to_protocol_tool(tool: Tool, *, text_only: bool = False) -> types.Tool:
-    """Convert a tool to its form in the protocol; without a schema of structured content if `text_only`."""
-    (form,) = Toolset([tool]).mcp()
-    if text_only:
-        del form["outputSchema"]
-    return types.Tool.model_validate(form)
+def to_protocol_tool(tool: Tool) -> types.Tool:
+    """Convert a tool to its form in the protocol."""
+    return types.Tool.model_validate(to_mcp(tool))
 
 
 def _build_handler(result: _T) -> Callable[[_Request, Any], Awaitable[_T]]:
@@ -343,7 +356,9 @@ def read_resource(view: ScopedMemory, uri: str, *, stateless: bool) -> types.Rea
             f"Unknown resource {uri[:300]!r}: see resources/list and resources/templates/list.",
             {"uri": uri},
         )
-    item = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=view.pages.read(name))
+    text = escaping.escape_output(view.pages.read(name))
+    meta = {TRUSTED: is_page_trusted(view.pages, name)}
+    item = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text, _meta=meta)
     return types.ReadResourceResult(contents=[item])
 
 
