@@ -395,6 +395,7 @@ class AsyncMemoryReader(_Wrapper[MemoryReader]):
     get_turn = _on_thread(MemoryReader.get_turn)
     get_paragraph = _on_thread(MemoryReader.get_paragraph)
     list = _on_thread(MemoryReader.list)
+    list_own = _on_thread(MemoryReader.list_own)
     categories = _on_thread(MemoryReader.categories)
     tags = _on_thread(MemoryReader.tags)
     search = _on_thread(MemoryReader.search)

@@ -153,6 +153,23 @@ class MemoryReader:
             records = self._searcher.fold(records, allowed)
         return builtins.list(islice(records, offset, None if limit is None else offset + limit))
 
+    def list_own(self, *, limit: int | None = 50, offset: int = 0) -> tuple[builtins.list[Record], int]:
+        """Return the live records of this scope alone, those created last first, without headlines.
+
+        Args:
+            limit: Most records to return; None for all.
+            offset: Number of records to skip.
+
+        Returns:
+            The records, and the number of all of them.
+        """
+        validate_count(offset, name="offset", least=0)
+        if limit is not None:
+            validate_count(limit, name="limit", least=0)
+        own = replace(self._build_live_filter(), scopes=(self.scope,), headlines=False)
+        found = self._store.find(own, order="created", limit=limit, offset=offset)
+        return builtins.list(found), sum(self._store.tally("scope", own).values())
+
     def categories(self) -> dict[str, int]:
         """Return the number of live records of each category; those without one under the empty text."""
         return self._store.tally("category", self._build_live_filter())

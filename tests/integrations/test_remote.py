@@ -61,6 +61,7 @@ NOT_REMOTE = {
     "is_read_only": "is about files",
     "label": "is in reach by `request`",
     "left_out": "is in reach by `request`",
+    "list_own": "is in reach by `request`",
     "now": "is the server's",
     "get_prompt": "is in reach by `request`",
     "prompt_log": "is in reach by `request`",

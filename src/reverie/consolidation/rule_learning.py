@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.domain import provenance
-from reverie.domain.conversation import SIGNAL, Turn, set_signal
+from reverie.domain.conversation import SAVED, SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.page import MEMORY
@@ -205,7 +205,10 @@ class RuleLearner:
 
         for turn in (*exchange.asked, exchange.answer):
             is_owner = turn.role == "user"
-            for sentence in rules.split_sentences(_extract_own_text(turn)):
+            sentences = rules.split_sentences(_extract_own_text(turn))
+            if SAVED in turn.metadata and len(sentences) > 1:
+                continue  # its sentences would be listed twice; a single one gives the record its kind
+            for sentence in sentences:
                 if is_owner and rules.is_fiction(sentence):
                     break
                 stated = rules.match_rules(sentence, speaker="user" if is_owner else "assistant")

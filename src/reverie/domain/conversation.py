@@ -30,6 +30,9 @@ SIGNAL = "signal"
 
 SIGNAL_NOTE = "signal_note"
 
+SAVED = "saved"
+"""Metadata of a turn whose whole text was saved as a record, so that no part of it is learned once more."""
+
 ITEMS_FROM = "items_from"
 """Metadata of a session: the position from which its turns are items of a framework."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,6 +42,80 @@ def add(client: TestClient, text: str, **fields: Any) -> dict[str, Any]:
     answer = client.post("/v3/memories/add/", json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()["results"][0]
+
+
+def test_a_history_is_taken_as_far_as_it_is_text(client: TestClient, memory: Memory) -> None:
+    odd: list[tuple[Any, list[str], list[str]]] = [
+        (
+            [{"role": "user", "content": {"type": "image_url", "image_url": {"url": "x"}}}],
+            [],
+            ["'image_url'"],
+        ),
+        ([{"role": "assistant", "content": ""}], [], ["no text"]),
+        ([{"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}], [], ["no text"]),
+        ([{"role": "tool", "tool_call_id": "c", "content": "4"}], ["4"], []),
+        (
+            [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "audio"}, "b"]}],
+            ["a\nb"],
+            ["audio"],
+        ),
+        ([None, 7, {"content": ["", None]}], [], ["no text", "'int'", "no text"]),
+        ([{"role": "user", "content": "x\ud800\0y"}], ["x\ufffd\ufffdy"], []),
+    ]
+    for number, (messages, texts, ignored) in enumerate(odd):
+        history = {
+            "user_id": f"u{number}",
+            "messages": [{"role": "user", "content": "I keep bees"}, *messages],
+        }
+        answer = client.post("/v3/memories/add/", content=json.dumps(history | {"metadata": {"m": "\ud800"}}))
+        assert answer.status_code == 200, answer.text
+        turns = memory.scoped(f"user:u{number}").session("mem0").turns()
+        assert [turn.content for turn in turns][1:] == texts
+        told = answer.json().get("ignored", [])
+        assert len(told) == len(ignored)
+        assert all(part in line for part, line in zip(ignored, told, strict=True)), told
+
+
+def test_a_preference_is_listed_once_and_a_programs_text_is_not_the_owners(
+    client: TestClient, memory: Memory
+) -> None:
+    reply = {"role": "assistant", "content": "Noted."}
+    for text in ("I prefer tea over coffee.", "I never eat fish. I always fly at night, please remember."):
+        messages = [{"role": "user", "content": text}, reply]
+        assert (
+            client.post("/v3/memories/add/", json={"messages": messages, "user_id": "al"}).status_code == 200
+        )
+    add(client, "Stop hook feedback:\n- Always use tabs", user_id="al")
+    listed = client.post("/v3/memories/", json={"filters": {"user_id": "al"}}).json()["results"]
+    assert [(each["memory"][:7], each["trusted"]) for each in listed] == [
+        ("Stop ho", False), ("I never", True), ("I prefe", True)
+    ]  # fmt: skip
+    assert memory.scoped("user:al").list(kind="preference")
+
+
+def test_a_page_is_found_by_the_database_and_agrees_with_the_whole_list(
+    client: TestClient, memory: Memory
+) -> None:
+    for number in range(7):
+        add(client, f"Bee hive {number} is full", user_id="ann", metadata={"n": number})
+        add(client, f"Duck {number} is white", user_id="bob")
+    memory.save("The shared scope has its own records")
+    for filters in (
+        {"user_id": "ann"},
+        {"AND": [{"user_id": "ann"}]},
+        {"user_id": {"in": ["ann", "bob"]}},
+        {"OR": [{"user_id": "ann"}, {"user_id": "bob"}]},
+        {"AND": [{"user_id": "ann"}, {"metadata": {"n": {"gte": 3}}}]},
+        {"AND": [{"user_id": "ann"}, {"agent_id": "x"}]},
+    ):
+        whole = client.post("/v2/memories/", json={"filters": filters}).json()
+        pages = []
+        for page in (1, 2, 3, 4):
+            got = client.post("/v3/memories/", json={"filters": filters, "page": page, "page_size": 4}).json()
+            assert got["count"] == len(whole)
+            assert (got["next"] is None) == (page * 4 >= len(whole))
+            pages += got["results"]
+        assert pages == whole[:16], filters
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -128,6 +129,48 @@ def test_structured_content_of_six_hits_costs_little_more_than_their_text(memory
         print(f"data {before}, structured content {now}, text {len(text_of(told))}")
         assert now < len(text_of(told)) + 50
         assert before > 3 * now
+
+    played(scene)
+
+
+def test_a_long_text_is_read_in_parts_and_nothing_is_sent_twice(memory: Memory, mode: str) -> None:
+    words = [f"word{number}" for number in range(25_000)]
+    long = memory.save(" ".join(words[:9_000])).record
+    memory.pages.write("plans.md", "\n".join(" ".join(words[at : at + 10]) for at in range(0, 20_000, 10)))
+    memory.scratchpad.set("note", " ".join(words[:4_000]))
+    cases: list[tuple[str, dict[str, Any], int]] = [
+        ("get_memory", {"id": long.id}, 9_000),
+        ("read_page", {"page": "plans.md"}, 20_000),
+        ("scratchpad_read", {"key": "note"}, 4_000),
+    ]
+
+    async def scene() -> None:
+        async with client_of(memory, mode, groups=["long_term", "pages", "scratchpad"]) as client:
+            for name, arguments, count in cases:
+                read: list[str] = []
+                part, parts = 1, 2
+                while part <= parts:
+                    told = await client.call_tool(name, arguments | ({"part": part} if part > 1 else {}))
+                    whole = json.dumps(told.model_dump(mode="json"))
+                    assert len(whole) < 25_000
+                    shown = re.findall(r"word\d+", text_of(told))
+                    assert whole.count(shown[-1]) == 1
+                    read += shown
+                    found = re.search(rf"Part {part} of (\d+)\.", text_of(told))
+                    assert found
+                    parts = int(found[1])
+                    assert (f"Call {name} with part {part + 1}" in text_of(told)) == (part < parts)
+                    part += 1
+                assert list(dict.fromkeys(read)) == words[:count], name
+                assert len(read) == count
+                told = await client.call_tool(name, {**arguments, "part": part})
+                assert told.is_error
+                assert f"has {parts} parts" in text_of(told)
+            for number in range(2_000):
+                memory.scratchpad.set(f"key/{number}", "x", tags=["some tag of an entry"])
+            listed = await client.call_tool("scratchpad_list", {})
+            assert len(json.dumps(listed.model_dump(mode="json"))) < 50_000
+            assert "more lines are left out. Ask for less" in text_of(listed)
 
     played(scene)
 

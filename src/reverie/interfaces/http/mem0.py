@@ -9,24 +9,27 @@ from __future__ import annotations
 import json
 import operator
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import datetime
-from heapq import merge
-from itertools import count, islice
-from typing import Any
+from functools import wraps
+from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
 from reverie.domain.change import JournalEntry
+from reverie.domain.conversation import ORIGIN, ROLES, SAVED
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.record import Record
+from reverie.domain.provenance import is_typed
+from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text.escaping import escape_output
 from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
-from reverie.domain.text.validation import validate_count
-from reverie.interfaces.http.operations import METHODS, Call, OperationList, parse_number
+from reverie.domain.text.validation import clean_text, validate_count
+from reverie.interfaces.http.operations import METHODS, Call, Method, OperationList, parse_number
 from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.tokens import Right
 from reverie.repositories.records import NewRecord, describe_missing_record
 from reverie.scoped import ScopedMemory
 
@@ -37,7 +40,6 @@ _OWN = f"{METADATA}metadata"
 
 MOST_AT_ONCE = 1_000
 _CANDIDATES = 200
-_PAGE = 500
 _SESSION = "mem0"
 
 
@@ -46,9 +48,33 @@ class AnyFields(BaseModel):
 
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Self:
+        """Parse a body, also one with half of a pair of surrogates, which programs send where they cut a text."""
+        try:
+            return cls.model_validate(json.loads(json_data))
+        except (ValueError, RecursionError):  # the parser of the form says what is wrong
+            return super().model_validate_json(json_data, **options)
+
 
 OPERATIONS = OperationList("mem0_", query=AnyFields)
 """All operations of mem0's interface."""
+
+_Run = TypeVar("_Run", bound=Callable[..., Any])
+
+
+def _serve(method: Method, path: str, right: Right) -> Callable[[_Run], _Run]:
+    """Return a decorator that adds an operation whose answer is escaped, because programs show it to models."""
+
+    def register(run: _Run) -> _Run:
+        @wraps(run)
+        def escaped(*given: Any) -> Any:
+            return escape_output(run(*given))
+
+        OPERATIONS.add(method, path, right)(escaped)
+        return run
+
+    return register
 
 
 def read_fields(call: Call, body: AnyFields | None = None) -> dict[str, Any]:
@@ -96,7 +122,7 @@ for _path in (
     "/api/v1/{rest:path}",
 ):
     for _method in METHODS:
-        OPERATIONS.add(_method, _path, "read")(refuse_unsupported)
+        _serve(_method, _path, "read")(refuse_unsupported)
 
 
 # -- memories as mem0 has them ---------------------------------------------------------------------------
@@ -137,6 +163,7 @@ def _to_memory(call: Call, record: Record) -> dict[str, Any]:
         "created_at": format_time(record.created_at),
         "updated_at": format_time(record.updated_at),
         "expiration_date": None if record.expires_at is None else record.expires_at.date().isoformat(),
+        "trusted": record.origin not in UNTRUSTED,
     }
 
 
@@ -146,7 +173,7 @@ def _parse_metadata(given: object) -> dict[str, str]:
         return {}
     if not isinstance(given, Mapping):
         raise InvalidInput(f"metadata is {type(given).__name__}: pass an object")
-    return {_OWN: json.dumps(given, ensure_ascii=False)}
+    return {_OWN: clean_text(json.dumps(given, ensure_ascii=False))}
 
 
 def _parse_moment(given: object, name: str) -> datetime | None:
@@ -164,30 +191,36 @@ def _parse_moment(given: object, name: str) -> datetime | None:
 # -- adding ----------------------------------------------------------------------------------------------
 
 
-def _parse_messages(given: object) -> list[dict[str, str]]:
+def _parse_messages(given: object) -> tuple[list[dict[str, str]], list[str]]:
+    """Return the texts of messages with their roles, and what is ignored: everything that is not text."""
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
     if not isinstance(given, list) or not given:
         raise InvalidInput("messages is missing: pass a list of messages with role and content")
-    messages = []
-    for each in given:
-        content = each.get("content") if isinstance(each, Mapping) else None
-        if isinstance(content, list):  # parts of a chat API
-            content = "\n".join(
-                str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part
-            )
-        if not isinstance(content, str) or not content.strip():
-            raise InvalidInput("a message has no text: pass role and content, a text")
-        role = str(each.get("role") or "user")
-        messages.append(
-            {"role": role if role in ("user", "assistant", "system") else "assistant", "content": content}
-        )
-    return messages
+    messages, ignored = [], []
+    for number, each in enumerate(given, start=1):
+        message = each if isinstance(each, Mapping) else {"role": "user", "content": each}
+        content, role = message.get("content"), message.get("role") or "user"
+        texts, known = [], len(ignored)
+        for part in content if isinstance(content, list) else [content]:
+            text = part.get("text") if isinstance(part, Mapping) else part
+            if isinstance(text, str) and (text := clean_text(text)).strip():
+                texts.append(text)
+            elif part:
+                kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+                ignored.append(f"message {number}: {quote_value(kind)}, which is not text")
+        if texts:
+            messages.append({"role": role if role in ROLES else "assistant", "content": "\n".join(texts)})
+        elif len(ignored) == known:
+            ignored.append(f"message {number}: no text")
+    if not messages:
+        raise InvalidInput(f"no message has a text ({'; '.join(ignored[:5])}): pass role and content, a text")
+    return messages, ignored
 
 
-@OPERATIONS.add("POST", "/v3/memories/add/", "write")
-@OPERATIONS.add("POST", "/v1/memories/", "write")
-@OPERATIONS.add("POST", "/memories", "write")
+@_serve("POST", "/v3/memories/add/", "write")
+@_serve("POST", "/v1/memories/", "write")
+@_serve("POST", "/memories", "write")
 def add_memories(call: Call, body: AnyFields) -> Any:
     """Save messages as records: the user's as drafts, and all of them as turns too if `infer` is on."""
     fields = read_fields(call, body)
@@ -201,7 +234,7 @@ def add_memories(call: Call, body: AnyFields) -> Any:
         raise Problem(400, "Nobody is named: pass user_id, agent_id, app_id or run_id.")
     owner = next(iter(ids))
     view = call.open_scope(build_scope_name(owner, ids.pop(owner)))
-    messages = _parse_messages(fields.get("messages"))
+    messages, ignored = _parse_messages(fields.get("messages"))
     infers = fields.get("infer") is not False
     expires = _parse_moment(fields.get("expiration_date"), "expiration_date")
     now = call.memory.now()
@@ -214,7 +247,7 @@ def add_memories(call: Call, body: AnyFields) -> Any:
     records = [
         NewRecord(
             content=message["content"],
-            origin=call.caller.limit_origin("owner" if message["role"] == "user" else "agent"),
+            origin=call.caller.limit_origin(_determine_origin(message)),
             scope=view.scope,
             metadata=metadata,
             created_at=created,
@@ -237,14 +270,22 @@ def add_memories(call: Call, body: AnyFields) -> Any:
         }
         for each in saved
     ]
-    return {"results": results, "status": "SUCCEEDED", "event_id": str(uuid.uuid4())}
+    answer = {"results": results, "status": "SUCCEEDED", "event_id": str(uuid.uuid4())}
+    return {**answer, "ignored": ignored} if ignored else answer
+
+
+def _determine_origin(message: Mapping[str, str]) -> Origin:
+    if message["role"] == "user":
+        return "owner" if is_typed(message["content"]) else "tool"
+    return "tool" if message["role"] == "tool" else "agent"
 
 
 def _to_turns(call: Call, messages: list[dict[str, str]], at: datetime | None) -> list[dict[str, Any]]:
-    """Return messages as turns; nobody but the owner speaks as the user."""
+    """Return messages as turns, whose texts are saved already; nobody but the owner speaks as the user."""
+    saved = {SAVED: "yes"}
     if call.caller.origin == "owner":
-        return [{**message, "at": at} for message in messages]
-    metadata = {} if call.caller.origin == "agent" else {"origin": call.caller.origin}
+        return [{**each, "at": at, "metadata": saved if each["role"] == "user" else {}} for each in messages]
+    metadata = saved if call.caller.origin == "agent" else saved | {ORIGIN: call.caller.origin}
     own = {"role": "assistant", "at": at, "metadata": metadata}
     return [{**message, "speaker": message["role"], **own} for message in messages]
 
@@ -268,33 +309,55 @@ def _open_scopes(call: Call, filters: Mapping[str, Any]) -> list[ScopedMemory]:
     return [call.open_scope(scope) for scope in sorted(scopes)]
 
 
-def _iterate_own(view: ScopedMemory) -> Iterator[Record]:
-    """Yield the live records of a scope itself, those created last first, read in pages."""
-    for start in count(step=_PAGE):
-        records = view.list(limit=_PAGE, offset=start, order="created", parts=True)
-        yield from (record for record in records if record.scope == view.scope)
-        if len(records) < _PAGE:
-            return
+def _list_matching(
+    call: Call, filters: Mapping[str, Any], *, limit: int | None = MOST_AT_ONCE, start: int = 0
+) -> tuple[list[dict[str, Any]], int]:
+    """Return a page of the memories that match, those created last first, and the number of all of them.
+
+    If the filters only name owners, the database finds the page; for any other condition, all memories of the
+    owners are read.
+    """
+    views = _open_scopes(call, filters)
+    is_paged = _names_owners_only(filters) and limit is not None
+    stop = start + limit if is_paged and limit is not None else None
+    if is_paged and len(views) == 1:
+        records, total = views[0].list_own(limit=limit, offset=start)
+        return [_to_memory(call, each) for each in records], total
+    found = [view.list_own(limit=stop) for view in views]
+    records = sorted((each for own, _ in found for each in own), key=_get_creation, reverse=True)
+    if is_paged:
+        return [_to_memory(call, each) for each in records[start:stop]], sum(total for _, total in found)
+    memories = [memory for each in records if is_match(filters, memory := _to_memory(call, each))]
+    return memories[start : None if limit is None else start + limit], len(memories)
 
 
-def _iterate_matching(call: Call, filters: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the memories that match, those created last first; each once, since each record has one scope."""
-    views = [_iterate_own(view) for view in _open_scopes(call, filters)]
-    for record in merge(*views, key=lambda record: record.created_at, reverse=True):
-        memory = _to_memory(call, record)
-        if is_match(filters, memory):
-            yield memory
+def _get_creation(record: Record) -> datetime:
+    return record.created_at
 
 
-@OPERATIONS.add("POST", "/v3/memories/search/", "read")
-@OPERATIONS.add("POST", "/search", "read")
+def _names_owners_only(filters: Mapping[str, Any]) -> bool:
+    """Return whether every memory of the scopes that filters name matches them."""
+    conditions = [(name, value) for name, value in filters.items() if value != {}]
+    parts = conditions[0][1] if len(conditions) == 1 else None
+    if parts is None:
+        return False
+    name = conditions[0][0]
+    if name in ("AND", "OR"):
+        parts = [each for each in _get_parts(filters, name) if each]
+        return bool(parts) and (name == "OR" or len(parts) == 1) and all(map(_names_owners_only, parts))
+    is_named = not isinstance(parts, Mapping) or set(parts) <= {"in", "eq"}
+    return name.removesuffix("_id") in ENTITIES and is_named and bool(_find_named_scopes(name[:-3], parts))
+
+
+@_serve("POST", "/v3/memories/search/", "read")
+@_serve("POST", "/search", "read")
 def search_memories(call: Call, body: AnyFields) -> Any:
     """Return what answers a query, best first."""
     return {"results": _search(read_fields(call, body), call)}
 
 
-@OPERATIONS.add("POST", "/v2/memories/search/", "read")
-@OPERATIONS.add("POST", "/v1/memories/search/", "read")
+@_serve("POST", "/v2/memories/search/", "read")
+@_serve("POST", "/v1/memories/search/", "read")
 def search_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return what answers a query as older clients read it."""
     return _search(read_fields(call, body), call)
@@ -319,16 +382,13 @@ def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
     return sorted(memories, key=lambda each: -each["score"])[:limit]
 
 
-@OPERATIONS.add("POST", "/v3/memories/", "read")
+@_serve("POST", "/v3/memories/", "read")
 def list_memories(call: Call, body: AnyFields) -> Any:
     """Return a page of all memories that match."""
     fields = read_fields(call, body)
     page, size = read_count(fields, "page", 1), read_count(fields, "page_size", 100, most=MOST_AT_ONCE)
-    matching = _iterate_matching(call, _get_filters(fields))
     start = (page - 1) * size
-    before = sum(1 for _ in islice(matching, start))
-    results = list(islice(matching, size))
-    total = before + len(results) + sum(1 for _ in matching)
+    results, total = _list_matching(call, _get_filters(fields), limit=size, start=start)
     return {
         "count": total,
         "next": f"?page={page + 1}&page_size={size}" if start + size < total else None,
@@ -337,28 +397,27 @@ def list_memories(call: Call, body: AnyFields) -> Any:
     }
 
 
-@OPERATIONS.add("POST", "/v2/memories/", "read")
+@_serve("POST", "/v2/memories/", "read")
 def list_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return all memories that match, as older clients read them."""
-    return [*islice(_iterate_matching(call, _get_filters(read_fields(call, body))), MOST_AT_ONCE)]
+    return _list_matching(call, _get_filters(read_fields(call, body)))[0]
 
 
-@OPERATIONS.add("GET", "/memories", "read")
+@_serve("GET", "/memories", "read")
 def list_memories_of_server(call: Call) -> Any:
     """Return all memories that match, as the self-hosted server does."""
-    filters = _get_filters(read_fields(call))
-    return {"results": [*islice(_iterate_matching(call, filters), MOST_AT_ONCE)]}
+    return {"results": _list_matching(call, _get_filters(read_fields(call)))[0]}
 
 
-@OPERATIONS.add("GET", "/v1/memories/{id}/", "read")
-@OPERATIONS.add("GET", "/memories/{id}", "read")
+@_serve("GET", "/v1/memories/{id}/", "read")
+@_serve("GET", "/memories/{id}", "read")
 def get_memory(call: Call) -> Any:
     """Return a memory."""
     return _to_memory(call, _find_record(call, call.path["id"])[1])
 
 
-@OPERATIONS.add("GET", "/v1/memories/{id}/history/", "read")
-@OPERATIONS.add("GET", "/memories/{id}/history", "read")
+@_serve("GET", "/v1/memories/{id}/history/", "read")
+@_serve("GET", "/memories/{id}/history", "read")
 def get_memory_history(call: Call) -> Any:
     """Return the changes of a memory's text."""
     _, record = _find_record(call, call.path["id"])
@@ -402,15 +461,15 @@ def _update(call: Call, id: object, fields: Mapping[str, Any]) -> Record:
     return view.update(record.id, **changes) if changes else record
 
 
-@OPERATIONS.add("PUT", "/v1/memories/{id}/", "write")
-@OPERATIONS.add("PUT", "/memories/{id}", "write")
+@_serve("PUT", "/v1/memories/{id}/", "write")
+@_serve("PUT", "/memories/{id}", "write")
 def update_memory(call: Call, body: AnyFields) -> Any:
     """Change a memory."""
     return _to_memory(call, _update(call, call.path["id"], read_fields(call, body)))
 
 
-@OPERATIONS.add("DELETE", "/v1/memories/{id}/", "write")
-@OPERATIONS.add("DELETE", "/memories/{id}", "write")
+@_serve("DELETE", "/v1/memories/{id}/", "write")
+@_serve("DELETE", "/memories/{id}", "write")
 def delete_memory(call: Call) -> Any:
     """Archive a memory."""
     _archive(call, [call.path["id"]])
@@ -424,12 +483,12 @@ def _archive(call: Call, names: Collection[str]) -> int:
     return len(names)
 
 
-@OPERATIONS.add("DELETE", "/v1/memories/", "write")
-@OPERATIONS.add("DELETE", "/memories", "write")
+@_serve("DELETE", "/v1/memories/", "write")
+@_serve("DELETE", "/memories", "write")
 def delete_memories(call: Call) -> Any:
     """Archive all memories of somebody."""
     filters = _get_filters(read_fields(call))
-    done = _archive(call, [memory["id"] for memory in _iterate_matching(call, filters)])
+    done = _archive(call, [memory["id"] for memory in _list_matching(call, filters, limit=None)[0]])
     return {"message": f"{done} memories deleted: they are archived, and can be restored."}
 
 
@@ -444,7 +503,7 @@ def _get_batch(call: Call, body: AnyFields) -> list[Mapping[str, Any]]:
     return memories
 
 
-@OPERATIONS.add("PUT", "/v1/batch/", "write")
+@_serve("PUT", "/v1/batch/", "write")
 def update_memories(call: Call, body: AnyFields) -> Any:
     """Change several memories."""
     memories = _get_batch(call, body)
@@ -453,7 +512,7 @@ def update_memories(call: Call, body: AnyFields) -> Any:
     return {"message": f"Successfully updated {len(memories)} memories"}
 
 
-@OPERATIONS.add("DELETE", "/v1/batch/", "write")
+@_serve("DELETE", "/v1/batch/", "write")
 def delete_batch(call: Call, body: AnyFields) -> Any:
     """Archive several memories."""
     done = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call, body)))
@@ -463,15 +522,15 @@ def delete_batch(call: Call, body: AnyFields) -> Any:
 # -- entities --------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("GET", "/v1/entities/", "read")
+@_serve("GET", "/v1/entities/", "read")
 def list_entities(call: Call) -> Any:
     """List users, agents, apps and runs that have memories."""
     results = []
     for scope, total in sorted(call.memory.scoped(EVERY_SCOPE).scopes().items()):
         owner = _find_owner(call, scope) if call.is_own(scope) else None
         if owner is not None:
-            newest = next(iter(call.whole.scoped(scope).list(limit=1, parts=True)), None)
-            at = None if newest is None else format_time(newest.updated_at)
+            newest, _ = call.whole.scoped(scope).list_own(limit=1)
+            at = format_time(newest[0].created_at) if newest else None
             results.append(
                 {
                     "id": scope.removeprefix(call.caller.scope).removeprefix("/"),
@@ -486,8 +545,8 @@ def list_entities(call: Call) -> Any:
     return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
-@OPERATIONS.add("DELETE", "/v1/entities/{kind}/{name:path}/", "write")
-@OPERATIONS.add("DELETE", "/v2/entities/{kind}/{name:path}/", "write")
+@_serve("DELETE", "/v1/entities/{kind}/{name:path}/", "write")
+@_serve("DELETE", "/v2/entities/{kind}/{name:path}/", "write")
 def delete_entity(call: Call) -> Any:
     """Archive all memories of a user, an agent, an app or a run."""
     kind = call.path["kind"]
@@ -495,14 +554,14 @@ def delete_entity(call: Call) -> Any:
     if kind not in ENTITIES:
         raise NotFound(f"there is no entity of the type {kind!r}: use {', '.join(ENTITIES)}")
     filters = {f"{kind}_id": name}
-    names = [memory["id"] for memory in _iterate_matching(call, filters)]
+    names = [memory["id"] for memory in _list_matching(call, filters, limit=None)[0]]
     if not names:
         raise NotFound(f"the {kind} {name!r} has no memories: GET /v1/entities/ lists those who have")
     _archive(call, names)
     return {"message": "Entity deleted: its memories are archived, and can be restored."}
 
 
-@OPERATIONS.add("GET", "/v1/ping/", "read")
+@_serve("GET", "/v1/ping/", "read")
 def answer_ping(call: Call) -> Any:
     """Return the project of the token, which mem0's client asks for first."""
     project = call.caller.scope or "reverie"
