@@ -60,7 +60,7 @@ def test_a_history_is_taken_as_far_as_it_is_text(client: TestClient, memory: Mem
             ["audio"],
         ),
         ([None, 7, {"content": ["", None]}], [], ["no text", "'int'", "no text"]),
-        ([{"role": "user", "content": "x\ud800\0y"}], ["x\ufffd\ufffdy"], []),
+        ([{"role": "user", "content": "x\ud800\0y"}], ["x  y"], []),
     ]
     for number, (messages, texts, ignored) in enumerate(odd):
         history = {
