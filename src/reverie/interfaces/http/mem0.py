@@ -197,7 +197,8 @@ def _parse_messages(given: object) -> tuple[list[dict[str, str]], list[str]]:
         given = [{"role": "user", "content": given}]
     if not isinstance(given, list) or not given:
         raise InvalidInput("messages is missing: pass a list of messages with role and content")
-    messages, ignored = [], []
+    messages: list[dict[str, str]] = []
+    ignored: list[str] = []
     for number, each in enumerate(given, start=1):
         message = each if isinstance(each, Mapping) else {"role": "user", "content": each}
         content, role = message.get("content"), message.get("role") or "user"
