@@ -227,7 +227,7 @@ class Administration:
         session: str | None = None,
         scope: str | None = None,
         match: str | None = None,
-        turns: bool = False,
+        turns: bool | None = None,
         dry_run: bool = False,
     ) -> ErasureReport:
         """Erase content for good, everywhere, because a person asks for it. Nothing brings it back.
@@ -242,7 +242,8 @@ class Administration:
             scope: A scope such as `user:alice` with the scopes within it: records, sessions, working memory,
                 and what was promoted from there. What other scopes hold stays.
             match: A text, compared without case and with white space folded: everything that contains it.
-            turns: Whether to erase turns that repeat it too; otherwise they are listed as `left`.
+            turns: True to erase turns that repeat it too; otherwise they are listed as `left`. False to erase no turn
+                that is not named by its id, its session or its scope, even if it contains the text of `match`.
             dry_run: Whether to change nothing, and only return what would happen.
 
         Returns:

@@ -185,6 +185,7 @@ def exchange(port: int, data: bytes, *, ends: bool = False) -> bytes:
         return read_all(connection)
 
 
+LIVE = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LINE = b"POST /v1/records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 
 
@@ -199,12 +200,17 @@ LINE = b"POST /v1/records HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: applicati
         LINE + b"Content-Length: -1\r\n\r\n",
         LINE + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{} ",
         LINE + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+        LINE + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + LIVE,
+        LINE + b"transfer-encoding: chunked\r\ncontent-length: 40\r\n\r\n0\r\n\r\n" + LIVE,
+        b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n"
+        + LIVE,
     ],
 )
 def test_what_is_no_request_is_answered_with_a_problem(port: int, data: bytes) -> None:
     head, _, body = exchange(port, data).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     assert b"application/problem+json" in head
+    assert b"connection: close" in head.lower()
     assert json.loads(body)["status"] == 400
 
 

@@ -474,6 +474,30 @@ def test_forgetting_needs_a_preview_and_its_count(client: TestClient, memory: Me
     assert [record.content for record in memory.list()] == ["Bob lives in Leeds"]
 
 
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_turn_is_erased_only_if_that_is_asked_for(client: TestClient, memory: Memory, turns: bool) -> None:
+    said = "The code name of the harbour project is Heron"
+    for name, text in (("a", said), ("b", f"Remember: {said}."), ("c", "Heron"), ("d", "I like tea")):
+        session = memory.session(name)
+        session.add("user", text)
+        session.add("assistant", "Understood.")
+    record = memory.save(said).record
+    for order in ({"way": "match", "what": "Heron"}, {"way": "ids", "what": record.id}):
+        box = {"turns": "yes"} if turns else {}
+        preview = client.post("/forget/preview", data=order | box, headers=OWN)
+        fields = read_form(preview.text, "/forget")
+        body = {"match": "Heron", "turns": turns}
+        shown = client.post("/v1/forget/preview", json=body).json()
+        assert any(each["subject"] == "turn" for each in shown["going"]) == turns
+        assert any(each["subject"] == "turn" for each in shown["left"]) != turns
+    going = client.post("/v1/forget/preview", json={"ids": [record.id], "turns": turns}).json()["going"]
+    done = client.post("/forget", data={**fields, "count": f"{len(going)}"}, headers=OWN)
+    assert "It has been erased." in Page(done.text).text
+    kept = [turn.content for name in "abcd" for turn in memory.turns(name) if turn.role == "user"]
+    assert (said in kept) != turns
+    assert "I like tea" in kept
+
+
 def test_a_token_is_made_shown_once_and_revoked(client: TestClient, server: HttpServer) -> None:
     made = client.post(
         "/tokens", data={"label": "mine", "rights": list(RIGHTS), "origin": "owner"}, headers=OWN

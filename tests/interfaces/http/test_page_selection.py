@@ -99,6 +99,10 @@ def test_what_others_said_is_shown_by_source_and_vouched_for(client: TestClient,
     assert "rye bread" not in page.text
     assert "https://example.org/news (2)" in re.sub(r"\s+", " ", page.text)
     assert "it gives the assistant orders about its instructions" in page.text
+    boxes = [attributes for tag, attributes in page.tags if attributes.get("type") == "checkbox"]
+    assert len(boxes) == 3
+    assert not any("checked" in attributes for attributes in boxes)
+    assert client.post(PREVIEW, data={"action": "vouch", "from": "trust"}, headers=OWN).status_code == 422
     ids = [record.id for record in said]
     apply(client, select(client, "vouch", *ids, **{"from": "trust"}), ids)
     assert {record.origin for record in memory.list() if "Release" in record.content} == {"owner"}

@@ -149,7 +149,7 @@ class Eraser:
             return self._build_id_query(request.ids, request.turns)
         return self._build_whole_query(request)
 
-    def _build_id_query(self, ids: Sequence[str], turns: bool) -> EraseQuery:
+    def _build_id_query(self, ids: Sequence[str], turns: bool | None) -> EraseQuery:
         names: set[Name] = set()
         phrases: set[Phrase] = set()
         texts: dict[str, None] = {}

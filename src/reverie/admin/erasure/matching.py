@@ -151,7 +151,7 @@ class EraseQuery:
         scope: The erased scope; None for none.
         said_at: For sessions and scopes, when each shingle first occurred in them.
         always: Shingles that count in however many things they are: a short requested text.
-        turns: Whether to erase turns that repeat it, too.
+        turns: As in `EraseRequest`.
         names: The sort and id of each thing requested by its id.
         texts: The contents of what is requested by its id, the latest version first.
         related: Ids of the things that were made from a requested one, or from which one was made, and of copies.
@@ -162,7 +162,7 @@ class EraseQuery:
     scope: str | None = None
     said_at: Mapping[Phrase, datetime] = field(default_factory=lambda: MappingProxyType({}))
     always: frozenset[Phrase] = frozenset()
-    turns: bool = False
+    turns: bool | None = None
     names: frozenset[Name] = frozenset()
     texts: tuple[str, ...] = ()
     related: frozenset[str] = frozenset()
@@ -537,6 +537,8 @@ def decide(match: Match, query: EraseQuery) -> EraseDecision:
     if query.scope is not None and match.belongs_to and not is_within(match.belongs_to, query.scope):
         after = None if isinstance(match.now, Entry) else match.now
         return _build_decision(match, "kept", f"it belongs to {match.belongs_to!r}", after)
+    if query.turns is False and match.name[0] == "turn" and match.name not in query.names:
+        return _decide_kept(match, True, query)
     piece = query.phrases.piece if match.has_piece or match.had_piece else ""
     repeated = {
         phrase for phrase in {*match.now_has, *match.once_had} if _is_repetition(match, phrase, query)

@@ -24,14 +24,15 @@ class EraseRequest:
         session: The id of a session.
         scope: A scope with all that is below it; not the empty one.
         match: A text, compared without case and with white space folded.
-        turns: Whether to erase turns that repeat it, too.
+        turns: True to erase turns that repeat it, too; False to erase no turn that is not named by its id, session or
+            scope; None to erase those that contain the text of `match`.
     """
 
     ids: tuple[str, ...] = ()
     session: str | None = None
     scope: str | None = None
     match: str | None = None
-    turns: bool = False
+    turns: bool | None = None
 
     def __post_init__(self) -> None:
         for name in self.ids:

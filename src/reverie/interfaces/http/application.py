@@ -360,7 +360,7 @@ def choose_request_id(headers: Mapping[str, str]) -> str:
 
 
 class RequestGuard:
-    """ASGI middleware that checks host and origin."""
+    """ASGI middleware that checks host and origin, and that the length of a request is clear."""
 
     def __init__(self, app: ASGIApp, server: HttpServer, *, hosts: Iterable[str]) -> None:
         """Wrap an application.
@@ -384,6 +384,9 @@ class RequestGuard:
 
     def _find_refusal(self, scope: Scope) -> Problem | None:
         headers = {name.lower(): value for name, value in scope["headers"]}
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            what = "A request has Content-Length or Transfer-Encoding, not both. Send one of them."
+            return Problem(400, what, kind="invalid-request", headers={"Connection": "close"})
         host, origin = _parse_host(b"//" + headers.get(b"host", b"")), headers.get(b"origin")
         if host is None or (host not in self._hosts and not self._tokens.is_required()):
             return Problem(

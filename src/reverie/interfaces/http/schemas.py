@@ -620,7 +620,7 @@ class ForgetInput(Form):
     session: str | None = None
     scope: str | None = None
     match: str | None = None
-    turns: bool = False
+    turns: bool | None = None
 
 
 class ForgetOrder(ForgetInput):

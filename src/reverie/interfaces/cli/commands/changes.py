@@ -208,7 +208,7 @@ _WORDS = {
 @click.option("--dry-run", is_flag=True, help="Only show what would be erased and what would remain.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def forget(
-    context: CommandContext, /, ids: tuple[str, ...], dry_run: bool, yes: bool, **selection: Any
+    context: CommandContext, /, ids: tuple[str, ...], turns: bool, dry_run: bool, yes: bool, **selection: Any
 ) -> None:
     """Erase the records, turns and paragraphs with these IDs permanently, everywhere.
 
@@ -223,6 +223,7 @@ def forget(
     """
     if not ids and all(selection[name] is None for name in ("session", "scope", "match")):
         raise InvalidInput("nothing to forget: give ids, --session, --scope or --match")
+    selection["turns"] = turns or None
     with context.memory() as memory:
         _require_ids(memory, ids)
         plan = memory.admin.forget(*ids, **selection, dry_run=True)
