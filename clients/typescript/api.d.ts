@@ -350,7 +350,6 @@ export interface ProposalDecision {
 /** Answer of /readyz. */
 export interface Ready {
   status: "ok";
-  sequence: number;
 }
 
 /** One thing remembered for the long term. An immutable value. */
@@ -380,6 +379,7 @@ export interface MemoryRecord {
   archive_reason?: string;
   parts?: string[];
   draft?: boolean;
+  keep_secret?: boolean;
   item_key?: string;
   resolved_dates?: string;
   replaced_by?: string;
@@ -412,6 +412,7 @@ export interface RecordInput {
   metadata?: { [name: string]: string };
   created_at?: string | null;
   draft?: boolean;
+  keep_secret?: boolean;
 }
 
 /** New values of fields; those that are not given stay (RFC 7396). */
@@ -427,6 +428,7 @@ export interface RecordPatch {
   references?: string[] | null;
   origin?: "owner" | "agent" | "tool" | "web" | "import" | null;
   pinned?: boolean | null;
+  keep_secret?: boolean | null;
   valid_from?: string | null;
   valid_to?: string | null;
   expires_at?: string | null;
@@ -437,6 +439,7 @@ export interface RecordPatch {
 export interface SavedRecord {
   record: MemoryRecord;
   outcome: "created" | "reinforced";
+  notice?: string;
 }
 
 /** Results of a batch, in its order. */
@@ -614,7 +617,7 @@ export interface Api {
   getLiveness(options?: Options): Promise<Result<Live>>;
   /** Return counters in the text format of Prometheus. */
   getMetrics(options?: Options): Promise<Result<string>>;
-  /** Return the number of the newest change, if the store can be read and written. */
+  /** Return that the store can be read and written. */
   getReadiness(options?: Options): Promise<Result<Ready>>;
   /** Return the activity of each of the last days. */
   getActivity(options?: { days?: number } & Options): Promise<Result<Items_DayOutput_>>;

@@ -1,26 +1,28 @@
-"""What stores share: reading rows, checks of changes, and the copy of one store into another."""
+"""What stores share: reading rows, checks of changes, the copy of one store into another, and migrations."""
 
 from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from reverie.domain.change import Subject
+from reverie.domain.change import Change, Subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import CollectionStats, Searchable
-from reverie.domain.record import Record
+from reverie.domain.record import NOTHING, Record, move_former_metadata
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.codec import UnreadableRow
+from reverie.stores.codec import RECORDS, UnreadableRow, from_document
 
 _log = logging.getLogger("reverie")
 
@@ -369,3 +371,46 @@ def translating_damage() -> Iterator[None]:
         raise StoreCorrupt(
             f"what is to be copied cannot be read, {error}: run `reverie doctor` on it"
         ) from error
+
+
+# -- migration of records ----------------------------------------------------------------------------------
+#
+# In an earlier version Reverie's own facts were metadata, and a kind was part of the text. The facts move from the
+# metadata to fields, and records get the fingerprints of today. Of live records with the same text, one stays.
+
+
+MIGRATOR = "reverie"
+
+
+def move_fields(record: Record) -> Record:
+    """Return a record with the facts in its metadata as fields."""
+    moved = move_former_metadata({"archived_at": record.archived_at, "metadata": record.metadata})
+    metadata = moved.pop("metadata")
+    if metadata is record.metadata:
+        return record
+    moved["replaces"] = tuple(moved.get("replaces", ()))
+    return replace(record, metadata=MappingProxyType(metadata) if metadata else NOTHING, **moved)
+
+
+def read_moved(document: str | None) -> Record | None:
+    """Return the record of a document in the journal if its fields move; None otherwise, or if it cannot be read."""
+    if document is None or '"metadata"' not in document:
+        return None
+    try:
+        record = from_document(RECORDS, document)
+    except UnreadableRow:
+        return None
+    moved = move_fields(record)
+    return None if moved is record else moved
+
+
+def find_merges(records: Iterable[Record], *, now: datetime) -> list[Change]:
+    """Return the changes that leave one live record for each scope and fingerprint."""
+    from reverie.domain.similarity.deduplication import merge_same_texts  # here: stores are seldom migrated
+
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        if not record.archived:
+            groups[record.scope, record.fingerprint].append(record)
+    merged = (merge_same_texts(group, now=now) for group in groups.values() if len(group) > 1)
+    return [change for changes in merged for change in changes]

@@ -349,7 +349,10 @@ class RemoteMemory(RemoteReader):
         Args:
             after: Number of the last change that is known; None for those from now on.
         """
-        begin = self.request("GET", "/readyz").value["sequence"] if after is None else after
+        begin = after
+        if begin is None:
+            newest = self._connection.ask("GET", "journal", limit=1, newest_first=True)["items"]
+            begin = newest[0]["sequence"] if newest else 0
         events = self._connection.connection.stream(
             quote_path("events"), query={"scope": self.scope or None}, last=begin
         )

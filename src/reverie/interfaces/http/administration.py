@@ -233,14 +233,9 @@ class Live(Form):
 
 
 class Ready(Form):
-    """Answer of `/readyz`.
-
-    Attributes:
-        sequence: Number of the newest change.
-    """
+    """Answer of `/readyz`."""
 
     status: Literal["ok"]
-    sequence: int
 
 
 @OPERATIONS.add("GET", "/livez", None, query=Empty, answer=Live)
@@ -251,9 +246,9 @@ def get_liveness(call: Call) -> Any:
 
 @OPERATIONS.add("GET", "/readyz", None, query=Empty, answer=Ready)
 def get_readiness(call: Call) -> Any:
-    """Return the number of the newest change, if the store can be read and written."""
+    """Return that the store can be read and written."""
     call.server.check_writable()
-    return {"status": "ok", "sequence": call.memory.history.sequence()}
+    return {"status": "ok"}
 
 
 @OPERATIONS.add("GET", "/metrics", "read", answer=str, is_whole=True, media_type=CONTENT_TYPE_PLAIN_0_0_4)

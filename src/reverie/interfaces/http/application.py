@@ -244,7 +244,7 @@ def _build_endpoint(server: HttpServer, operation: Operation) -> Callable[..., A
         request: Request, caller: Caller, query: BaseModel, value: BaseModel | None = None, **_: str
     ) -> Response:
         if after := request.headers.get("reverie-after"):
-            await server.wait_for(after)
+            await server.wait_for(after, caller)
         body = b"" if operation.body is None else await request.body()
         run = partial(server.run, operation, request, caller, query, value, body)
         return await server.threads.run(run, lane=operation.lane)

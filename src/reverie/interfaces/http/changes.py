@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -51,18 +51,27 @@ def is_row_visible(call: Call, row: JournalEntry) -> bool:
 
 def _iterate_rows(call: Call, after: int, before: int | None, *, chunk: int) -> Iterator[JournalEntry]:
     """Yield the changes between two numbers in the order that is asked for, read in chunks."""
-    newest_first = call.query.newest_first
-    while rows := call.memory.history.log(
-        call.query.id,
-        after=after,
-        before=before,
-        since=call.query.since,
-        until=None if call.query.until is None else call.query.until - timedelta(microseconds=1),
-        limit=chunk,
-        newest_first=newest_first,
-    ):
+    query, numbers = call.query, call.numbers
+    until = None if query.until is None else query.until - timedelta(microseconds=1)
+    while True:
+        # Each chunk begins with a change that the token may see, so that a list goes on however many others there are.
+        if query.newest_first and before is not None:
+            before = numbers.skip_down(before)
+        elif not query.newest_first:
+            after = numbers.skip_up(after)
+        rows = call.memory.history.log(
+            query.id,
+            after=after,
+            before=before,
+            since=query.since,
+            until=until,
+            limit=chunk,
+            newest_first=query.newest_first,
+        )
+        if not rows:
+            return
         yield from rows
-        if newest_first:
+        if query.newest_first:
             before = rows[-1].sequence
         else:
             after = rows[-1].sequence
@@ -76,8 +85,11 @@ def _is_scoped(call: Call) -> bool:
 def list_changes(call: Call) -> Any:
     """List changes in their order, or the newest first."""
     query: schemas.JournalQuery = call.query
+    numbers = call.numbers
+    after = numbers.find(query.after)
+    before = None if query.before is None else numbers.find(query.before)
     is_filtered = _is_scoped(call) or bool(query.actor or query.subject)
-    rows = _iterate_rows(call, query.after, query.before, chunk=_BATCH if is_filtered else query.limit + 1)
+    rows = _iterate_rows(call, after, before, chunk=_BATCH if is_filtered else query.limit + 1)
     page: list[JournalEntry] = []
     following = None
     for scanned, row in enumerate(rows, 1):
@@ -93,6 +105,8 @@ def list_changes(call: Call) -> Any:
         if scanned == _LONGEST_SCAN:
             following = row.sequence
             break
+    if following is not None:
+        following = numbers.show(following - 1) + 1 if query.newest_first else numbers.show(following)
     return {"items": [serialize_change(row) for row in page], "next": following}
 
 
@@ -111,8 +125,7 @@ def stream_changes(call: Call) -> StreamingResponse:
         begin = parse_number(last)
         if begin is None:
             raise InvalidInput("Last-Event-ID is no number of a change: send the id of an event")
-    if begin is None:
-        begin = server.memory.history.sequence()
+    begin = server.memory.history.sequence() if begin is None else call.numbers.find(begin)
     if server.streams >= MOST_STREAMS:
         raise Problem(503, f"{MOST_STREAMS} streams are open. Try again later.", headers={"Retry-After": "5"})
     headers = {"Cache-Control": "no-store"}
@@ -130,7 +143,7 @@ async def _stream(call: Call, after: int) -> AsyncIterator[bytes]:
             for row in rows:
                 after = row.sequence
                 if is_row_visible(call, row):
-                    yield _format_event(row)
+                    yield _format_event(call, row)
                     silent_since = time.monotonic()
             if time.monotonic() - silent_since > COMMENT_S:
                 await server.threads.run(lambda: server.authenticate(call.headers, right="read"))
@@ -150,15 +163,16 @@ def _read_rows(call: Call, after: int) -> list[JournalEntry]:
     return call.memory.history.log(after=after, limit=_BATCH)
 
 
-def _format_event(row: JournalEntry) -> bytes:
-    data: Mapping[str, object] = {
+def _format_event(call: Call, row: JournalEntry) -> bytes:
+    event = {
         "sequence": row.sequence,
         "batch": row.batch,
         "actor": row.actor,
         "subject": row.subject,
         "id": None if row.edit is None else row.edit.id,
     }
-    return f"id: {row.sequence}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+    data = call.numbers.show_all(event)
+    return f"id: {data['sequence']}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
 
 
 # -- undo ------------------------------------------------------------------------------------------------
@@ -167,31 +181,37 @@ def _format_event(row: JournalEntry) -> bytes:
 @OPERATIONS.add("POST", "/v1/undo", "review", answer=schemas.UndoOutput, replay=answer_reference)
 def undo(call: Call, asked: schemas.UndoInput) -> OperationAnswer:
     """Undo changes in one transaction."""
-    _require_own_changes(call, asked)
-    body = (
-        call.memory.history.acting(call.caller.label)
-        .undo(asked.changes, **asked.model_dump(exclude={"changes"}))
-        .to_dict()
-    )
+    if call.caller.scope:
+        asked = _find_own_changes(call, asked)
+    try:
+        body = (
+            call.memory.history.acting(call.caller.label)
+            .undo(asked.changes, **asked.model_dump(exclude={"changes"}))
+            .to_dict()
+        )
+    except ReverieError as error:
+        raise type(error)(call.numbers.show_text(str(error))) from error
     if not asked.dry_run:
         body["differences"] = []  # the answer is stored for repeated requests, without content
     return OperationAnswer(body, reference=body)
 
 
-def _require_own_changes(call: Call, asked: schemas.UndoInput) -> None:
-    """Raise unless all that is to be undone belongs to the caller's scope."""
-    if not call.caller.scope:
-        return
+def _find_own_changes(call: Call, asked: schemas.UndoInput) -> schemas.UndoInput:
+    """Return what is to be undone by the numbers of the journal; raise unless all belongs to the caller's scope."""
     if asked.since is not None:
         raise Problem(
             403, "An undo of everything since a time is about all scopes. Name changes, or a batch."
         )
-    history = call.memory.history
-    rows = [history.get(number) for number in asked.changes or ()]
+    history, numbers = call.memory.history, call.numbers
+    changes = None if asked.changes is None else [numbers.require(number) for number in asked.changes]
+    rows = [history.get(number) for number in changes or ()]
+    batch = None
     if asked.batch is not None:
-        rows += history.transaction(asked.batch)
+        rows += history.transaction(numbers.require(asked.batch))
+        batch = rows[-1].batch
     if not all(_is_own(call, row) for row in rows):
         raise NotFound("there is no change of that number here: list the changes to see which there are")
+    return asked.model_copy(update={"changes": changes, "batch": batch})
 
 
 def _is_own(call: Call, row: JournalEntry) -> bool:

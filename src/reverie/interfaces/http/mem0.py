@@ -434,7 +434,7 @@ def _to_history(call: Call, row: JournalEntry) -> dict[str, Any] | None:
     record = new or old
     assert record is not None
     return {
-        "id": str(row.sequence),
+        "id": str(call.numbers.show(row.sequence)),
         "memory_id": record.id,
         "input": None,
         "old_memory": None if old is None else old.content,

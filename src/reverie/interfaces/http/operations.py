@@ -20,6 +20,7 @@ from starlette.convertors import IntegerConvertor, register_url_convertor
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.scope import EVERY_SCOPE, is_within
 from reverie.domain.text.json_values import to_json_value
+from reverie.interfaces.http.change_numbers import ChangeNumbers
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right
 from reverie.interfaces.mcp.threads import Lane
@@ -48,6 +49,9 @@ class Form(BaseModel):
     """Form of a body, a query or an answer; nothing else may be in it."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+_When = TypeVar("_When")
 
 
 class Empty(Form):
@@ -110,6 +114,15 @@ class Call:
     def whole(self) -> ScopedMemory:
         """Everybody's scope, with the caller as the author of changes."""
         return self.server.acting(self.caller.label)
+
+    @property
+    def numbers(self) -> ChangeNumbers:
+        """The numbers of changes as the caller sees them now."""
+        return ChangeNumbers(self.server.changes, self.caller.scope)
+
+    def find_moment(self, when: _When) -> _When | int:
+        """Return a time as it is, and the number of the caller for a change as that of the journal."""
+        return self.numbers.require(when, least=0) if isinstance(when, int) else when
 
     def open_scope(self, scope: str) -> ScopedMemory:
         """Return a scope within that of the token, with the caller as the author of changes."""
@@ -210,6 +223,13 @@ class Operation:
     def perform(self, call: Call, body: Any) -> Any:
         """Do it, and return what its function returns."""
         return self.run(call) if self.body is None else self.run(call, body)
+
+    def answer_call(self, call: Call, body: Any) -> OperationAnswer:
+        """Do it, and return its answer with the numbers of changes that the caller sees."""
+        answer = to_answer(self.perform(call, body))
+        if call.caller.scope:
+            call.numbers.show_answer(answer)
+        return answer
 
 
 def parse_number(text: str) -> int | None:

@@ -43,7 +43,7 @@ def reading(call: Call) -> Iterator[MemoryReader]:
     if as_of is None:
         yield call.reader
         return
-    with call.memory.as_of(as_of) as snapshot:
+    with call.memory.as_of(call.find_moment(as_of)) as snapshot:
         yield snapshot.scoped(call.reader.scope)
 
 
@@ -328,7 +328,8 @@ def get_record_blame(call: Call) -> Any:
 def get_record_diff(call: Call) -> Any:
     """Return the difference between two versions of a record; by default that of its last change."""
     record = get_record_of(call, call.reader)
-    return call.memory.history.diff(record.id, call.query.a, call.query.b)
+    a, b = call.find_moment(call.query.a), call.find_moment(call.query.b)
+    return call.memory.history.diff(record.id, a, b)
 
 
 # -- searching -------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -19,8 +19,9 @@ from reverie.domain.errors import ReverieError
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
+from reverie.interfaces.http.change_numbers import ChangeNumbers, ChangesByScope
 from reverie.interfaces.http.idempotency import RepeatedRequests
-from reverie.interfaces.http.operations import Call, Operation, OperationAnswer, parse_number, to_answer
+from reverie.interfaces.http.operations import Call, Operation, OperationAnswer, parse_number
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
@@ -95,6 +96,7 @@ class HttpServer:
     Attributes:
         memory: The open memory.
         tokens: Its tokens.
+        changes: Its changes by scope.
         metrics: Counters of requests.
         threads: Threads on which operations run.
         streams: Number of open streams of changes.
@@ -115,6 +117,7 @@ class HttpServer:
         """
         self.memory = memory
         self.tokens = TokenRegistry(memory)
+        self.changes = ChangesByScope(memory.history)
         self.metrics = Metrics()
         self.threads = CallThreads()
         self.stopping = False
@@ -174,13 +177,13 @@ class HttpServer:
                 span.fail(str(response.status_code))
         return response
 
-    async def wait_for(self, text: str) -> None:
+    async def wait_for(self, text: str, caller: Caller) -> None:
         """Wait until this server has seen the change that the header `Reverie-After` names."""
         number = parse_number(text)
         if number is None:
             raise Problem(422, "Reverie-After is no number of a change. Send that of Reverie-Sequence.")
         with anyio.move_on_after(WAIT_S):
-            while await self.threads.run(self.memory.history.sequence) < number:
+            while await self.threads.run(partial(self._find_newest, caller)) < number:
                 await anyio.sleep(0.02)
             return
         raise Problem(
@@ -189,6 +192,10 @@ class HttpServer:
             kind="not-yet-seen",
             headers={"Retry-After": "1"},
         )
+
+    def _find_newest(self, caller: Caller) -> int:
+        """Return the number of the newest change that a caller sees."""
+        return ChangeNumbers(self.changes, caller.scope).show(self.memory.history.sequence())
 
     def run(
         self, operation: Operation, request: Request, caller: Caller, query: Any, value: Any, body: bytes
@@ -217,7 +224,7 @@ class HttpServer:
         )
 
         def act() -> OperationAnswer:
-            return to_answer(operation.perform(call, value))
+            return operation.answer_call(call, value)
 
         key = request.headers.get("idempotency-key")
         if key is None or operation.replay is None:
@@ -226,7 +233,7 @@ class HttpServer:
             asked = f"{request.method} {request.url.path}?{request.url.query}"
             answer = self._repeated.run(call, key, asked, body, act, operation.replay)
         if operation.method != "GET" and operation.right is not None:
-            answer.headers["Reverie-Sequence"] = str(self.memory.history.sequence())
+            answer.headers["Reverie-Sequence"] = str(self._find_newest(caller))
         return _to_response(operation, answer)
 
     def refresh_files(self) -> None:

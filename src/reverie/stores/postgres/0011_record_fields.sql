@@ -1,2 +1,2 @@
--- Facts of records that earlier versions stored in the metadata are fields. `record_migration` moves them.
+-- Facts of records that earlier versions stored in the metadata are fields. `reverie.stores.base` moves them.
 SELECT reverie.expect_new_words();

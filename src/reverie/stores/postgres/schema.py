@@ -12,6 +12,7 @@ from reverie.domain.change import Value
 from reverie.domain.errors import InvalidInput, NotFound, StoreIncompatible
 from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
+from reverie.stores.base import MIGRATOR, find_merges, move_fields, read_moved
 from reverie.stores.codec import RECORDS, UnreadableRow, from_document, to_document
 from reverie.stores.postgres.changes import CHANGE, build_parameters
 from reverie.stores.postgres.connections import (
@@ -21,7 +22,6 @@ from reverie.stores.postgres.connections import (
     translate_error,
 )
 from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
-from reverie.stores.record_migration import ACTOR, find_merges, move_fields, read_moved
 
 if TYPE_CHECKING:
     import psycopg
@@ -85,7 +85,7 @@ def _merge(
     now = datetime.now(UTC)
     if changes := find_merges(records.values(), now=now):
         parameters = build_parameters(
-            changes, analyse, space=space, patience=_PATIENCE, actor=ACTOR, at=now, operation="reinforce"
+            changes, analyse, space=space, patience=_PATIENCE, actor=MIGRATOR, at=now, operation="reinforce"
         )
         connection.execute(CHANGE, {**parameters, "is_retry": False})
 

@@ -17,6 +17,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record, validate_record
+from reverie.stores.base import MIGRATOR, find_merges, move_fields, read_moved
 from reverie.stores.codec import (
     ANALYSIS_COLUMNS,
     CHANGE_COLUMNS,
@@ -34,7 +35,6 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.protocol import StoreProblem
-from reverie.stores.record_migration import ACTOR, find_merges, move_fields, read_moved
 from reverie.stores.sqlite.reading import (
     SEARCHED,
     fetch_rows_tolerantly,
@@ -273,7 +273,7 @@ def _iter_stale_analyses(
             yield key, value, analysis
 
 
-# -- records of an older version, see `reverie.stores.record_migration` ------------------------------------
+# -- records of an older version, see `reverie.stores.base` ------------------------------------
 
 
 def rewrite_records(file: sqlite3.Connection, analyse: Analyse) -> None:
@@ -294,7 +294,7 @@ def rewrite_records(file: sqlite3.Connection, analyse: Analyse) -> None:
         transaction = WriteTransaction(file)
         for change in changes:
             transaction.make(prepare_change(change, analyse))
-        transaction.finish(actor=ACTOR, operation="reinforce", at=now)
+        transaction.finish(actor=MIGRATOR, operation="reinforce", at=now)
     file.executemany(
         "UPDATE records SET fingerprint = ? WHERE key = ? AND fingerprint <> ?",
         [(mark, key, mark) for key, mark in ((key, each.fingerprint) for key, each in records.items())],

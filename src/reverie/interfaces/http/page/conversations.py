@@ -9,7 +9,7 @@ from reverie.domain.errors import NotFound
 from reverie.domain.text.languages import get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, tokenize_chunks
 from reverie.domain.text.validation import estimate_tokens
-from reverie.interfaces.http import conversations, records
+from reverie.interfaces.http import changes, conversations, records
 from reverie.interfaces.http.operations import Call, ScopeQuery, encode_cursor
 from reverie.interfaces.http.page.rendering import build_shares, quote_path
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
@@ -63,8 +63,8 @@ def show_conversation(call: Call) -> Screen:
 def change_conversation(call: Call, fields: Fields) -> Redirect:
     """Pause, resume or terminate a session."""
     state = perform(call, conversations.change_session, body={"status": fields.get("status")})
-    rows = call.memory.history.log(state["id"], limit=1, newest_first=True)
-    return Redirect("/sessions/" + quote_path(state["id"]), done=rows[0].sequence)
+    (row,) = perform(call, changes.list_changes, id=state["id"], limit=1, newest_first=True)["items"]
+    return Redirect("/sessions/" + quote_path(state["id"]), done=row["sequence"])
 
 
 @VIEWS.add("POST", "/sessions-delete/{id:path}", "write")

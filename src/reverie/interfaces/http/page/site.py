@@ -272,7 +272,7 @@ def _parse_query(form: type[BaseModel], items: Iterable[tuple[str, str]]) -> Bas
 def _find_change(call: Call, *, after: int) -> int | None:
     """Return the number of the newest change that the caller made after another one; None if there is none."""
     rows = call.memory.history.log(after=after, actor=call.caller.label, limit=1, newest_first=True)
-    return rows[0].sequence if rows else None
+    return call.numbers.show(rows[0].sequence) if rows else None
 
 
 async def _read_fields(request: Request) -> Fields:

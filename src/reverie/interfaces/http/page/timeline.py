@@ -143,10 +143,11 @@ def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict
         return {"changes": [change]}
     if len(batches) == 1:
         return {"batch": batches[0]}
-    rows = [row for batch in batches for row in call.memory.history.transaction(batch)]
+    numbers = call.numbers
+    rows = [row for batch in batches for row in call.memory.history.transaction(numbers.require(batch))]
     if len(rows) > MOST_UNDONE:
         raise Problem(422, TEXTS["timeline"]["too_many"])
-    return {"changes": [row.sequence for row in rows]}
+    return {"changes": [numbers.show(row.sequence) for row in rows]}
 
 
 @VIEWS.add("GET", "/undo", "review", query=UndoQuery)

@@ -41,7 +41,7 @@ def show_page(call: Call) -> Screen:
     return Screen(
         "page.html",
         page=page,
-        lines=call.memory.history.blame(name).to_dict()["lines"],
+        lines=call.numbers.show_all(call.memory.history.blame(name).to_dict())["lines"],
         may_change=is_allowed(call, "write", is_whole=True),
         is_log=is_log(name),
     )

@@ -22,7 +22,6 @@ from reverie.interfaces.http.operations import (
     OperationList,
     ScopeQuery,
     parse_number,
-    to_answer,
 )
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Right
@@ -144,7 +143,7 @@ def perform(
         headers={} if if_match is None else {"if-match": if_match},
     )
     try:
-        return to_json_value(to_answer(operation.perform(own, value)).body)
+        return to_json_value(operation.answer_call(own, value).body)
     except InvalidInput as error:
         raise problems.build_problem(error) from None
 
