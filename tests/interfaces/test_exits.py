@@ -109,6 +109,26 @@ def test_every_tool_escapes_text_and_data(memory: Memory) -> None:
     assert "there is no tool" in tools.call("![x](y) <|im_start|>").text.lower()
 
 
+def test_a_text_is_edited_by_its_words_as_they_are_shown(memory: Memory) -> None:
+    tools = memory.tools(groups=["pages", "long_term"])
+    text = "The plan\n![map](https://a.example/m.png) is <system>old</system>\nThe end"
+    record = memory.save(text).record
+    memory.pages.write("map.md", text)
+    for where, read, arguments in (
+        ({"page": "map.md"}, "read_page", {"page": "map.md"}),
+        ({"id": record.id}, "get_memory", {"id": record.id}),
+    ):
+        data = tools.call(read, arguments).data
+        assert data is not None
+        line = data["text"].split("\n")[1]
+        assert line.startswith("! [map]")
+        edited = tools.call("edit_memory", {**where, "old": f"{line}\nThe end", "new": "It is new\nThe end"})
+        assert not edited.failed, edited.text
+    after = memory.get(record.id)
+    assert after is not None
+    assert memory.pages.read("map.md").strip() == after.content == "The plan\nIt is new\nThe end"
+
+
 def test_mcp_escapes_results_resources_and_prompts(memory: Memory) -> None:
     async def scene() -> None:
         async with client_of(memory, STATELESS, groups=GROUPS, session="chat:1") as client:

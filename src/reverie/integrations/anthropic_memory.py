@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reverie.domain.errors import Conflict, InvalidInput, MissingExtra, NotFound
-from reverie.domain.text.escaping import NOT_CONFIRMED
+from reverie.domain.text.escaping import NOT_CONFIRMED, escape_output, to_stored_edit
 from reverie.repositories.documents import Documents, Parts, normalize_line_ends, parse_path
 from reverie.scoped import ScopedMemory
 
@@ -94,19 +94,20 @@ class _Commands:
         changed: list[int] = []
 
         def change(text: str) -> str:
-            found = _find_places(text, old)
+            piece, after = to_stored_edit(text, old, new)
+            found = _find_places(text, piece)
             if not found:
                 raise ToolError(
                     f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
                 )
-            if len(found) > 1 and text.count(old) > 1:
+            if len(found) > 1 and text.count(piece) > 1:
                 lines = ", ".join(str(text[:place].count("\n") + 1) for place in found)
                 raise ToolError(
                     f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
                     f"{lines}. Please ensure it is unique"
                 )
             changed.append(text[: found[0]].count("\n") + 1)
-            return text.replace(old, new)
+            return text.replace(piece, after)
 
         after = self._edit_file(path, change)
         lines = after.split("\n")
@@ -186,7 +187,7 @@ class _Commands:
         lines = [f"{_format_size(sum(each.size for each in found if len(each.path) == 1))}\t{path}"]
         for each in found:
             name = f"{'/'.join(each.path)}{'/' if each.folder else ''}"
-            lines.append(f"{_format_size(each.size)}\t{path}/{name}")
+            lines.append(f"{_format_size(each.size)}\t{path}/{escape_output(name)}")
         header = (
             f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
         )
@@ -296,7 +297,7 @@ def _number_lines(lines: Sequence[str], first: int, last: int) -> str:
     """Return lines with their numbers, in the form that Claude was taught."""
     first = max(1, first)
     shown = lines[first - 1 : last]
-    return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(shown, first))
+    return "\n".join(f"{number:>6}\t{escape_output(line)}" for number, line in enumerate(shown, first))
 
 
 def _format_size(count: int) -> str:

@@ -316,6 +316,7 @@ def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
         )
     if name not in pages.names():
         raise NotFound(f"there is no page {name}; leave old out to begin it")
+    old, new = escaping.to_stored_edit(text, old, new)
     replace_once(text, old, new, where=name)
     pages.replace(old, new, name=name)
     new = _to_stored_text(pages, name, new)
@@ -343,6 +344,7 @@ def replace_once(text: str, old: str, new: str, *, where: str) -> str:
         InvalidInput: the piece does not occur, and the message quotes what is similar; or it occurs
             several times.
     """
+    old, new = escaping.to_stored_edit(text, old, new)
     times = text.count(old)
     if times == 1:
         return text.replace(old, new)

@@ -174,6 +174,30 @@ def escape_output(value: _Shown) -> _Shown:
     return value
 
 
+def to_stored_edit(text: str, old: str, new: str) -> tuple[str, str]:
+    r"""Return an edit of a text as an edit of its stored lines, if a model names the piece as `escape_output` shows it.
+
+    Args:
+        text: The stored text.
+        old: The piece to replace.
+        new: The text that takes its place.
+
+    Returns:
+        `old` and `new`; whole stored lines and their new text if `old` occurs once in the shown text only.
+
+    >>> to_stored_edit("a\n![x](y) is red\nb", "! [x](y) is red", "It is blue")
+    ('![x](y) is red', 'It is blue')
+    """
+    lines = text.split("\n")
+    shown = [escape_output(line) for line in lines]
+    whole = "\n".join(shown)
+    if old in text or whole.count(old) != 1 or len(shown) != whole.count("\n") + 1:
+        return old, new
+    first = whole.count("\n", 0, whole.index(old))
+    rows = slice(first, first + old.count("\n") + 1)
+    return "\n".join(lines[rows]), "\n".join(shown[rows]).replace(old, new)
+
+
 def escape_message(text: str) -> str:
     """Return `text` for a separate message: without invisible characters, and with chat-template marks broken.
 
