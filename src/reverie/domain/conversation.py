@@ -14,7 +14,14 @@ from reverie.domain.record import NOTHING, UNTRUSTED, Origin, freeze_metadata, v
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.json_values import JsonObject, from_json_object
-from reverie.domain.text.validation import validate_count, validate_raw_text, validate_text, validate_values
+from reverie.domain.text.validation import (
+    clean_text,
+    to_storable,
+    validate_count,
+    validate_raw_text,
+    validate_text,
+    validate_values,
+)
 
 Role = Literal["user", "assistant", "system", "tool"]
 SessionStatus = Literal["active", "paused", "terminated"]
@@ -32,6 +39,9 @@ SIGNAL_NOTE = "signal_note"
 
 SAVED = "saved"
 """Metadata of a turn whose whole text was saved as a record, so that no part of it is learned once more."""
+
+CLEANED = "cleaned"
+"""Metadata of a turn: what was changed in its content so that it could be stored."""
 
 ITEMS_FROM = "items_from"
 """Metadata of a session: the position from which its turns are items of a framework."""
@@ -163,6 +173,8 @@ class SessionOverview:
 def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn:
     """Return the turn that a mapping describes, with a placeholder for its id and position.
 
+    NUL and lone surrogates become spaces, and a content that is too long is cut; the metadata say so as `cleaned`.
+
     Args:
         given: `role`, `content` and any other argument of `Session.add`.
         session: The id of its session.
@@ -178,20 +190,42 @@ def draft_turn(given: Mapping[str, Any], *, session: str, now: datetime) -> Turn
     if missing := sorted({"role", "content"} - set(given)):
         raise InvalidInput(f"missing field of a turn: {missing!r}")
     at = given.get("at")
+    content, cleaned = clean_content(given["content"])
+    metadata = freeze_metadata(NOTHING if given.get("metadata") is None else given["metadata"])
+    metadata = freeze_metadata({_clean_name(key): clean_content(each)[0] for key, each in metadata.items()})
+    if cleaned:
+        metadata = freeze_metadata({**metadata, CLEANED: cleaned})
     return validate_turn(
         Turn(
             id="0" * 12,
             session=session,
             position=0,
             role=given["role"],
-            content=given["content"],
+            content=content,
             at=now if at is None else timestamps.to_utc(at, name="at"),
-            speaker=given.get("speaker") or "",
+            speaker=_clean_name(given.get("speaker")),
             tool_calls=_parse_tool_calls(given.get("tool_calls")),
-            tool_call_id=given.get("tool_call_id") or "",
-            metadata=freeze_metadata(NOTHING if given.get("metadata") is None else given["metadata"]),
+            tool_call_id=_clean_name(given.get("tool_call_id")),
+            metadata=metadata,
         )
     )
+
+
+def clean_content(text: Any) -> tuple[Any, str]:
+    """Return a content as it can be stored, and what was changed for that; empty if nothing was."""
+    if not isinstance(text, str):
+        return text, ""
+    stored = to_storable(text[:LONGEST_TURN])
+    changes = []
+    if count := sum(new != old for new, old in zip(stored, text, strict=False)) if stored != text else 0:
+        changes.append(f"{count} characters replaced by spaces")
+    if len(text) > LONGEST_TURN:
+        changes.append(f"cut to {LONGEST_TURN:,} of {len(text):,} characters")
+    return stored, ", ".join(changes)
+
+
+def _clean_name(text: Any) -> Any:
+    return clean_text(text) if isinstance(text, str) else text or ""
 
 
 def set_origin(turn: Turn, origin: Origin) -> Turn:
@@ -212,8 +246,7 @@ def validate_turn(turn: Turn) -> Turn:
     validate_session_id(turn.session)
     validate_choice(turn.role, ROLES, name="role")
     validate_count(turn.position, name="position", least=0)
-    silent = bool(turn.tool_calls) or turn.role == "tool"  # a command may print nothing
-    validate_raw_text(turn.content, name="content", longest=LONGEST_TURN, empty=silent)
+    validate_raw_text(turn.content, name="content", longest=LONGEST_TURN, empty=True)
     validate_text(turn.speaker, name="speaker", longest=LONGEST_NAME, empty=True)
     validate_text(turn.tool_call_id, name="tool_call_id", longest=LONGEST_NAME, empty=True)
     if turn.tool_calls and turn.role != "assistant":
@@ -265,7 +298,7 @@ def _parse_tool_calls(given: Any) -> tuple[ToolCall, ...]:
 def _parse_tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
     """Return the call, also from the form of chat APIs; arguments that are not text are converted to JSON."""
     if isinstance(call, ToolCall):
-        return call
+        call = {"id": call.id, "name": call.name, "arguments": call.arguments}
     if not isinstance(call, Mapping):
         raise InvalidInput(f"a tool call is {type(call).__name__}: pass a ToolCall or a mapping")
     inner = call.get("function")
@@ -278,4 +311,6 @@ def _parse_tool_call(call: ToolCall | Mapping[str, Any]) -> ToolCall:
             arguments = json.dumps(arguments, ensure_ascii=False)
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"the arguments of a tool call are no JSON: {error}") from None
-    return ToolCall(id=call.get("id", ""), name=fields.get("name", ""), arguments=arguments)
+    return ToolCall(
+        id=_clean_name(call.get("id")), name=_clean_name(fields.get("name")), arguments=to_storable(arguments)
+    )

@@ -22,7 +22,7 @@ from reverie.domain.passage import Passage
 from reverie.domain.record import normalize_labels
 from reverie.domain.text import tokenizer
 from reverie.domain.text.timestamps import Clock, add_duration, parse_duration
-from reverie.domain.text.validation import validate_count, validate_text
+from reverie.domain.text.validation import clean_text, validate_count, validate_text
 from reverie.search.query import Alternative, ParsedQuery, parse_query
 from reverie.search.ranking import TermStatistics, rank
 from reverie.settings import Settings
@@ -177,6 +177,7 @@ class WorkingMemory:
             validate_category(category)
         wanted = normalize_labels(tags, name="tag")
         if query is not None:
+            query = clean_text(query)[:LONGEST_QUERY] if isinstance(query, str) else query
             validate_text(query, name="query", longest=LONGEST_QUERY, empty=True)
         entries = self.list()
         allowed = [

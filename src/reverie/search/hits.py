@@ -24,7 +24,7 @@ from reverie.domain.page import Paragraph
 from reverie.domain.record import NOTHING, UNTRUSTED, Layer, Record, validate_choice, validate_fraction
 from reverie.domain.text import timestamps
 from reverie.domain.text.tokenizer import find_excerpt_start
-from reverie.domain.text.validation import validate_count, validate_text
+from reverie.domain.text.validation import clean_text, to_storable, validate_count, validate_raw_text
 from reverie.domain.user_patterns import UserPattern
 
 LONGEST_QUERY = 10_000
@@ -62,14 +62,20 @@ class SearchRequest(NamedTuple):
 
 
 def validate_request(question: SearchRequest) -> SearchRequest:
-    """Return the question; raise `InvalidInput` where a field is not valid."""
-    if question.text is not None:
-        validate_text(question.text, name="query", longest=LONGEST_QUERY, empty=True)
+    """Return the question with a text that can be searched; raise `InvalidInput` where a field is not valid."""
+    text = question.text
+    if isinstance(text, str) and question.mode == "words":
+        half = LONGEST_QUERY // 2 - 1
+        text = clean_text(text if len(text) <= LONGEST_QUERY else f"{text[:half]}\n{text[-half:]}")
+    elif isinstance(text, str):
+        text = to_storable(text)  # as what is stored
+    if text is not None:
+        validate_raw_text(text, name="query", longest=LONGEST_QUERY, empty=True)
     validate_count(question.limit, name="limit", most=MOST_HITS)
     validate_choice(question.mode, get_args(SearchMode), name="mode")
     validate_fraction(question.min_score, name="min_score")
     validate_filter(question.allowed)
-    return question
+    return question if text == question.text else question._replace(text=text)
 
 
 def restrict_to_alive(allowed: Filter, now: datetime) -> Filter:
@@ -97,7 +103,7 @@ def build_matcher(text: str, mode: SearchMode) -> Callable[[str], object]:
 
     The function raises `InvalidInput` if a pattern takes more than `PATTERN_TIMEOUT_S` for all texts together.
     """
-    validate_text(text, name="query", longest=LONGEST_QUERY)
+    validate_raw_text(text, name="query", longest=LONGEST_QUERY)
     if mode == "literal":
         return re.compile(re.escape(text), re.IGNORECASE).search
     try:

@@ -335,7 +335,7 @@ class Searcher:
             sources: Where to search.
             unit: `session` returns each session once, with its best turn, in place of turns.
         """
-        validate_request(question)
+        question = validate_request(question)
         hits: list[Hit] = []
         only_turns, only_records = question.allowed.only_turns, question.allowed.only_records
         with self._store.reading(), self._index.reading():
@@ -390,7 +390,7 @@ class Searcher:
         distinct: Callable[[Passage], int | None] = _get_key,
     ) -> list[Hit]:
         """Return hits of one kind, at most one for each value of `distinct`."""
-        validate_request(question)
+        question = validate_request(question)
         question = question._replace(allowed=restrict_to_alive(question.allowed, self._clock()))
         if question.text is None:
             return self._list_newest(subject, question)

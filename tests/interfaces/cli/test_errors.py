@@ -99,7 +99,6 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a control character": (["remember", "\x07" + SECRET], "control character U+0007 at position 0"),
     "a session with a control character": (["say", "a\x07b", SECRET], "control character U+0007"),
     "a very long text": (["remember", "x" * 100_001], "100,001 characters"),
-    "a very long question": (["recall", "port " * 20_000], "characters"),
     "a command there is not": (["xyzzy"], "No such command 'xyzzy'; see"),
     "a command by another name": (["search", "x"], "No such command 'search'; did you mean 'recall'? see"),
     "a command that is nearly there": (["recal"], "did you mean 'recall'? see `reverie --help`"),

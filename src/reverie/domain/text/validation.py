@@ -98,6 +98,11 @@ def clean_text(text: str) -> str:
     return _CONTROL.sub(" ", _SURROGATE.sub(" ", text))
 
 
+def to_storable(text: str) -> str:
+    """Return `text` with NUL and lone surrogates replaced by spaces; other control characters stay."""
+    return _UNSTORABLE.sub(" ", text)
+
+
 def validate_progress(value: Callable[..., None] | None) -> Callable[..., None]:
     """Return the callback, or one that does nothing for None; raises `InvalidInput` if it cannot be called."""
     if value is not None and not callable(value):

@@ -16,7 +16,7 @@ import click
 
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
-from reverie.domain.text import timestamps
+from reverie.domain.text import timestamps, validation
 from reverie.interfaces.cli import output
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def read_text(words: tuple[str, ...], *, name: str) -> str:
         InvalidInput: standard input is not UTF-8, or longer than anything that can be stored.
     """
     if words != ("-",):
-        return " ".join(words)
+        return validation.validate_raw_text(" ".join(words), name=name, longest=_LARGEST, empty=True)
     if sys.stdin is None:
         raise InvalidInput(f"{name} is '-', but standard input is closed: pass the text itself")
     data = sys.stdin.buffer.read(_LARGEST + 1)
@@ -51,6 +51,11 @@ def read_text(words: tuple[str, ...], *, name: str) -> str:
             f"{name} from standard input is not UTF-8 text (byte {error.start}): convert it first"
         ) from None
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def require_text(text: str, *, name: str) -> str:
+    """Return a text that is not blank, and can be encoded."""
+    return validation.validate_raw_text(text, name=name, longest=_LARGEST)
 
 
 def confirm(question: str, *, instead: str) -> bool:

@@ -24,6 +24,7 @@ from reverie.interfaces.cli.options import (
     command,
     open_session,
     read_text,
+    require_text,
 )
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **
     With --json: {"turn": {…}}.
     With --quiet: only the id.
     """
-    content = read_text(text, name="content")
+    content = require_text(read_text(text, name="content"), name="content")
 
     def add(memory: Memory) -> Turn:
         return open_session(memory, session).add(content=content, **fields)
@@ -210,6 +211,8 @@ def chat(
     model, the prompt is printed. In a pipe, every line is a message. /help lists the commands. Exits with 4
     if the model does not answer a message of --message or of a pipe.
     """
+    if message is not None:
+        message = require_text(message, name="message")
     from reverie.agent import Agent
 
     def rehearse(memory: Memory) -> None:
