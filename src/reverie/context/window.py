@@ -81,9 +81,10 @@ def to_chat_messages(turns: Sequence[Turn]) -> ReplayWindow:
     messages: list[dict[str, Any]] = []
     unanswered = 0
     for n, turn in enumerate(turns):
-        if turn.role == "tool" or not (turn.content.strip() or turn.tool_calls):
+        message = _to_message(turn)
+        if turn.role == "tool" or not (message["content"].strip() or turn.tool_calls):
             continue  # providers refuse a message without content
-        messages.append(_to_message(turn))
+        messages.append(message)
         for c, call in enumerate(turn.tool_calls):
             answer = results.get((n, c))
             unanswered += answer is None
