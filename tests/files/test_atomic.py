@@ -83,7 +83,6 @@ def test_a_file_is_created_replaced_added_to_and_removed(root: Path, way: str) -
     seen = disk.append(FILE, b"three\n", seen)
     assert seen is not None
     assert disk.read(FILE) == (b"two\nthree\n", seen)
-    assert disk.read_last_line(FILE, seen) == b"three\n"
     assert disk.remove(FILE, seen)
     assert not (root / FILE).exists()
     assert disk.recovered == []
@@ -376,25 +375,6 @@ def test_what_was_left_is_put_beside_a_file_that_is_there(tmp_path: Path) -> Non
     ((left, path),) = disk.list_drafts()
     disk.remove_draft(left)
     assert disk.list_drafts() == []
-
-
-@pytest.mark.parametrize(
-    ("data", "line"),
-    [
-        (b"a\nb\n", b"b\n"),
-        (b"a\n", b"a\n"),
-        (b"a", None),
-        (b"", None),
-        (b"a\nb", None),
-        (b"x" * 20_000 + b"\n", None),
-    ],
-)
-def test_the_last_line_is_read_from_the_end(root: Path, data: bytes, line: bytes | None) -> None:
-    disk = AtomicFolder(root)
-    seen = written(disk, FILE, data)
-    assert disk.read_last_line(FILE, seen) == line
-    save_in_place(root / FILE, b"other\n")
-    assert disk.read_last_line(FILE, seen) is None
 
 
 def test_the_file_of_a_session_with_a_long_odd_name_is_written(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_record_that_becomes_episodic_moves_into_the_file_of_its_day(
 
 def test_turns_and_paragraphs_are_added_to_their_files(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)
-    paths = ("sessions/telegram:1.jsonl", "memory/HISTORY.md", "memory/episodic/2026-03-01.jsonl")
+    paths = ("sessions/telegram:1.jsonl", "memory/HISTORY.md")
     before = {path: (mirrored_folder.root / path).stat().st_ino for path in paths}
     mirrored_folder.commit_and_mirror(make_additions(make_turn(2, "telegram:1"), make_turn(3, "telegram:1")))
     mirrored_folder.commit_and_mirror(make_additions(make_turn(4, "telegram:1")))

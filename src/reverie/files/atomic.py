@@ -44,7 +44,6 @@ DRAFTS = ".reverie"
 """Name of the folder of drafts in `memory` and in `sessions`."""
 
 _LONGEST_NAME = 230
-_LONGEST_LINE = 16_384
 _MOST_READS = 100
 _UNFINISHED = 0o200
 """Mode of a draft until it has all its content: nobody may read it yet."""
@@ -95,22 +94,6 @@ class AtomicFolder:
         """Return the bytes of a file and its stamp at that time, or None; raise as `stat` does."""
         self._refuse_links(path)
         return _read(f"{self._root}/{path}", path)
-
-    def read_last_line(self, path: str, stamp: FileStamp) -> bytes | None:
-        """Return the last line with its line end; None if it is incomplete, too long, or the file changed."""
-        try:
-            handle = os.open(f"{self._root}/{path}", _READ_FLAGS)
-        except FileNotFoundError:
-            return None
-        try:
-            begin = max(0, stamp.size - _LONGEST_LINE)
-            end = os.pread(handle, _LONGEST_LINE, begin)
-            if _build_stamp(os.fstat(handle)) != stamp:
-                return None
-        finally:
-            os.close(handle)
-        before, whole, last = end[:-1].rpartition(b"\n")
-        return last + b"\n" if end.endswith(b"\n") and (whole or (not begin and not before)) else None
 
     def read_mtime(self, folder: str) -> int:
         """Return when a name was last added, removed or renamed in a folder; 0 if there is none."""

@@ -1,10 +1,10 @@
 """Mirror of the store in files, which follows the journal.
 
 The entries since the number in `files.db` decide which files are affected. A file is written with its content from
-the store as it is now, so order and repetition do not matter. If the newest entries only add to the end of a file,
-that is appended; in the file of a day they replace their lines. What a killed process did not write, the next one
-writes. Where the folder or `files.db` was lost, the journal is followed from its beginning, and only what differs is
-written.
+the store as it is now, so order and repetition do not matter. If the newest entries only add to the end of a session
+or log, that is appended; in the file of a day they replace their lines. What a killed process did not write, the next
+one writes. Where the folder or `files.db` was lost, the journal is followed from its beginning, and only what differs
+is written.
 
 Before a file is replaced or removed it is read. If its checksum is that of its `FileRecord`, it may go. So may an
 earlier content, or what an interrupted append left. Anything else is a hand edit: the file is left as it is,
@@ -28,7 +28,6 @@ from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.page import Paragraph
-from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
 from reverie.files.expected import (
@@ -36,7 +35,6 @@ from reverie.files.expected import (
     PendingChanges,
     is_earlier_content,
     keep_written,
-    parse_sort_key,
     patch_episodic,
     read_base_text,
     render_expected_content,
@@ -47,10 +45,8 @@ from reverie.files.layout import (
     SESSIONS,
     Form,
     build_path,
-    get_sort_key,
     parse_form,
     render_addition,
-    render_episodic,
     render_turns,
 )
 from reverie.files.state import (
@@ -103,7 +99,7 @@ _log = logging.getLogger("reverie")
 FILES_FAILED = "files.failed"
 """Name of the store's counter of files that could not be written."""
 
-_GROWING: frozenset[Form] = frozenset({"session", "log", "episodic"})
+_GROWING: frozenset[Form] = frozenset({"session", "log"})
 _BATCH = 250
 _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
@@ -387,7 +383,7 @@ class _Batch:
             seen = self._disk.stat(path)
             if seen is None or not _is_unchanged(known, seen):
                 return False
-            data = self._render_end(known, seen, added)
+            data = self._render_end(known, added)
             if data is None:
                 return False
             after = self._disk.append(path, data, seen)
@@ -398,11 +394,10 @@ class _Batch:
             self._report.written += 1
         return True
 
-    def _render_end(self, known: FileRecord, seen: FileStamp, added: Sequence[Value]) -> bytes | None:
+    def _render_end(self, known: FileRecord, added: Sequence[Value]) -> bytes | None:
         """Return what values add to the end of a file; None if they belong elsewhere."""
         turns = [value for value in added if isinstance(value, Turn)]
         paragraphs = [value for value in added if isinstance(value, Paragraph)]
-        records = [value for value in added if isinstance(value, Record)]
         if turns and len(turns) == len(added):
             positions = range(known.pieces, known.pieces + len(turns))
             return render_turns(turns) if [turn.position for turn in turns] == [*positions] else None
@@ -411,9 +406,7 @@ class _Batch:
             new = self._store.paragraphs(page=name, start=known.pieces)
             in_order = [each.id for each in new] == [each.id for each in paragraphs]
             return render_addition(name, new, to_empty=known.pieces == 0) if in_order else None
-        last = self._disk.read_last_line(known.path, seen) if records else None
-        is_later = last is not None and parse_sort_key(last) < min(map(get_sort_key, records))
-        return render_episodic(records) if is_later else None
+        return None
 
     def _write(
         self, path: str, content: ExpectedContent | None = None, changes: FileChanges | None = None

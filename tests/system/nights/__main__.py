@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.system.nights.echo import echoed
-from tests.system.nights.lossy import nightly
 from tests.system.nights.simulation import Plan, Simulation
 
 
@@ -63,7 +62,7 @@ def table(simulation: Simulation, seconds: float) -> Iterator[tuple[str, int | f
 
 
 def main() -> int:
-    """The nights, the echo and the comparison."""
+    """The nights and the echo."""
     parser = argparse.ArgumentParser(prog="python -m tests.system.nights", description=__doc__)
     parser.add_argument("--nights", type=int, default=1_000, help="how many")
     parser.add_argument("--records", type=int, default=500, help="how many there are before the first")
@@ -85,11 +84,10 @@ def main() -> int:
         simulation.run()
         seconds = time.perf_counter() - began
         echo = echoed(Path(base) / "echo", days=60, records=290, seed=asked.seed)
-        lost = nightly(nights=24, records=148, seed=asked.seed)
     print("| | |\n|---|---:|")
     for name, number in table(simulation, seconds):
         print(f"| {name} | {number:,} |" if isinstance(number, int | float) else f"| {name} | {number} |")
-    print(f"\n{echo}\n{lost}")
+    print(f"\n{echo}")
     for wrong in simulation.account.wrong[:40]:
         print(f"\nbroken: {wrong.rule}: {wrong.what} (night {wrong.night}, {wrong.mood}; seed {plan.seed})")
     if not simulation.account.counts["headlines"]:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.nights.echo import echoed
-from tests.system.nights.lossy import nightly
-from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH, MOODS
+from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH
 from tests.system.nights.simulation import Plan, Simulation
 
 
@@ -71,10 +70,3 @@ def test_what_is_saved_again_every_day_does_not_become_more(tmp_path: Path) -> N
     assert echo.holds, str(echo)
     assert echo.saved > 50
     assert echo.outcomes.keys() == {"reinforced"}
-
-
-def test_a_consolidation_without_checks_loses_facts_on_the_same_nights() -> None:
-    lost = nightly(nights=24, records=148, seed=1)
-    assert min(lost.lost.values()) > 0
-    assert lost.lost["all models in turn"] > lost.facts // 4
-    assert len(MOODS) > 30, "every personality has a turn"
