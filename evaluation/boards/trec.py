@@ -29,6 +29,7 @@ from evaluation.boards.datasets import DocumentCollection, EvalDocument, EvalQue
 from reverie.admin.transfer import safe_reading
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.text.json_values import describe_type
 
 DOCUMENTS = (
     "corpus.jsonl",
@@ -189,11 +190,15 @@ def _load_grades(
 
 def _read_json_lines(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     with safe_reading.open_file(file) as opened:
-        for number, value in safe_reading.iter_documents(opened):
-            place = f"{file}, line {number}"
-            if isinstance(value, InvalidInput):
-                raise InvalidInput(f"{place}: {value}: write one JSON object a line")
-            yield place, value
+        for place, value in safe_reading.iter_values(opened):
+            if not isinstance(value, dict):
+                what = (
+                    value
+                    if isinstance(value, InvalidInput)
+                    else f"{describe_type(value)} instead of an object"
+                )
+                raise InvalidInput(f"{file}, {place}: {what}: write one JSON object a line")
+            yield f"{file}, {place}", value
 
 
 def _extract_id(line: dict[str, Any], keys: tuple[str, ...], place: str) -> str:

@@ -388,7 +388,12 @@ def test_documents_may_lie_in_a_folder_in_both_forms(tmp_path: Path) -> None:
     ("files", "file", "text", "why"),
     [
         (BEIR, "corpus__jsonl", '{"_id": "a", "text": "x"}\n{', "corpus.jsonl, line 2: not JSON"),
-        (BEIR, "corpus__jsonl", "[]", "corpus.jsonl, line 1: a list instead of an object"),
+        (
+            BEIR,
+            "corpus__jsonl",
+            '[]\n{"_id": "a", "text": "x"}',
+            "corpus.jsonl, line 1: a list instead of an object",
+        ),
         (BEIR, "corpus__jsonl", '{"text": "x"}', "corpus.jsonl, line 1: no id"),
         (BEIR, "corpus__jsonl", '{"_id": "a", "text": "x"}\n{"_id": "a", "text": "y"}', "'a' is there twice"),
         (BEIR, "corpus__jsonl", "", "no documents"),

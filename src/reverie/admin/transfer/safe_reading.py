@@ -7,6 +7,7 @@ disk, and no link is followed.
 from __future__ import annotations
 
 import codecs
+import io
 import json
 import os
 import re
@@ -17,8 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NoReturn, Protocol
+from typing import IO, Any, BinaryIO, NoReturn
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
@@ -27,8 +29,8 @@ from reverie.domain.text.json_values import describe_type
 LONGEST_LINE = 32_000_000
 """Characters of a line. A turn may have 2,000,000 characters, and JSON can take six bytes for each."""
 
-LARGEST_ELEMENT = 256_000_000
-"""Characters of one conversation in a list of them."""
+LARGEST_TEXT = 1_000_000_000
+"""Characters of a file that does not have a value on each line."""
 
 LARGEST_FILE = 64_000_000
 """Bytes of a file that is read as a whole: one record, one page, one session."""
@@ -50,21 +52,14 @@ _CHUNK = 1 << 20
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Strings are stepped over as a whole; one that is not closed yet has no second quote.
 _TOKEN = defer_regex(r'"(?>(?:[^"\\]++|\\.)*)(?P<closed>"?)|[][{}]', re.DOTALL)
-_SPACE = defer_regex(r"\s*")
 _BETWEEN = defer_regex(r"[\s,]*")
 _WORD = defer_regex(r'[^][{}",\s]+')
 _LINE = defer_regex(r"[^\n]+")
 _NOT_UTF8 = defer_regex("[\udc80-\udcff]")
 _SAMPLED_LINES = 200
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None, strict=False)
 _DEEPER = {"[": 1, "{": 1, "]": -1, "}": -1}
 _CUT = "it ends in the middle: it may not have been copied or downloaded to its end"
-
-
-class Readable(Protocol):
-    """File open for reading bytes."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return at most that many bytes; none at the end."""
 
 
 # -- JSON --------------------------------------------------------------------------------------------------
@@ -135,38 +130,54 @@ def _is_deeper_than(value: Any, levels: int) -> bool:
     return True
 
 
-def iter_values(file: Readable) -> Iterator[tuple[str, Any]]:
+def iter_values(file: IO[bytes]) -> Iterator[tuple[str, Any]]:
     """Yield the JSON values of a file with their places; an `InvalidInput` instead of a broken value.
 
-    The file has a value on each line (`line 3`), or one value after the other, of which a list is read by its
-    elements (`item 3`). It may be larger than memory. Broken values do not hide those after them, except one that
-    ends in the middle, is too large or nests too deeply.
+    The file has a value on each line (`line 3`) and may be larger than memory, or one value after the other, of which
+    a list is read by its elements (`item 3`). Broken values do not hide those after them, except one that ends in the
+    middle.
 
     Raises:
-        InvalidInput: the first value is such a value.
+        InvalidInput: the first value ends in the middle, or the values are too large.
     """
-    text = _Text(file)
-    if text.has_value_per_line():
-        for number, line in text.lines():
+    buffer = io.BufferedReader(_Borrowed(file))
+    wide = buffer.peek(2).startswith(_WIDE)
+    encoding, errors = ("utf-16", "replace") if wide else ("utf-8-sig", "surrogateescape")
+    text = io.TextIOWrapper(buffer, encoding, errors, newline="\n")
+    head = text.read(_CHUNK)
+    number = 0
+    if _has_value_per_line(head):
+        for number, line in _iter_lines(head, text):
             yield f"line {number}", _parse_value(line)
-    else:
-        number = 0
-        try:
-            for number, element in enumerate(text.elements(), start=1):
-                yield f"item {number}", _parse_value(element)
-        except InvalidInput as error:
-            if not number:
-                raise
-            yield f"item {number + 1}", error
+        return
+    rest = text.read(LARGEST_TEXT)
+    if len(head) + len(rest) > LARGEST_TEXT:
+        raise TooLarge(f"over {LARGEST_TEXT:,} characters: write it as JSON lines")
+    try:
+        for number, value in enumerate(_iter_elements(head + rest), start=1):
+            yield f"item {number}", value
+    except InvalidInput as error:
+        if not number:
+            raise
+        yield f"item {number + 1}", error
 
 
-def iter_documents(file: Readable) -> Iterator[tuple[int, dict[str, Any] | InvalidInput]]:
-    """Yield the JSON object of each line with its line number; an error for a broken line."""
-    for number, line in _Text(file).lines():
-        value = _parse_value(line)
-        if not isinstance(value, dict | InvalidInput):
-            value = InvalidInput(f"{describe_type(value)} instead of an object")
-        yield number, value
+class _Borrowed(io.RawIOBase):
+    """Open file that others close."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read bytes; return their number."""
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _parse_value(text: str | None) -> Any:
@@ -180,138 +191,75 @@ def _parse_value(text: str | None) -> Any:
         return error
 
 
-class _Text:
-    """Text of a file with a reading position. Bytes that are not UTF-8 become lone surrogates."""
-
-    def __init__(self, file: Readable) -> None:
-        self._file = file
-        first = file.read(_CHUNK)
-        wide = first.startswith(_WIDE)
-        decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")
-        self._decoder = decoder("replace" if wide else "surrogateescape")
-        self._text = self._decoder.decode(first)
-        self._at = 0
-        self._ended = False
-
-    def has_value_per_line(self) -> bool:
-        """Return whether the first lines are JSON values, each on its own."""
-        while (
-            "\n" not in self._text.lstrip()[:_CHUNK] and len(self._text) < _CHUNK and self._read_more(_CHUNK)
-        ):
-            pass
-        lines = [line for line in self._text[:_CHUNK].split("\n")[:_SAMPLED_LINES] if line.strip()]
-        starts_whole = bool(lines) and _is_value(lines[0])
-        if len(lines) < 2:
-            return starts_whole and lines[0].lstrip().startswith("{")
-        if lines[0].lstrip().startswith("[") and not starts_whole:
-            return False
-        whole = sum(_is_value(line) for line in lines if not line[0].isspace() and line[0] in "[{")
-        if lines[0].lstrip().startswith("{") and not starts_whole:
-            return 2 * whole >= len(lines)
-        return whole > 0
-
-    def lines(self) -> Iterator[tuple[int, str | None]]:
-        """Yield the lines that are not blank, with their numbers from 1; None for one that is too long."""
-        number = 0
-        while True:
-            end = self._text.find("\n", self._at)
-            while end < 0 and len(self._text) - self._at <= LONGEST_LINE:
-                searched = len(self._text) - self._at
-                if not self._read_more(max(_CHUNK, searched)):
-                    break
-                end = self._text.find("\n", searched)  # what is before the position was dropped
-            number += 1
-            if end < 0 and len(self._text) - self._at > LONGEST_LINE:
-                self._skip_line()
-                yield number, None
-                continue
-            line = self._text[self._at : end if end >= 0 else None]
-            self._at = end + 1 if end >= 0 else len(self._text)
-            if len(line) > LONGEST_LINE:
-                yield number, None
-            elif line.strip():
-                yield number, line
-            if end < 0:
-                return
-
-    def _skip_line(self) -> None:
-        while (end := self._text.find("\n", self._at)) < 0:
-            self._at = len(self._text)
-            if not self._read_more(_CHUNK):
-                return
-        self._at = end + 1
-
-    def elements(self) -> Iterator[str]:
-        """Yield the elements of lists, other values, and lines that begin none."""
-        while (first := self._skip(_SPACE)) != "":
-            if first != "[":
-                yield self._read_nested() if first in '"{' else self._read_word(_LINE)
-                continue
-            self._at += 1
-            while (first := self._skip(_BETWEEN)) not in ("", "]"):
-                yield self._read_nested() if first in '"{[' else self._read_word(_WORD)
-            if first == "":
-                raise InvalidInput(_CUT)
-            self._at += 1
-
-    def _skip(self, between: re.Pattern[str]) -> str:
-        """Advance past the match and return the next character; empty at the end."""
-        while True:
-            match = between.match(self._text, self._at)
-            self._at = match.end() if match else self._at
-            if self._at < len(self._text):
-                return self._text[self._at]
-            if not self._read_more(_CHUNK):
-                return ""
-
-    def _read_nested(self) -> str:
-        """Return the object, list or string at the position, and advance past it."""
-        at, depth = self._at, 0
-        while True:
-            token = _TOKEN.search(self._text, at)
-            if token is None or (self._text[token.start()] == '"' and not token["closed"]):
-                at = (len(self._text) if token is None else token.start()) - self._at
-                self._refuse_large()
-                # As much again, so that the text is not walked too often.
-                if not self._read_more(max(_CHUNK, len(self._text) - self._at)):
-                    raise InvalidInput(_CUT)
-                at += self._at
-                continue
-            at = token.end()
-            depth += _DEEPER.get(self._text[at - 1], 0)
-            if depth > DEEPEST:
-                raise InvalidInput(f"nested over {DEEPEST} levels deep")
-            if depth == 0:
-                begin, self._at = self._at, at
-                return self._text[begin:at]
-
-    def _read_word(self, word: re.Pattern[str]) -> str:
-        """Return the match at the position, and advance past it."""
-        while (match := word.match(self._text, self._at)) and match.end() == len(self._text):
-            self._refuse_large()
-            if not self._read_more(_CHUNK):
-                break
-        begin, self._at = self._at, match.end() if match else self._at + 1
-        return self._text[begin : self._at]
-
-    def _read_more(self, size: int) -> bool:
-        """Read on, drop what is behind the position, and return whether there was more."""
-        if self._ended:
-            return False
-        data = self._file.read(size)
-        self._ended = not data
-        self._text = self._text[self._at :] + self._decoder.decode(data, final=self._ended)
-        self._at = 0
-        return not self._ended
-
-    def _refuse_large(self) -> None:
-        if len(self._text) - self._at > LARGEST_ELEMENT:
-            raise InvalidInput(f"over {LARGEST_ELEMENT:,} characters in one piece")
+def _has_value_per_line(head: str) -> bool:
+    """Return whether the first lines of a text are JSON values, each on its own."""
+    lines = [line for line in head.split("\n")[:_SAMPLED_LINES] if line.strip()]
+    starts_whole = bool(lines) and _is_value(lines[0])
+    if len(lines) < 2:
+        return starts_whole and lines[0].lstrip().startswith("{")
+    if lines[0].lstrip().startswith("[") and not starts_whole:
+        return False
+    whole = sum(_is_value(line) for line in lines if not line[0].isspace() and line[0] in "[{")
+    if lines[0].lstrip().startswith("{") and not starts_whole:
+        return 2 * whole >= len(lines)
+    return whole > 0
 
 
 def _is_value(line: str) -> bool:
     """Return whether a line is a JSON object or list."""
     return isinstance(_parse_value(line), dict | list)
+
+
+def _iter_lines(head: str, text: io.TextIOWrapper) -> Iterator[tuple[int, str | None]]:
+    """Yield the lines that are not blank, with their numbers from 1; None for one that is too long."""
+    *lines, rest = head.split("\n")
+    following = iter(lambda: text.readline(LONGEST_LINE + 1), "")
+    number, is_cut = 1, False
+    for line in chain((f"{line}\n" for line in lines), [rest + text.readline(LONGEST_LINE + 1)], following):
+        is_too_long = len(line.rstrip("\n")) > LONGEST_LINE
+        if line.strip() and not is_cut:
+            yield number, None if is_too_long else line
+        is_cut = (is_too_long or is_cut) and not line.endswith("\n")
+        number += not is_cut
+
+
+def _iter_elements(text: str) -> Iterator[Any]:
+    """Yield the elements of lists, other values, and an `InvalidInput` for each broken one."""
+    at = 0
+    is_list = False
+    while (at := _BETWEEN.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+        if text[at] == ("]" if is_list else "["):
+            is_list = not is_list
+            at += 1
+            continue
+        begin = at
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except RecursionError:
+            value, at = InvalidInput("nested too deeply"), _find_end(text, at, _WORD)
+        except ValueError as error:
+            at = _find_end(text, at, _WORD if is_list else _LINE)
+            value = InvalidInput(f"not JSON ({_describe_json_error(error)})")
+        if _is_deeper_than(value, DEEPEST):
+            value = InvalidInput(f"nested over {DEEPEST} levels deep")
+        yield InvalidInput("not UTF-8 text") if _NOT_UTF8.search(text, begin, at) else value
+    if is_list:
+        raise InvalidInput(_CUT)
+
+
+def _find_end(text: str, at: int, word: re.Pattern[str]) -> int:
+    """Return the end of a broken object, list, text or word; raise `InvalidInput` if it has none."""
+    if text[at] not in '"{[':
+        match = word.match(text, at)
+        return match.end() if match else at + 1
+    depth = 0
+    for token in _TOKEN.finditer(text, at):
+        if text[token.start()] == '"' and not token["closed"]:
+            break
+        depth += _DEEPER.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    raise InvalidInput(_CUT)
 
 
 # -- files ---------------------------------------------------------------------------------------------------
@@ -321,7 +269,7 @@ class TooLarge(InvalidInput):
     """A limit is exceeded."""
 
 
-def read_open_text(file: Readable) -> str:
+def read_open_text(file: IO[bytes]) -> str:
     """Return the text of an open file with its line ends unchanged.
 
     Raises:
@@ -387,7 +335,7 @@ class ZipArchive:
         self._zip.close()
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[Readable]:
+    def opened(self, name: str) -> Iterator[IO[bytes]]:
         """Open one of its files.
 
         Raises:
@@ -398,29 +346,30 @@ class ZipArchive:
             if member.flag_bits & 0x1:
                 raise InvalidInput(f"{self.name}: {name!r} is encrypted: unpack it first")
             with self._zip.open(member) as file:
-                yield _Bounded(file, member)
+                yield io.BufferedReader(_Bounded(file, member))
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
             raise InvalidInput(f"{self.name}: {name!r} is damaged ({error})") from None
 
 
-class _Bounded:
+class _Bounded(_Borrowed):
     """Packed file with a limit on its unpacked size."""
 
-    def __init__(self, file: Readable, member: zipfile.ZipInfo) -> None:
-        self._file = file
+    def __init__(self, file: IO[bytes], member: zipfile.ZipInfo) -> None:
+        super().__init__(file)
         self._member = member
         self._most = min(max(_ALWAYS_ALLOWED, member.compress_size * STEEPEST), LARGEST_MEMBER)
         self._count = 0
 
-    def read(self, size: int = -1, /) -> bytes:
-        data = self._file.read(_CHUNK if size < 0 else size)
-        self._count += len(data)
+    def readinto(self, buffer: Any) -> int:
+        """Read bytes; raise `TooLarge` after too many."""
+        size = super().readinto(buffer)
+        self._count += size
         if self._count > self._most:
             raise TooLarge(
                 f"{self._member.filename!r} unpacks to over {self._most:,} bytes from "
                 f"{self._member.compress_size:,}: that is no honest archive"
             )
-        return data
+        return size
 
 
 def _refuse_unsafe(member: zipfile.ZipInfo, archive: str) -> None:
@@ -489,7 +438,7 @@ class SourceFile:
         return datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC)
 
     @contextmanager
-    def open(self) -> Iterator[Readable]:
+    def open(self) -> Iterator[IO[bytes]]:
         """Open the file; raise `InvalidInput` if it cannot be read."""
         if self.archive is not None:
             with self.archive.opened(self.name) as member:
