@@ -100,11 +100,6 @@ class PageOverview:
         return f"{many:,} {noun}{'' if many == 1 else 's'}"
 
 
-def build_import_cursor(page: str) -> str:
-    """Return the name of the store's cursor with the lines that were imported into a page."""
-    return f"imported:{page}"
-
-
 class Pages(WritingRepository):
     """The pages and logs of a memory. Safe to use from several threads, and beside other processes."""
 

@@ -33,7 +33,6 @@ from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
 from reverie.llm.messages import ModelRequest
-from reverie.repositories.pages import build_import_cursor
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.stores.in_memory import InMemoryStore
@@ -983,15 +982,12 @@ def test_the_names_of_deleted_pages_and_sessions_go(memory: Memory) -> None:
     memory.pages.write("people/anna-karenina.md", "Likes trains\n")
     memory.pages.delete("people/anna-karenina.md")
     store = memory._store
-    store.commit(
-        [], actor="a", at=memory._clock(), cursors={build_import_cursor("people/anna-karenina.md"): "1"}
-    )
     memory.session("telegram:Anna-Karenina").add("user", "Hello")
     memory.delete_session("telegram:Anna-Karenina")
     kept = memory.session("telegram:anna-k")
     kept.add("user", "Hello too")
     done = memory.admin.forget(match="anna-karenina")
-    assert {subject for subject, _ in going(done)} == {"page", "session", "turn", "cursor"}
+    assert {subject for subject, _ in going(done)} == {"page", "session", "turn"}
     assert "karenina" not in said(memory)
     assert "karenina" not in repr(store.cursors()).lower()
     assert store.journal(id="people/anna-karenina.md") == []

@@ -62,7 +62,6 @@ from reverie.files.folder import MemoryFolder
 from reverie.files.layout import build_path
 from reverie.files.scan import scrub_files
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
-from reverie.repositories.pages import build_import_cursor
 from reverie.repositories.prompt_log import find_erased_entries
 from reverie.search.analyzer import analyze
 from reverie.search.index.candidates import CandidateIndex
@@ -82,7 +81,6 @@ _CURSORS_OF_NAMES = (
     build_shown_cursor(""),
     build_cursor_name(""),
     build_remembered_cursor(""),
-    build_import_cursor(""),
 )
 _ATTEMPTS = 20
 _ROUNDS = 10

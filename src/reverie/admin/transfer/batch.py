@@ -20,8 +20,8 @@ from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject
-from reverie.repositories.pages import build_import_cursor, find_notes_from_turns
-from reverie.stores.protocol import Store, get_reader
+from reverie.repositories.pages import find_notes_from_turns
+from reverie.stores.protocol import Store, get_reader, iter_rows_forwards
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
 Form = Literal[
@@ -192,7 +192,7 @@ def add_source_id(metadata: Mapping[str, str], source_id: str) -> MappingProxyTy
 _T = TypeVar("_T", Record, Turn, Paragraph)
 
 _MARK = 8
-_STORED = ("sessions", "threads", "pages", "cursors")
+_STORED = ("sessions", "threads", "pages")
 
 
 @dataclass(slots=True)
@@ -205,7 +205,6 @@ class SeenItems:
         sessions: Sessions that were created or changed.
         threads: Turns of sessions of which the source has a path.
         pages: Present pages.
-        cursors: Cursors with the imported lines of pages.
         found: The number of each text of a log met in the source, by log and text.
         had: For each log, the number of each text when the import began.
     """
@@ -215,7 +214,6 @@ class SeenItems:
     sessions: ChainMap[str, SessionState] = field(default_factory=ChainMap)
     threads: ChainMap[str, tuple[Turn, ...]] = field(default_factory=ChainMap)
     pages: ChainMap[str, Page] = field(default_factory=ChainMap)
-    cursors: ChainMap[str, str | None] = field(default_factory=ChainMap)
     found: ChainMap[tuple[str, str], int] = field(default_factory=ChainMap)
     had: ChainMap[str, Counter[str]] = field(default_factory=ChainMap)
 
@@ -238,6 +236,7 @@ class ImportBatch:
         taken: Number of stored things of each sort.
         skipped: What it leaves out.
         revised: Stored conversations that it changes.
+        cursors: Cursors to set.
     """
 
     def __init__(self, store: Store, before: SeenItems, *, now: datetime) -> None:
@@ -250,6 +249,7 @@ class ImportBatch:
         self.taken = Counter[str]()
         self.skipped: list[Skipped] = []
         self.revised: list[Revision] = []
+        self.cursors: dict[str, str | None] = {}
         self._store = store
         self._now = now
         self._edits: list[Change] = []
@@ -348,7 +348,7 @@ class ImportBatch:
         ]
         if plan.gone:
             for build in (build_shown_cursor, build_cursor_name, build_remembered_cursor):
-                self.met.cursors[build(state.id)] = None
+                self.cursors[build(state.id)] = None
         later = {new.id: new for _, new in updated}
         new = {turn.id for turn in (*plan.fresh, *plan.left)}
         for name in {turn.id for turn in found} - new - later.keys():
@@ -446,7 +446,6 @@ class ImportBatch:
             detail = f"page {page.name!r} would have over {LONGEST_PAGE:,} characters: shorten it first"
             self._skip("page", place, "too large", detail)
             return
-        self._keep_lines(page)
         if after == stored:
             detail = f"page {page.name!r} has every line, or had it once"
             self._skip("page", place, "known", detail)
@@ -461,23 +460,15 @@ class ImportBatch:
         return self.met.pages.get(name) or next(iter(self._store.pages([name])), None)
 
     def _add_missing_lines(self, stored: Page, page: Page) -> Page:
-        present = {line.strip() for line in stored.content.split("\n")}
-        once = set((self._read_cursor(page.name) or "").split())
-        lines = page.content.rstrip("\n").split("\n")
-        missing = [line for line in lines if line.strip() not in present and _hash_line(line) not in once]
+        """Return the stored page with the lines that none of its versions has had."""
+        rows = iter_rows_forwards(self._store, id=page.name)
+        versions = [stored, *(value for row in rows for value in row.values if isinstance(value, Page))]
+        had = {line.strip() for version in versions for line in version.content.split("\n")}
+        missing = [line for line in page.content.rstrip("\n").split("\n") if line.strip() not in had]
         if not any(line.strip() for line in missing):
             return stored
         content = "\n\n".join(part for part in (stored.content.rstrip(), "\n".join(missing)) if part)
         return replace(stored, content=f"{content}\n", updated_at=self._now)
-
-    def _keep_lines(self, page: Page) -> None:
-        once = (self._read_cursor(page.name) or "").split()
-        marks = [*once, *(_hash_line(line) for line in page.content.split("\n") if line.strip())]
-        self.met.cursors[build_import_cursor(page.name)] = " ".join(dict.fromkeys(marks))
-
-    def _read_cursor(self, page: str) -> str | None:
-        name = build_import_cursor(page)
-        return self.met.cursors.get(name) or self._store.cursor(name)
 
     def _add_paragraph(self, paragraph: Paragraph, item: FoundValue) -> None:
         paragraph, stored, is_repeated = self._resolve_identity(paragraph, item.form)
@@ -653,7 +644,3 @@ def _get_owner(value: Record | Turn | Paragraph) -> str:
     if isinstance(value, Record):
         return value.scope
     return value.session if isinstance(value, Turn) else value.page
-
-
-def _hash_line(line: str) -> str:
-    return hash_texts(line.strip())[:_MARK]

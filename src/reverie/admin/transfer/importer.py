@@ -205,7 +205,7 @@ class Importer:
                     edits,
                     operation="import",
                     reference=self.form,
-                    cursors=dict(decided.met.cursors) or None,
+                    cursors=decided.cursors or None,
                 )
             return decided
 
