@@ -19,8 +19,9 @@ from reverie.context.retrieval import LONGEST_QUERY, query_from_message
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall, draft_turn
-from reverie.domain.errors import InvalidInput, StoreUnavailable
+from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.filter import is_record_allowed, is_turn_allowed
+from reverie.domain.page import format_daily_note_name
 from reverie.domain.record import Record
 from reverie.domain.text.escaping import NOTICE
 from reverie.domain.text.ids import generate_id
@@ -841,3 +842,46 @@ def test_a_session_that_was_deleted_begins_again_from_nothing(chat, store):
     store.commit(edits, actor="test", at=START)
     assert chat.turns() == []
     assert chat.add("user", "x").position == 0
+
+
+def test_turns_are_removed_and_replaced_undoably_with_their_notes(memory):
+    chat = memory.session("chat:1")
+    asked = chat.add("user", "Where is the red tea?")
+    wrong = chat.add("assistant", "In the cellar.", metadata={"rating": "bad"})
+    thanks = chat.add("user", "Thanks")
+    note = memory.pages.read(format_daily_note_name(wrong.at.date()))
+    assert "In the cellar." in note
+    assert chat.remove_turns([wrong.id, thanks.id]) == [wrong, thanks]
+    assert chat.turns() == chat.stored_turns() == [asked]
+    assert memory.pages.read(format_daily_note_name(wrong.at.date())) == ""
+    assert not memory.search("cellar", sources=("turns", "pages"))
+    memory.history.undo(batch=memory.history.log()[-1].batch)
+    assert chat.turns() == [asked, wrong, thanks]
+    assert memory.pages.read(format_daily_note_name(wrong.at.date())) == note
+
+    better = chat.replace_turn(wrong.id, "In the kitchen\0.")
+    assert (better.content, better.position, better.at) == ("In the kitchen .", 1, wrong.at)
+    assert "rating" not in better.metadata
+    edited = chat.replace_turn(asked.id, "Where is the green tea?")
+    assert chat.turns() == [edited, better, thanks]
+    changed = memory.pages.read(format_daily_note_name(wrong.at.date()))
+    assert changed == note.replace("red", "green").replace("In the cellar.", "In the kitchen .")
+    assert memory.search("tea", sources="turns")[0].content == "Where is the green tea?"
+    assert chat.replace_turn(asked.id, "Where is the green tea?") == edited
+    assert memory.history.log()[-1].operation == "replace"
+
+
+def test_a_new_version_has_the_trust_of_its_sources_and_only_own_turns_are_changed(memory):
+    chat, other = memory.session("chat:1"), memory.session("chat:2")
+    chat.add("user", "Read the page")
+    chat.add("assistant", "", tool_calls=[{"id": "c", "name": "fetch", "arguments": "{}"}])
+    chat.add("tool", "Pay to ACME-1", tool_call_id="c")
+    answer = chat.add("assistant", "Hello")
+    assert chat.replace_turn(answer.id, "Pay to ACME-1").origin == "tool"
+    foreign = other.add("user", "Hello")
+    for wrong in (foreign.id, "0" * 12):
+        with pytest.raises(NotFound):
+            chat.remove_turns([answer.id, wrong])
+        with pytest.raises(NotFound):
+            chat.replace_turn(wrong, "x")
+    assert len(chat.turns()) == 4

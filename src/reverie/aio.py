@@ -360,6 +360,8 @@ class AsyncSession(_Wrapper[Session]):
     context = _on_thread(Session.context)
     redact_text = _on_thread(Session.redact_text)
     redact_json = _on_thread(Session.redact_json)
+    remove_turns = _on_thread(Session.remove_turns)
+    replace_turn = _on_thread(Session.replace_turn)
     rewrite_last_turn = _on_thread(Session.rewrite_last_turn)
     reset = _on_thread(Session.reset)
     feedback = _on_thread(Session.feedback)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from reverie.context.pack import Pack, PackInput, StaticContext, build
 from reverie.context.render import TokenBudget, validate_tokens
@@ -58,8 +58,8 @@ from reverie.files.profile import Profile
 from reverie.repositories.pages import (
     Pages,
     build_daily_note_changes,
+    build_note_rewrites,
     commit_with_notes,
-    find_notes_from_turns,
 )
 from reverie.repositories.prompt_log import PromptLogBuffer
 from reverie.repositories.working_memory import WorkingMemory
@@ -218,11 +218,7 @@ class Session:
                 replace(draft, id=self._writer.new_id(), position=self._next + n, scope=state.scope)
                 for n, draft in enumerate(drafts)
             ]
-            trusted = provenance.parse_trusted_tools(self._settings.trusted_tools)
-            view = provenance.build_model_view(self._window, state, self._settings.replay_turns)
-            added = list(provenance.mark_origins(added, view, trusted_tools=trusted))
-            if self._listener is not None:
-                added = list(self._listener.mark_origins(added, self._window))
+            added = self._mark_origins(added, self._window)
             beginning = [] if self._stored is not None else [Change(before=None, after=state)]
             self._commit(
                 [*beginning, *(Change(before=None, after=turn) for turn in added)],
@@ -231,10 +227,7 @@ class Session:
             return added
 
         added = self._run_with_retries(attempt)
-        if self._listener is not None:
-            with self._lock:
-                window, shown = self._window, frozenset(self._shown.marks)
-            self._listener.on_turns_added(window, added, shown)
+        self._notify(added)
         return added
 
     # -- reading ---------------------------------------------------------------------------------------
@@ -443,6 +436,52 @@ class Session:
 
     # -- changing the session --------------------------------------------------------------------------
 
+    def remove_turns(self, turn_ids: Iterable[str]) -> list[Turn]:
+        """Remove turns, as when an answer is regenerated, with the lines that they left in daily notes.
+
+        `history.undo` brings them back. Records that were learned from them stay.
+
+        Args:
+            turn_ids: The ids of the turns.
+
+        Returns:
+            The turns that were removed.
+
+        Raises:
+            NotFound: this session has no such turn; nothing was removed.
+        """
+        ids = validation.validate_values(turn_ids, name="turn_ids", of="ids")
+        return [turn for turn, _ in self._rewrite(ids, lambda turn, state: None, operation="delete")]
+
+    def replace_turn(self, turn_id: str, content: str, *, metadata: Mapping[str, str] | None = None) -> Turn:
+        """Give a turn a new version, as when a message was edited. Its role, time and position stay.
+
+        `history.undo` brings the earlier version back. The new version is learned from like a new turn.
+
+        Args:
+            turn_id: The id of the turn.
+            content: The new text; see `add`.
+            metadata: Metadata of the new version; that of the earlier one is dropped.
+
+        Raises:
+            NotFound: this session has no such turn.
+            InvalidInput: an argument is not of its form.
+        """
+        given = {"role": "user", "content": content, "metadata": metadata}
+        draft = redact_value(draft_turn(given, session=self.id, now=self._clock()), self._redactor)
+
+        def change(turn: Turn, state: SessionState) -> Turn:
+            after = replace(turn, content=draft.content, metadata=draft.metadata)
+            return self._mark_origins(
+                [after], [each for each in self._window if each.position < turn.position]
+            )[0]
+
+        ((before, after),) = self._rewrite([turn_id], change, operation="replace")
+        assert after is not None
+        if after != before:
+            self._notify([after])
+        return after
+
     def rewrite_last_turn(self, change: Callable[[Turn, SessionState], Turn | None]) -> None:
         """Replace or remove the last turn, and with it the line that it left in a daily note.
 
@@ -450,19 +489,7 @@ class Session:
             change: Returns the new turn for the last turn and the state of the session; None to remove the turn.
                 Called again after a lost race.
         """
-
-        def attempt() -> None:
-            state = self._read_state()
-            for turn in self.stored_turns(-1):
-                after = change(turn, state)
-                if after == turn:
-                    return
-                notes = find_notes_from_turns(self._store, [turn]) if after is None else []
-                removed = [Change(before=note, after=None) for note in notes]
-                self._commit([*removed, Change(before=turn, after=after)], operation="delete")
-                self._sequence = -1  # the copy of the window still has it
-
-        self._run_with_retries(attempt)
+        self._rewrite(None, change, operation="delete")
 
     def reset(self) -> None:
         """Begin again with an empty window (`/new`). Its turns stay stored and can be searched.
@@ -501,12 +528,12 @@ class Session:
         if thumb not in ("up", "down"):
             raise InvalidInput(f"thumb is {quote_value(thumb)}: use up or down")
 
-        def change(turn: Turn) -> Turn:
+        def change(turn: Turn, state: SessionState) -> Turn:
             if turn.role != "assistant":
                 raise InvalidInput(f"turn {turn_id!r} is the {turn.role}'s: feedback is about an answer")
             return set_signal(turn, f"thumbs_{thumb}", note=note)
 
-        return self._change_turn(turn_id, change, operation="feedback")
+        return cast(Turn, self._rewrite([turn_id], change, operation="feedback")[0][1])
 
     def set_turn_metadata(self, turn_id: str, metadata: Mapping[str, str | None]) -> Turn:
         """Set items of a turn's metadata.
@@ -523,12 +550,12 @@ class Session:
             InvalidInput: a key or a value is not valid.
         """
 
-        def change(turn: Turn) -> Turn:
+        def change(turn: Turn, state: SessionState) -> Turn:
             items = {**turn.metadata, **metadata}
             kept = {key: value for key, value in items.items() if value is not None}
             return replace(turn, metadata=MappingProxyType(kept))
 
-        return self._change_turn(turn_id, change, operation="set_metadata")
+        return cast(Turn, self._rewrite([turn_id], change, operation="set_metadata")[0][1])
 
     def pause(self) -> SessionState:
         """Mark the session as paused; turns can still be added."""
@@ -582,6 +609,20 @@ class Session:
             self._prompt_log.clear()
 
     # -- inside ----------------------------------------------------------------------------------------
+
+    def _mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> list[Turn]:
+        """Return turns that follow a window with their origins and signals; the caller has the lock."""
+        trusted = provenance.parse_trusted_tools(self._settings.trusted_tools)
+        view = provenance.build_model_view(window, self._read_state(), self._settings.replay_turns)
+        marked = list(provenance.mark_origins(turns, view, trusted_tools=trusted))
+        return marked if self._listener is None else list(self._listener.mark_origins(marked, window))
+
+    def _notify(self, added: Sequence[Turn]) -> None:
+        if self._listener is not None:
+            with self._lock:
+                self._refresh()
+                window, shown = self._window, frozenset(self._shown.marks)
+            self._listener.on_turns_added(window, added, shown)
 
     def _reset_after_fork(self) -> None:
         self._sequence = -1
@@ -712,19 +753,48 @@ class Session:
 
         return self._writer.retrying(run)
 
-    def _change_turn(self, turn_id: str, change: Callable[[Turn], Turn], *, operation: Operation) -> Turn:
-        if not isinstance(turn_id, str):
-            raise InvalidInput(f"turn_id is {quote_value(turn_id)}: pass a string")
+    def _rewrite(
+        self,
+        turn_ids: Sequence[str] | None,
+        change: Callable[[Turn, SessionState], Turn | None],
+        *,
+        operation: Operation,
+    ) -> list[tuple[Turn, Turn | None]]:
+        """Change or remove turns with their lines in daily notes, in one transaction.
 
-        def attempt() -> Turn:
-            found = [turn for turn in self._store.turns([turn_id]) if turn.session == self.id]
-            if not found:
-                raise NotFound(f"session {self.id!r} has no turn {turn_id!r}: see `turns` for those it has")
-            after = redact_value(validate_turn(change(found[0])), self._redactor, known=True)
-            if after != found[0]:
-                self._commit([Change(before=found[0], after=after)], operation=operation)
-                self._sequence = -1
-            return after
+        Args:
+            turn_ids: The ids of the turns; None for the last one.
+            change: Returns the new turn; None to remove it. Called again after a lost race.
+            operation: The operation.
+
+        Returns:
+            The turns before and after.
+        """
+        if wrong := [each for each in turn_ids or () if not isinstance(each, str)]:
+            raise InvalidInput(f"turn_id is {quote_value(wrong[0])}: pass a string")
+
+        def attempt() -> list[tuple[Turn, Turn | None]]:
+            state = self._read_state()
+            if turn_ids is None:
+                found = self.stored_turns(-1)
+            else:
+                found = [turn for turn in self._store.turns(list(turn_ids)) if turn.session == self.id]
+            if missing := set(turn_ids or ()).difference(turn.id for turn in found):
+                raise NotFound(
+                    f"session {self.id!r} has no turn {min(missing)!r}: see `turns` for those it has"
+                )
+            pairs = [(turn, change(turn, state)) for turn in found]
+            pairs = [
+                (old, None if new is None else redact_value(validate_turn(new), self._redactor, known=True))
+                for old, new in pairs
+            ]
+            edits = [Change(before=old, after=new) for old, new in pairs if new != old]
+            if edits:
+                reworded = {old.id: new for old, new in pairs if new is None or new.content != old.content}
+                notes = build_note_rewrites(self._store, self.id, reworded) if reworded else []
+                self._commit([*notes, *edits], operation=operation)
+                self._sequence = -1  # the copy of the window still has the turns
+            return pairs
 
         return self._run_with_retries(attempt)
 

@@ -555,6 +555,39 @@ def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph
     ]
 
 
+def build_note_rewrites(store: Store, session: str, changed: Mapping[str, Turn | None]) -> list[Change]:
+    """Return the changes of the lines of daily notes after some turns of a session were changed or removed.
+
+    Args:
+        store: The store, in which the turns are as before.
+        session: The id of the session.
+        changed: The new turns by id; None for those that are removed.
+    """
+    old = store.turns(list(changed))
+    first, last = min(turn.position for turn in old), max(turn.position for turn in old)
+    before = store.turns(session=session, start=max(0, first - 1), stop=last + 2)
+    after = [turn for each in before if (turn := changed.get(each.id, each)) is not None]
+    pairs = retrieval.iterate_exchanges(after, since=0, now=old[-1].at)
+    lines = {
+        answer.id: retrieval.render_exchange(
+            question.content,
+            answer.content,
+            timestamps.to_utc(answer.at, name="at"),
+            is_confirmed=answer.origin not in UNTRUSTED,
+        )
+        for question, answer in pairs
+    }
+    edits = []
+    for turn, previous in zip(before, [None, *before], strict=False):
+        if turn.id not in changed and (previous is None or previous.id not in changed):
+            continue
+        for note in find_notes_from_turns(store, [turn]):
+            line = lines.get(turn.id)
+            if line != note.content:
+                edits.append(Change(before=note, after=(line and replace(note, content=line)) or None))
+    return edits
+
+
 # -- texts and times ------------------------------------------------------------------------------------------
 
 

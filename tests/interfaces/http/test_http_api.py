@@ -506,3 +506,22 @@ def test_a_line_that_is_sent_twice_with_one_key_is_added_once(client: TestClient
         answer = client.post("/v1/pages/plans.md/append", json={"text": "- Ghent"}, headers=key)
         assert (answer.status_code, answer.json()["content"]) == (200, "- Ghent\n")
         assert answer.headers.get("idempotent-replayed") == replayed
+
+
+def test_turns_are_removed_and_replaced_over_http(client: TestClient, memory: Memory) -> None:
+    turns = [
+        {"role": "user", "content": "Where is the tea?"},
+        {"role": "assistant", "content": "In the cellar."},
+    ]
+    first, last = client.post("/v1/sessions/chat:1/turns", json={"turns": turns}).json()["items"]
+    new = client.put(f"/v1/sessions/chat:1/turns/{last['id']}", json={"content": "In the kitchen."})
+    assert new.json()["content"] == "In the kitchen."
+    problem(client.put("/v1/sessions/chat:1/turns/none", json={"content": "x"}), 404, "not-found")
+    gone = client.post("/v1/sessions/chat:1/turns/remove", json={"turns": [last["id"]]})
+    assert [each["id"] for each in gone.json()["items"]] == [last["id"]]
+    assert [turn.id for turn in memory.session("chat:1").turns()] == [first["id"]]
+    client.post("/v1/undo", json={"batch": memory.history.log()[-1].batch})
+    assert [turn.content for turn in memory.session("chat:1").turns()] == [
+        "Where is the tea?",
+        "In the kitchen.",
+    ]

@@ -138,6 +138,16 @@ class RemoteSession:
         items = self._ask("POST", "turns", body={"turns": given})["items"]
         return [parse_value(Turn, each) for each in items]
 
+    def remove_turns(self, turn_ids: Iterable[str]) -> list[Turn]:
+        """Remove up to 200 turns, all of them or none; see `Session.remove_turns`."""
+        items = self._ask("POST", "turns", "remove", body={"turns": list(turn_ids)})["items"]
+        return [parse_value(Turn, each) for each in items]
+
+    def replace_turn(self, turn_id: str, content: str, *, metadata: Mapping[str, str] | None = None) -> Turn:
+        """Give a turn a new version; see `Session.replace_turn`."""
+        body = {"content": content, "metadata": metadata or {}}
+        return parse_value(Turn, self._ask("PUT", "turns", turn_id, body=body))
+
     def context(
         self,
         message: str | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -86,17 +87,38 @@ def _replay_turns(call: Call, reference: Any) -> OperationAnswer:
 def add_turns(call: Call, given: schemas.TurnBatch) -> OperationAnswer:
     """Add turns at the end of a session, in one transaction."""
     turns = [each.model_dump() for each in given.turns]
-    origin = call.caller.origin
     for turn in turns:
-        if turn["role"] in ("user", "system") and origin != "owner":
-            raise Problem(
-                403,
-                f"A turn of the role {turn['role']!r} is the owner's word, and this token speaks for {origin!r}. "
-                "Use a token with the origin owner.",
-            )
-        if origin in UNTRUSTED:
-            turn["metadata"] = {**turn["metadata"], "origin": origin}
+        turn["metadata"] = _limit_metadata(call, turn["role"], turn["metadata"])
     return _answer_turns(call.view.session(call.path["id"]).add_many(turns))
+
+
+def _limit_metadata(call: Call, role: str, metadata: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the metadata of a turn that the caller writes, with its origin; raise `Problem` if it may not."""
+    origin = call.caller.origin
+    if role in ("user", "system") and origin != "owner":
+        raise Problem(
+            403,
+            f"A turn of the role {role!r} is the owner's word, and this token speaks for {origin!r}. "
+            "Use a token with the origin owner.",
+        )
+    return {**metadata, "origin": origin} if origin in UNTRUSTED else metadata
+
+
+@OPERATIONS.add("POST", f"{_SESSION}/turns/remove", "write", answer=schemas.Items[Turn])
+def remove_turns(call: Call, given: schemas.TurnIds) -> Any:
+    """Remove turns of a session, all or none; undo brings them back."""
+    return {"items": call.view.session(read_own_session(call).id).remove_turns(given.turns)}
+
+
+@OPERATIONS.add("PUT", f"{_SESSION}/turns/{{turn}}", "write", answer=Turn)
+def replace_turn(call: Call, given: schemas.TurnVersion) -> Any:
+    """Give a turn a new version; undo brings the earlier one back."""
+    session, name = call.view.session(read_own_session(call).id), call.path["turn"]
+    turn = call.view.get_turn(name)
+    if turn is None or turn.session != session.id:
+        raise NotFound(f"Session {session.id!r} has no turn {name!r}. List its turns.")
+    metadata = _limit_metadata(call, turn.role, given.metadata)
+    return session.replace_turn(name, given.content, metadata=metadata)
 
 
 @OPERATIONS.add("GET", f"{_SESSION}/turns", "read", query=schemas.PageQuery, answer=schemas.ListPage[Turn])

@@ -316,6 +316,19 @@ class TurnBatch(Form):
     turns: Annotated[list[TurnInput], Field(min_length=1, max_length=MOST_ITEMS)]
 
 
+class TurnIds(Form):
+    """Turns of a session by their ids."""
+
+    turns: Annotated[list[str], Field(min_length=1, max_length=MOST_ITEMS)]
+
+
+class TurnVersion(Form):
+    """A new version of a turn; see `Session.replace_turn`."""
+
+    content: str
+    metadata: dict[str, str] = Field(default_factory=dict)
+
+
 class ContextInput(Form):
     """Message and budget of a prompt; see `Session.context`."""
 
