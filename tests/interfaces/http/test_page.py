@@ -290,30 +290,6 @@ def test_a_memory_is_saved_found_edited_archived_and_brought_back(client: TestCl
     assert memory.get(record.id).archived
 
 
-def test_memories_are_a_table_with_the_columns_and_in_the_order_that_are_chosen(
-    client: TestClient, memory: Memory
-) -> None:
-    first = memory.save("Alice drinks tea", kind="preference", category="drinks", confidence=0.9).record
-    memory.save("Bob plays chess", tags=["games"])
-    memory.update(first.id, importance=0.7)
-    shown = client.get("/records?columns=changed&columns=kind&columns=confidence")
-    page = Page(shown.text)
-    assert [each["scope"] for each in page.find("th")] == ["col"] * 4
-    assert re.findall(r"<th [^>]*>(?:<a [^>]*>)?([\w ]+)", shown.text) == [
-        "Memory",
-        "kind",
-        "confidence",
-        "changed",
-    ]
-    assert [each[0] for each in re.findall(r'<td class="number">(\S+)<()', shown.text)] == ["0.80", "0.90"]
-    (link,) = (each["href"] for each in page.find("a", title="Sort by this time"))
-    changed = client.get(link)
-    assert re.findall(r'<td class="number">(\S+)<', changed.text) == ["0.90", "0.80"]
-    assert Page(changed.text).find("th", **{"aria-sort": "descending"})
-    assert "Bob plays chess" in client.get("/records?order=changed").text
-    assert client.get("/records?columns=price").status_code == 422
-
-
 def test_an_edit_of_what_changed_meanwhile_loses_neither_version(client: TestClient, memory: Memory) -> None:
     record = memory.save("The server is red").record
     path = f"/records/{record.id}/edit"

@@ -268,14 +268,19 @@ def _read(path: str, max_bytes: int) -> TranscriptExchange:
             if role == "user":
                 is_complete = is_complete or not record.get("isMeta")
                 prompt = truncate_text(remove_context("\n".join(_extract_texts(content))))
-                if _is_result(content) or not prompt:
+                if not prompt or any(_get_kind(block) == "tool_result" for block in content):
                     continue
-                if is_typed(prompt, _get_fields(record)):
+                payload = record.get("payload")
+                if is_typed(prompt, payload if isinstance(payload, Mapping) else record):
                     typed.append(prompt)
                 elif not typed:
                     tools.add(_PROGRAM)
             elif role == "assistant" and not typed:
-                called = {str(block.get("name", "")) for block in content if _is_call(block)}
+                called = {
+                    str(block.get("name", ""))
+                    for block in content
+                    if str(_get_kind(block)).endswith("tool_use")
+                }
                 tools |= called
                 is_complete = is_complete or bool(called)
                 if not is_complete:
@@ -294,29 +299,16 @@ def _read(path: str, max_bytes: int) -> TranscriptExchange:
 
 def _iterate_records(path: str, max_bytes: int) -> Iterator[Mapping[str, Any]]:
     """Iterate over the objects of a transcript, the last first: its lines, or the messages of one JSON object."""
-    is_last = True
-    for line in _read_lines_backwards(path, max_bytes):
+    for number, line in enumerate(filter(bytes.strip, _read_lines_backwards(path, max_bytes))):
+        if number == 0 and line.strip() == b"}":  # one object on many lines, as Gemini CLI writes it
+            with open(path, "rb") as file:
+                line = file.read(max_bytes)
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
-            if is_last and line.strip() == b"}":  # one object on many lines, as Gemini CLI writes it
-                yield from _load_messages(path, max_bytes)
-                return
             continue
-        finally:
-            is_last = is_last and not line.strip()
         if isinstance(record, dict):
             yield from _list_messages(record) if "messages" in record else [record]
-
-
-def _load_messages(path: str, max_bytes: int) -> list[Mapping[str, Any]]:
-    with open(path, "rb") as file:
-        data = file.read(max_bytes + 1)
-    try:
-        whole = json.loads(data)
-    except (ValueError, RecursionError):  # it is longer than `max_bytes`, or still being written
-        return []
-    return _list_messages(whole)
 
 
 def _list_messages(whole: Any) -> list[Mapping[str, Any]]:
@@ -353,22 +345,8 @@ def _parse_message(record: Mapping[str, Any]) -> tuple[str, list[Any]]:
     return "", []
 
 
-def _get_fields(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    payload = record.get("payload")
-    return payload if isinstance(payload, Mapping) else record
-
-
 def _to_parts(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [{"type": "text", "text": content}]
-
-
-def _is_result(content: list[Any]) -> bool:
-    """Return whether a message is the result of a tool, which has the role of the user."""
-    return any(_get_kind(block) == "tool_result" for block in content)
-
-
-def _is_call(block: Any) -> bool:
-    return str(_get_kind(block)).endswith("tool_use")
 
 
 def _extract_texts(content: list[Any]) -> list[str]:

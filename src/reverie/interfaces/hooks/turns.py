@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -82,15 +83,10 @@ def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> Path:
     make_folder(folder / HOOKS)
     path = folder / HOOKS / f"{time.time_ns():020d}-{os.getpid()}.json"
     draft = path.with_name(f".{path.name}.new")
-    written = json.dumps(_to_json(_redact(occurrence, redactor)), ensure_ascii=False)
-    with open(draft, "x", encoding="utf-8", opener=_open_private) as file:
-        file.write(written)
+    with open(draft, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
+        file.write(_to_json(_redact(occurrence, redactor)))
     draft.rename(path)
     return path
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
@@ -126,29 +122,25 @@ def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
     )
 
 
-def _to_json(occurrence: Occurrence) -> dict[str, Any]:
-    tools = occurrence.exchange.tools
-    exchange = occurrence.exchange._asdict() | {"tools": None if tools is None else sorted(tools)}
-    return occurrence._asdict() | {
+def _to_json(occurrence: Occurrence) -> str:
+    values = occurrence._asdict() | {
         "at": occurrence.at.isoformat(),
         "event": occurrence.event._asdict(),
-        "exchange": exchange,
+        "exchange": occurrence.exchange._asdict(),
         "digests": dict(occurrence.digests),
     }
+    return json.dumps(values, ensure_ascii=False, default=sorted)  # names of tools are a set
 
 
 def _from_json(values: dict[str, Any]) -> Occurrence:
-    exchange = values["exchange"]
-    tools = exchange["tools"]
+    exchange = TranscriptExchange(**values["exchange"])
+    tools = None if exchange.tools is None else frozenset(exchange.tools)
     return Occurrence(
         **values
         | {
             "at": datetime.fromisoformat(values["at"]),
             "event": HookEvent(**values["event"]),
-            "exchange": TranscriptExchange(
-                **exchange
-                | {"tools": None if tools is None else frozenset(tools), "typed": tuple(exchange["typed"])}
-            ),
+            "exchange": exchange._replace(tools=tools, typed=tuple(exchange.typed)),
         }
     )
 

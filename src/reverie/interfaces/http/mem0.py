@@ -63,15 +63,19 @@ OPERATIONS = OperationList("mem0_", query=AnyFields)
 _Run = TypeVar("_Run", bound=Callable[..., Any])
 
 
-def _serve(method: Method, path: str, right: Right) -> Callable[[_Run], _Run]:
-    """Return a decorator that adds an operation whose answer is escaped, because programs show it to models."""
+def _serve(method: Method, right: Right, *paths: str) -> Callable[[_Run], _Run]:
+    """Return a decorator that adds an operation at some paths.
+
+    Its answer is escaped, because programs show it to models.
+    """
 
     def register(run: _Run) -> _Run:
         @wraps(run)
         def escaped(*given: Any) -> Any:
             return escape_output(run(*given))
 
-        OPERATIONS.add(method, path, right)(escaped)
+        for path in paths:
+            OPERATIONS.add(method, path, right)(escaped)
         return run
 
     return register
@@ -111,18 +115,12 @@ def refuse_unsupported(call: Call) -> Any:
     )
 
 
-for _path in (
-    "/v1/exports/{rest:path}",
-    "/v1/summary/",
-    "/v1/feedback/",
-    "/v2/entities/{kind}/{name}/profile/",
-    "/v1/profiles/{rest:path}",
-    "/v3/profiles/{rest:path}",
-    "/v2/profiles/{rest:path}",
-    "/api/v1/{rest:path}",
-):
-    for _method in METHODS:
-        _serve(_method, _path, "read")(refuse_unsupported)
+for _method in METHODS:
+    _serve(
+        *(_method, "read", "/v1/exports/{rest:path}", "/v1/summary/", "/v1/feedback/"),
+        *("/v2/entities/{kind}/{name}/profile/", "/v1/profiles/{rest:path}", "/v2/profiles/{rest:path}"),
+        *("/v3/profiles/{rest:path}", "/api/v1/{rest:path}"),
+    )(refuse_unsupported)
 
 
 # -- memories as mem0 has them ---------------------------------------------------------------------------
@@ -219,9 +217,7 @@ def _parse_messages(given: object) -> tuple[list[dict[str, str]], list[str]]:
     return messages, ignored
 
 
-@_serve("POST", "/v3/memories/add/", "write")
-@_serve("POST", "/v1/memories/", "write")
-@_serve("POST", "/memories", "write")
+@_serve("POST", "write", "/v3/memories/add/", "/v1/memories/", "/memories")
 def add_memories(call: Call, body: AnyFields) -> Any:
     """Save messages as records: the user's as drafts, and all of them as turns too if `infer` is on."""
     fields = read_fields(call, body)
@@ -350,15 +346,13 @@ def _names_owners_only(filters: Mapping[str, Any]) -> bool:
     return name.removesuffix("_id") in ENTITIES and is_named and bool(_find_named_scopes(name[:-3], parts))
 
 
-@_serve("POST", "/v3/memories/search/", "read")
-@_serve("POST", "/search", "read")
+@_serve("POST", "read", "/v3/memories/search/", "/search")
 def search_memories(call: Call, body: AnyFields) -> Any:
     """Return what answers a query, best first."""
     return {"results": _search(read_fields(call, body), call)}
 
 
-@_serve("POST", "/v2/memories/search/", "read")
-@_serve("POST", "/v1/memories/search/", "read")
+@_serve("POST", "read", "/v2/memories/search/", "/v1/memories/search/")
 def search_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return what answers a query as older clients read it."""
     return _search(read_fields(call, body), call)
@@ -383,7 +377,7 @@ def _search(fields: Mapping[str, Any], call: Call) -> list[dict[str, Any]]:
     return sorted(memories, key=lambda each: -each["score"])[:limit]
 
 
-@_serve("POST", "/v3/memories/", "read")
+@_serve("POST", "read", "/v3/memories/")
 def list_memories(call: Call, body: AnyFields) -> Any:
     """Return a page of all memories that match."""
     fields = read_fields(call, body)
@@ -398,27 +392,25 @@ def list_memories(call: Call, body: AnyFields) -> Any:
     }
 
 
-@_serve("POST", "/v2/memories/", "read")
+@_serve("POST", "read", "/v2/memories/")
 def list_memories_as_list(call: Call, body: AnyFields) -> Any:
     """Return all memories that match, as older clients read them."""
     return _list_matching(call, _get_filters(read_fields(call, body)))[0]
 
 
-@_serve("GET", "/memories", "read")
+@_serve("GET", "read", "/memories")
 def list_memories_of_server(call: Call) -> Any:
     """Return all memories that match, as the self-hosted server does."""
     return {"results": _list_matching(call, _get_filters(read_fields(call)))[0]}
 
 
-@_serve("GET", "/v1/memories/{id}/", "read")
-@_serve("GET", "/memories/{id}", "read")
+@_serve("GET", "read", "/v1/memories/{id}/", "/memories/{id}")
 def get_memory(call: Call) -> Any:
     """Return a memory."""
     return _to_memory(call, _find_record(call, call.path["id"])[1])
 
 
-@_serve("GET", "/v1/memories/{id}/history/", "read")
-@_serve("GET", "/memories/{id}/history", "read")
+@_serve("GET", "read", "/v1/memories/{id}/history/", "/memories/{id}/history")
 def get_memory_history(call: Call) -> Any:
     """Return the changes of a memory's text."""
     _, record = _find_record(call, call.path["id"])
@@ -462,15 +454,13 @@ def _update(call: Call, id: object, fields: Mapping[str, Any]) -> Record:
     return view.update(record.id, **changes) if changes else record
 
 
-@_serve("PUT", "/v1/memories/{id}/", "write")
-@_serve("PUT", "/memories/{id}", "write")
+@_serve("PUT", "write", "/v1/memories/{id}/", "/memories/{id}")
 def update_memory(call: Call, body: AnyFields) -> Any:
     """Change a memory."""
     return _to_memory(call, _update(call, call.path["id"], read_fields(call, body)))
 
 
-@_serve("DELETE", "/v1/memories/{id}/", "write")
-@_serve("DELETE", "/memories/{id}", "write")
+@_serve("DELETE", "write", "/v1/memories/{id}/", "/memories/{id}")
 def delete_memory(call: Call) -> Any:
     """Archive a memory."""
     _archive(call, [call.path["id"]])
@@ -484,8 +474,7 @@ def _archive(call: Call, names: Collection[str]) -> int:
     return len(names)
 
 
-@_serve("DELETE", "/v1/memories/", "write")
-@_serve("DELETE", "/memories", "write")
+@_serve("DELETE", "write", "/v1/memories/", "/memories")
 def delete_memories(call: Call) -> Any:
     """Archive all memories of somebody."""
     filters = _get_filters(read_fields(call))
@@ -504,7 +493,7 @@ def _get_batch(call: Call, body: AnyFields) -> list[Mapping[str, Any]]:
     return memories
 
 
-@_serve("PUT", "/v1/batch/", "write")
+@_serve("PUT", "write", "/v1/batch/")
 def update_memories(call: Call, body: AnyFields) -> Any:
     """Change several memories."""
     memories = _get_batch(call, body)
@@ -513,7 +502,7 @@ def update_memories(call: Call, body: AnyFields) -> Any:
     return {"message": f"Successfully updated {len(memories)} memories"}
 
 
-@_serve("DELETE", "/v1/batch/", "write")
+@_serve("DELETE", "write", "/v1/batch/")
 def delete_batch(call: Call, body: AnyFields) -> Any:
     """Archive several memories."""
     done = _archive(call, dict.fromkeys(str(each["memory_id"]) for each in _get_batch(call, body)))
@@ -523,7 +512,7 @@ def delete_batch(call: Call, body: AnyFields) -> Any:
 # -- entities --------------------------------------------------------------------------------------------
 
 
-@_serve("GET", "/v1/entities/", "read")
+@_serve("GET", "read", "/v1/entities/")
 def list_entities(call: Call) -> Any:
     """List users, agents, apps and runs that have memories."""
     results = []
@@ -546,8 +535,7 @@ def list_entities(call: Call) -> Any:
     return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
-@_serve("DELETE", "/v1/entities/{kind}/{name:path}/", "write")
-@_serve("DELETE", "/v2/entities/{kind}/{name:path}/", "write")
+@_serve("DELETE", "write", "/v1/entities/{kind}/{name:path}/", "/v2/entities/{kind}/{name:path}/")
 def delete_entity(call: Call) -> Any:
     """Archive all memories of a user, an agent, an app or a run."""
     kind = call.path["kind"]
@@ -562,7 +550,7 @@ def delete_entity(call: Call) -> Any:
     return {"message": "Entity deleted: its memories are archived, and can be restored."}
 
 
-@_serve("GET", "/v1/ping/", "read")
+@_serve("GET", "read", "/v1/ping/")
 def answer_ping(call: Call) -> Any:
     """Return the project of the token, which mem0's client asks for first."""
     project = call.caller.scope or "reverie"

@@ -168,7 +168,7 @@ def to_answer(result: Any) -> OperationAnswer:
 Handler = Callable[..., Any]
 """Function of an operation: it takes the `Call`, and the body of the request if the operation has one.
 
-It returns an `OperationAnswer` or the body of one. A view of the page returns a `Screen`, a `Redirect` or a `Download`.
+It returns an `OperationAnswer` or the body of one. A view of the page returns a `Screen` or a `Redirect`.
 """
 
 _Run = TypeVar("_Run", bound=Handler)

@@ -36,14 +36,9 @@ _ARCHIVED = {"": False, "yes": True, "all": None}
 _BLANK = {"content": "", "kind": "", "category": "", "tags": []}
 _CHOICES: dict[str, Any] = {"kinds": KINDS, "origins": ORIGINS, "layers": LAYERS}
 
-Column = Literal[
-    "kind", "category", "tags", "layer", "origin", "confidence", "importance", "said", "created", "changed"
-]  # fmt: skip
-"""Columns of a table of memories, in their order."""
-
 
 class MemoriesQuery(ScopeQuery):
-    """Query of the list of memories; with `q`, a search; with `columns`, a table."""
+    """Query of the list of memories; with `q`, a search."""
 
     q: str | None = None
     mode: SearchMode = "words"
@@ -57,7 +52,6 @@ class MemoriesQuery(ScopeQuery):
     as_of: str = ""
     valid_at: str = ""
     order: Literal["created", "changed"] = "created"
-    columns: tuple[Column, ...] = ()
     cursor: str | None = None
 
 
@@ -88,7 +82,6 @@ def show_memories(call: Call) -> Screen:
         records=listed,
         following=following,
         categories=sorted(filter(None, perform(call, records.list_categories))),
-        all_columns=get_args(Column),
         is_filtered=any(_list_filters(query).values())
         or bool(query.archived or query.as_of or query.valid_at),
         may_select=is_allowed(call, "write") and not query.as_of,

@@ -29,7 +29,7 @@ from reverie.interfaces.http.page.rendering import (
     draw,
     find_scope,
 )
-from reverie.interfaces.http.page.views import Download, Fields, Redirect, Screen
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import EventsQuery
 from reverie.interfaces.http.server import HttpServer, read_body
@@ -141,11 +141,6 @@ class Site:
             done = _find_change(call, after=last) if shown.done is None else shown.done
             target = shown.path if "?" in shown.path else build_link(shown.path, scope=scope, done=done)
             return RedirectResponse(target, 303, headers=HEADERS)
-        if isinstance(shown, Download):
-            named = {"Content-Disposition": f'attachment; filename="{shown.name}"'}
-            return Response(
-                shown.content, media_type=shown.media_type, headers={**HEADERS, **named, **shown.headers}
-            )
         return self._draw(shown, request, call=call, scope=scope, done=parse_number(given.get("done", "")))
 
     def _draw(self, screen: Screen, request: Request, **values: Any) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -55,23 +55,6 @@ class Redirect:
     done: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A file to be kept.
-
-    Attributes:
-        name: Name of the file.
-        media_type: Media type of its content.
-        content: What is in it.
-        headers: Further headers.
-    """
-
-    name: str
-    media_type: str
-    content: bytes
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
 class Fields:
     """Fields of a form that was sent."""
 
@@ -92,7 +75,7 @@ class Fields:
 
 
 class ViewList(OperationList):
-    """Views of one group. A view takes a `Call`, and returns a `Screen`, a `Redirect` or a `Download`."""
+    """Views of one group. A view takes a `Call`, and returns a `Screen` or a `Redirect`."""
 
     def __init__(self) -> None:
         super().__init__("page_", query=ScopeQuery)
