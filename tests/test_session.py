@@ -741,7 +741,7 @@ def test_a_ledger_that_cannot_be_read_is_reported_and_taken_as_empty(chat, start
 
 def test_profile_pages_and_summary_come_first_and_stay_the_same(start, store):
     texts = StaticContext(profile=("# Soul",), pages=("## Long-term Memory\nfact",))
-    chat = start(standing=lambda: texts)
+    chat = start(standing=lambda scopes: texts)
     remember(store, "The harbour is in Oslo")
     chat.add("user", "harbour?")
     state = chat.state

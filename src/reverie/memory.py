@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
@@ -39,6 +40,7 @@ from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session, build_static_context
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
+from reverie.stores.living_page import LivingPages
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log, unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
     from reverie.search.vectors.vector_index import VectorIndex
     from reverie.snapshot import Snapshot
     from reverie.stores.postgres.postings import PostingTables
+
+_log = logging.getLogger("reverie")
 
 IN_MEMORY = ":memory:"
 CREATE_IT = "open it with create=True to make one"
@@ -157,13 +161,15 @@ class Memory(ScopedMemory):
         followers = _Followers(self._index, self._vectors)
         if self._vectors is not None:  # its thread uses the store, which is closed when nobody does
             weakref.finalize(followers, self._vectors.stop).atexit = False
-        writer = StoreWriter(store=store, clock=clock, new_id=new_id, actor=actor, publish=followers.publish)
+        writer = StoreWriter(store=store, clock=clock, new_id=new_id, actor=actor)
+        writer = replace(writer, publish=followers.publish, propose=partial(_propose, writer))
+        living = LivingPages(writer, settings)
         records = RecordRepository(writer, zone=settings.zone, keep_secrets=settings.keep_secrets)
         self._judge = PairJudge(writer, self._index, self._vectors) if is_recording else None
         activity = ActivityLog(writer, zone=settings.zone, is_enabled=is_recording)
         learner = RuleLearner(store, records.acting(RULES), settings=settings, clock=clock)
         opener = _SessionOpener(
-            writer, searcher, settings, self._profile, self._judge, learner, activity, followers
+            writer, searcher, settings, self._profile, self._judge, learner, activity, living, followers
         )
         parts = MemoryParts(
             writer=writer,
@@ -175,6 +181,7 @@ class Memory(ScopedMemory):
             learner=learner,
             sessions=SessionPool(opener.open, clock=clock, idle=timedelta(minutes=settings.idle_minutes)),
             activity=activity,
+            living=living,
         )
         self._lock = ForkSafeLock()
         self._closing = threading.Lock()
@@ -401,6 +408,7 @@ class Memory(ScopedMemory):
             profile=None if self._profile is None else self._profile.folder,
             activity=self._parts.activity,
             flush_sessions=self._parts.sessions.flush,
+            living=self._parts.living,
         )
 
     def as_of(self, moment: datetime | int) -> Snapshot:
@@ -466,7 +474,14 @@ class Memory(ScopedMemory):
             plan_records=self._parts.records.planned,
         )
         conclude = self._parts.learner.consolidate
-        return Worker(self._parts.writer, cycle, settings=self.settings, conclude=conclude, judge=self._judge)
+        return Worker(
+            self._parts.writer,
+            cycle,
+            settings=self.settings,
+            conclude=conclude,
+            judge=self._judge,
+            living=self._parts.living,
+        )
 
 
 class _Followers:
@@ -508,19 +523,20 @@ class _SessionOpener(NamedTuple):
     judge: PairJudge | None
     learner: RuleLearner
     activity: ActivityLog
+    living: LivingPages
     followers: _Followers
 
     def open(self, id: str, *, scope: str) -> Session:
         """Return a new session of this id."""
         is_recording = self.settings.is_recording
-        pages = Pages(self.writer, settings=self.settings)
+        pages = Pages(self.writer, settings=self.settings, living=self.living)
         return Session(
             id,
             writer=self.writer if is_recording else self._create_transient_writer(id),
             recaller=self.searcher,
             settings=self.settings,
             scope=scope,
-            standing=lambda: build_static_context(pages, self.profile),
+            standing=lambda scopes: build_static_context(pages, self.profile, scopes),
             look=self._prepare_context,
             listener=self.learner if is_recording else None,
             note_prompt=self.activity.note_prompt,
@@ -540,11 +556,23 @@ class _SessionOpener(NamedTuple):
             writer.commit([Change(before=None, after=state), *turns])
         return writer
 
-    def _prepare_context(self) -> None:
-        """Import what a person changed in the files, and judge changed records."""
+    def _prepare_context(self, scopes: Sequence[str]) -> None:
+        """Import what a person changed in the files, judge changed records, and compose stale pages."""
         self.followers.refresh_files()
         if self.judge is not None:
             self.judge.prepare_search()
+            self.living.compose_if_quiet(scopes)
+
+
+def _propose(writer: StoreWriter, changes: Sequence[Change], why: str) -> None:
+    """Have changes wait for the owner's decision."""
+    from reverie.consolidation.inbox import Inbox  # here: few edits look like an accident
+    from reverie.consolidation.plan import Plan, PlanStep
+
+    steps = tuple(PlanStep(edit=change, why=why) for change in changes)
+    plan = Plan(id=writer.new_id(), name="page", made_at=writer.clock(), steps=steps)
+    Inbox(writer).add(plan)
+    _log.warning("%d changes wait for review as plan %s: %s", len(changes), plan.id, why)
 
 
 def is_database(path: object) -> TypeGuard[str]:

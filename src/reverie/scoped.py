@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Unpack, overload
 
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
-from reverie.context.window import build_remembered_cursor, build_shown_cursor
+from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.conversation import SessionState
 from reverie.domain.entry import build_scope_namespace, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
-from reverie.domain.page import HISTORY, MEMORY
+from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.provenance import OriginFunction
 from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
@@ -24,7 +24,7 @@ from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
 from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
-from reverie.repositories.pages import Pages, find_notes_from_turns
+from reverie.repositories.pages import Pages, ReadOnlyPages, find_notes_from_turns
 from reverie.repositories.prompt_log import find_session_entries
 from reverie.repositories.records import (
     NewRecord,
@@ -39,6 +39,7 @@ from reverie.search.searcher import Searcher
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
+from reverie.stores.living_page import LivingPages, PageEdit
 from reverie.stores.telemetry import OperationSpan, trace
 from reverie.stores.writer import StoreWriter
 
@@ -55,6 +56,7 @@ class MemoryParts(NamedTuple):
         writer: Writer of the store; its actor is the author of changes.
         refresh_files: Callback that imports what a person changed in the files.
         judge: Judge of changed records; None for a memory that cannot be written.
+        living: The living pages.
     """
 
     writer: StoreWriter
@@ -66,6 +68,7 @@ class MemoryParts(NamedTuple):
     learner: RuleLearner
     sessions: SessionPool
     activity: ActivityLog
+    living: LivingPages
 
     def acting(self, actor: str) -> MemoryParts:
         """Return the same parts with another author of changes."""
@@ -116,9 +119,9 @@ class ScopedMemory(MemoryReader):
             clock=self._clock,
         )
         self.pages = (
-            ReadOnlyPages(parts.writer, self.settings, scope)
+            ReadOnlyPages(parts.writer, self.settings, scope, living=parts.living)
             if scope
-            else Pages(parts.writer, settings=self.settings)
+            else Pages(parts.writer, settings=self.settings, living=parts.living)
         )
 
     @overload
@@ -413,6 +416,39 @@ class ScopedMemory(MemoryReader):
             *own, verdict, content=content, origin=origin, expected=expected, reason=reason
         )
 
+    # -- the living page ---------------------------------------------------------------------------------
+
+    def page(self) -> str:
+        """Return what this scope knows as one Markdown page, composed anew if something has changed.
+
+        Each line is one record and ends in its id in a comment. A memory too large for `page_tokens` shows what is
+        used, important and recent, and says how many records are not shown. Everybody's page ends `MEMORY.md`.
+        """
+        return self._parts.living.read(self.scope)
+
+    def edit_page(
+        self, text: str, *, expected: str | None = None, origin: Origin = "owner", reason: str = ""
+    ) -> PageEdit:
+        """Change records by an edited page: a changed line, a deleted line, a new line.
+
+        If more than three lines are gone, or a comment line of the page, no record is changed: the changes wait for
+        review.
+
+        Args:
+            text: The page, as `page` returned it, with the edits.
+            expected: The page that was edited; None for the present one.
+            origin: Who edits it; a record is no more trusted than that afterwards.
+            reason: A reason for the journal.
+
+        Raises:
+            InvalidInput: a text cannot be that of a record; nothing was changed.
+        """
+        text = validation.validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
+        base = self.page() if expected is None else expected
+        return self._parts.living.edit_block(
+            self.scope, text, base, writer=self._parts.writer, origin=origin, note=reason
+        )
+
     # -- conversations -----------------------------------------------------------------------------------
 
     def session(self, id: str) -> Session:
@@ -461,6 +497,7 @@ class ScopedMemory(MemoryReader):
                 build_shown_cursor(own): None,
                 build_cursor_name(own): None,
                 build_remembered_cursor(own): None,
+                build_history_cursor(own): None,
                 **find_session_entries(self._store, own),
             },
             noted=lambda turns: find_notes_from_turns(self._store, turns),
@@ -669,21 +706,6 @@ class SessionFactory(Protocol):
     """Function that opens a session."""
 
     def __call__(self, id: str, *, scope: str) -> Session: ...
-
-
-class ReadOnlyPages(Pages):
-    """Pages and logs as a scope sees them. They belong to everybody, so a scope does not write them."""
-
-    def __init__(self, writer: StoreWriter, settings: Settings, scope: str) -> None:
-        super().__init__(writer, settings=settings)
-        self._scope = scope
-
-    def _run_with_retries(self, attempt: Callable[[int], object]) -> NoReturn:
-        del attempt  # every write goes through here
-        raise InvalidInput(
-            f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "
-            f"{self._scope!r}: save a record instead, which stays in that scope"
-        )
 
 
 def _describe_records(span: OperationSpan, records: Sequence[Record]) -> None:

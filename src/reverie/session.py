@@ -20,7 +20,6 @@ from reverie.context.retrieval import (
     Retriever,
     drop_replayed,
     query_from_message,
-    render_memory_section,
     retrieve,
     retrieve_recent,
     retrieve_standing,
@@ -96,8 +95,8 @@ class Session:
         recaller: Searches the memory.
         settings: The settings.
         scope: The scope of a session that begins now; a stored session keeps its own.
-        standing: Returns profile, pages and daily notes for a prompt; called for each prompt.
-        look: Called before a prompt is made; imports what a person changed in the files.
+        standing: Returns profile, pages and daily notes for a prompt of some scopes; called for each prompt.
+        look: Called with these scopes before a prompt is made; imports what a person changed in the files.
         listener: Receives the turns that are added; None for no listener.
         note_prompt: Receives the tokens and the seconds of each prompt.
 
@@ -113,8 +112,8 @@ class Session:
         recaller: Retriever,
         settings: Settings,
         scope: str = "",
-        standing: Callable[[], StaticContext] = StaticContext,
-        look: Callable[[], None] = lambda: None,
+        standing: Callable[[Sequence[str]], StaticContext] = lambda scopes: StaticContext(),
+        look: Callable[[Sequence[str]], None] = lambda scopes: None,
         listener: SessionObserver | None = None,
         note_prompt: Callable[[int, float], None] = lambda tokens, seconds: None,
     ) -> None:
@@ -355,7 +354,7 @@ class Session:
         started = time.perf_counter()
         tracing = trace(self._settings, "search_memory", scope=self._scope, session=self.id)
         with translate_os_errors("the memory cannot be searched"), tracing as span:
-            self._look()
+            self._look(visible_scopes(self._scope if self._stored is None else self._stored.scope))
             given = self._gather(message, budget, extra_context)
             pack = self._redact_pack(build(given))
             span.measure("reverie.pack.tokens", pack.diagnostics.tokens, by="section")
@@ -386,9 +385,9 @@ class Session:
             now = self._clock()
             hits: list[Hit] = []
             recent: list[Record] = []
-            standing = self._standing()._replace(summary=state.summary)
+            scopes = visible_scopes(state.scope)
+            standing = self._standing(scopes)._replace(summary=state.summary)
             if settings.is_injecting:
-                scopes = visible_scopes(state.scope)
                 records = self._retrieve_standing(scopes, now)
                 ids = frozenset(record.id for record in records)
                 hits = retrieve(
@@ -401,7 +400,7 @@ class Session:
                 notes = drop_replayed(standing.notes, replayed_ids)
                 standing = standing._replace(records=records, notes=notes)
             else:
-                standing, related = standing._replace(pages=(), notes=()), ""
+                standing, related = standing._replace(pages=(), changed="", notes=()), ""
             return PackInput(
                 query=query,
                 candidates=hits,
@@ -835,10 +834,12 @@ class Session:
         )
 
 
-def build_static_context(pages: Pages, profile: Profile | None) -> StaticContext:
-    """Return what stands in every prompt: profile, `MEMORY.md` and daily notes."""
+def build_static_context(pages: Pages, profile: Profile | None, scopes: Sequence[str]) -> StaticContext:
+    """Return what stands in every prompt of some scopes: profile, `MEMORY.md`, living pages and daily notes."""
+    page, changed = pages.render_for_prompt(scopes)
     return StaticContext(
         profile=profile.read() if profile is not None else (),
-        pages=(render_memory_section(pages.read()),),
+        pages=(page,),
+        changed=changed,
         notes=tuple(pages.notes()),
     )

@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from reverie.domain.category import validate_category
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.page import LANGUAGES
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.timestamps import compute_next_run, parse_duration
 from reverie.domain.user_patterns import MAX_PATTERNS, build_redactor, explain_unsafe_pattern
@@ -27,7 +28,7 @@ _IN_ENVIRONMENT = "in the environment"
 NOT_SETTINGS = frozenset({"REVERIE_STORE", "REVERIE_HOOK_SCOPE", "REVERIE_RAG_API_KEY"})
 """Variables of that prefix that say where things are or hold a secret, not how things are set."""
 
-_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "patterns", "categories"]
+_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "language", "patterns", "categories"]
 
 
 class _Form(NamedTuple):
@@ -85,7 +86,10 @@ class Settings:
         recent_days: Days before today whose notes go into a prompt, 0 to 365; default 7. golemcore's
             `recentDays`.
         daily_notes: Whether daily notes are written; default yes. golemcore's `legacyDailyNotesEnabled`.
-        page_tokens: Tokens that `MEMORY.md` takes in a prompt at most, 0 to 1,000,000; default 1,200.
+        page_tokens: Tokens that `MEMORY.md` and the living page take in a prompt at most, 0 to 1,000,000; default
+            1,200; 0 for no page.
+        language: Language of the headings of the living page: `en`, `de`, `es`, `fr`, `it`, `ja`, `pt` or `zh`;
+            default `en`.
         standing_tokens: Tokens that preferences, constraints and pinned records take in every prompt at most, 0 to
             1,000,000; default 500.
         notes_tokens: Tokens that daily notes take in a prompt at most, 0 to 1,000,000; default 500.
@@ -192,6 +196,7 @@ class Settings:
     recent_days: int = _define_setting(7, "int", high=365)
     daily_notes: bool = _define_setting(True, "flag", "legacy_daily_notes_enabled", "daily_notes_enabled")
     page_tokens: int = _define_setting(1_200, "int")
+    language: str = _define_setting("en", "language")
     standing_tokens: int = _define_setting(500, "int")
     notes_tokens: int = _define_setting(500, "int")
     soft_tokens: int = _define_setting(1_800, "int", "soft_prompt_budget_tokens")
@@ -554,7 +559,7 @@ def _parse_value(text: str, form: _Form) -> Any:
         return _FLAGS.get(plain.lower(), text)
     if form.kind in ("patterns", "categories"):
         return [line.strip() for line in text.splitlines() if line.strip()]
-    if form.kind == "text":
+    if form.kind in {"text", "language"}:
         return text
     try:
         return int(plain) if form.kind == "int" else float(plain)
@@ -576,6 +581,9 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
     if form.kind == "flag":
         fits: Any = value if isinstance(value, bool) else None
         expected = "true or false"
+    elif form.kind == "language":
+        fits = value if value in LANGUAGES else None
+        expected = f"one of {', '.join(LANGUAGES)}"
     elif form.kind == "text":
         fits = value if isinstance(value, str) and value.strip() and "\0" not in value else None
         expected = "text that is not blank"

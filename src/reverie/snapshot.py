@@ -97,7 +97,7 @@ class Snapshot(MemoryReader):
             writer=self._writer,
             recaller=self._searcher,
             settings=self.settings,
-            standing=lambda: build_static_context(self.pages, self._profile),
+            standing=lambda scopes: build_static_context(self.pages, self._profile, scopes),
         )
 
     def total_stats(self) -> Stats:

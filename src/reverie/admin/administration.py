@@ -22,6 +22,7 @@ from reverie.repositories.records import RecordRepository
 from reverie.repositories.writing import Cursors
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
+from reverie.stores.living_page import LivingPages
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace
@@ -71,6 +72,7 @@ class Administration:
         profile: Path | None,
         activity: ActivityLog,
         flush_sessions: Callable[[], Iterable[Session]],
+        living: LivingPages,
     ) -> None:
         self._writer = writer
         self._store = writer.store
@@ -84,6 +86,7 @@ class Administration:
         self._profile = profile
         self._activity = activity
         self._flush_sessions = flush_sessions
+        self._living = living
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -265,6 +268,7 @@ class Administration:
                 return self._eraser.plan(request)
             with (
                 self._refresh_sessions(),
+                self._living.composing_anew(),
                 trace(self._settings, "delete_memory", scope=request.scope or "") as span,
             ):
                 report = self._eraser.forget(request)
@@ -295,7 +299,11 @@ class Administration:
         redactor = self._secret_redactor
         if dry_run:
             return RedactionReport(found=redactor.find(), done=False)
-        with translate_os_errors("the redaction cannot be finished"), self._refresh_sessions():
+        with (
+            translate_os_errors("the redaction cannot be finished"),
+            self._refresh_sessions(),
+            self._living.composing_anew(),
+        ):
             return redactor.redact()
 
     # -- copies ------------------------------------------------------------------------------------------

@@ -9,23 +9,26 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple
 
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
+from reverie.context.window import build_history_cursor, parse_position
 from reverie.domain import provenance
 from reverie.domain.conversation import SAVED, SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
-from reverie.domain.page import MEMORY
+from reverie.domain.page import HISTORY, MEMORY, build_session_source
 from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import Clock
+from reverie.repositories.pages import Pages
 from reverie.repositories.records import NewRecord, RecordRepository, SaveResult
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
+from reverie.stores.writer import StoreWriter, setting_cursors
 
 _log = logging.getLogger("reverie")
 
@@ -477,3 +480,67 @@ def _read_mark(text: str | None) -> tuple[int, str]:
 
 def _build_source(turn: Turn) -> str:
     return f"session:{turn.session}"[:200]
+
+
+# -- history -----------------------------------------------------------------------------------------------
+
+
+TOLD = timedelta(days=7)
+"""Greatest age of a conversation that gets a paragraph; an older one was imported."""
+
+
+class HistoryWriter:
+    """Writer of a paragraph of `HISTORY.md` for each conversation that is over; a digest tells what leaves a window.
+
+    It quotes the first request and the last answer, of trusted turns only. Conversations of a scope get none, since the
+    log is everybody's.
+    """
+
+    def __init__(self, writer: StoreWriter, *, settings: Settings) -> None:
+        self._store = writer.store
+        self._clock = writer.clock
+        self._settings = settings
+        self._writer = writer
+        self._pages = Pages(writer, settings=settings)
+        self._done: tuple[int, datetime] | None = None  # as of a journal entry, until a time
+
+    def write(self) -> int:
+        """Write what is due; return the number of paragraphs."""
+        now, sequence = self._clock(), self._store.sequence()
+        if self._done is not None and self._done[0] == sequence and now < self._done[1]:
+            return 0
+        waiting = [now + self._settings.idle]
+        written = 0
+        for overview in self._store.sessions(scopes=("",)):
+            state, ends_at = overview.state, overview.last_at + self._settings.idle
+            told = parse_position(self._store.cursor(build_history_cursor(state.id)))
+            if abs(now - overview.last_at) > TOLD or told >= overview.turns:
+                continue
+            window = self._settings.memory_window
+            if window and overview.turns - state.window_start > window:
+                continue  # a digest is due, and tells its beginning
+            if state.status != "terminated" and ends_at > now:
+                waiting.append(ends_at)
+                continue
+            written += self._write_one(state.id, told)
+        self._done = self._store.sequence(), min(waiting)
+        return written
+
+    def _write_one(self, session: str, start: int) -> bool:
+        """Write the paragraph about the turns from a position; they count as told in the same transaction."""
+        from reverie.consolidation.passes.digest import build_headline  # here: it comes with all passes
+
+        turns = self._store.turns(session=session, start=start)
+        cursors = {build_history_cursor(session): str(turns[-1].position + 1)}
+        if not any(turn.role == "user" and turn.origin == "owner" for turn in turns):
+            self._writer.commit([], cursors=cursors)
+            return False
+        with setting_cursors(cursors):
+            self._pages.append_many(
+                HISTORY,
+                [build_headline(turns)],
+                at=turns[-1].at,
+                source=build_session_source(session),
+                operation="append",
+            )
+        return True

@@ -22,7 +22,7 @@ from reverie.consolidation.inbox import Verdict, WaitingPlan, read_answer
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.registry import DREAM
-from reverie.consolidation.rule_learning import read_consolidated_position
+from reverie.consolidation.rule_learning import HistoryWriter, read_consolidated_position
 from reverie.context.retrieval import FRESH
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
@@ -32,6 +32,7 @@ from reverie.domain.text.timestamps import compute_next_run, format_time, parse_
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
+from reverie.stores.living_page import LivingPages
 from reverie.stores.protocol import LeasingStore, RenewableStore
 from reverie.stores.redacting import unwrap
 from reverie.stores.writer import StoreWriter
@@ -103,19 +104,23 @@ class Worker:
         settings: Settings,
         conclude: Callable[[str], object] | None = None,
         judge: PairJudge | None = None,
+        living: LivingPages | None = None,
     ) -> None:
         """Create a worker.
 
         Args:
             conclude: Function that saves what a session came to, by rule; None to leave idle sessions alone.
             judge: Judge of changed records; None for a memory that cannot be written.
+            living: The living pages; None for a memory that cannot be written.
         """
         self._conclude = conclude
         self._judge = judge
+        self._living = living
         self._nothing_left: tuple[int, datetime] | None = None  # as of a journal entry, until a time
         self._session_ends_at: datetime | None = None  # the first of those that are not over
         self.cycle = cycle
         self._writer = writer.acting(ACTOR)
+        self._history = HistoryWriter(self._writer, settings=settings)
         self._store = writer.store
         self._leases = unwrap(writer.store)
         self._inbox = cycle.inbox
@@ -194,7 +199,9 @@ class Worker:
             if not leased:
                 return WorkReport(busy=True)
             self.judge_pending()
-            return WorkReport(outcomes=tuple(self._run_dream(names)))
+            outcomes = tuple(self._run_dream(names))
+            self._compose_pages()
+            return WorkReport(outcomes=outcomes)
 
     def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
         """Shorten the window of one session now.
@@ -218,6 +225,11 @@ class Worker:
         A search does it for a few records, and a dream and the thread for all.
         """
         return 0 if self._judge is None else self._judge.judge_pending()
+
+    def _compose_pages(self) -> None:
+        """Compose the living pages of scopes that have changed."""
+        if self._living is not None and self._living.has_news():
+            self._living.compose_stale()
 
     def log(self) -> list[dict[str, object]]:
         """Return the outcomes of the last dreams, the newest last."""
@@ -379,6 +391,9 @@ class Worker:
         if not self._settings.is_recording:
             return WorkReport()
         self.judge_pending()
+        self._history.write()
+        if self._is_idle(self._clock(), timedelta(minutes=self._settings.dream_idle)):
+            self._compose_pages()
         if not self._find_due_work():
             return WorkReport()
         with self._hold_lease() as leased:
@@ -498,6 +513,8 @@ class Worker:
         idle_since = self._clock() if written is None else written
         if self.cycle.count_drafts():
             times.append(idle_since + ENRICH_AFTER)
+        if self._living is not None and self._living.has_news():
+            times.append(idle_since + timedelta(minutes=settings.dream_idle))
         if (settings.dream_schedule or settings.dream_interval is not None) and self.cycle.has_news():
             last, least = self._read_last_cycle(), idle_since + timedelta(minutes=settings.dream_idle)
             if last is None:

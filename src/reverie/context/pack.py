@@ -35,6 +35,7 @@ from reverie.context.window import ReplayWindow, ShownLedger, to_chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.filter import has_ended, is_valid_at
+from reverie.domain.living_page import find_shown_ids
 from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
@@ -42,7 +43,9 @@ from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.search.hits import Explanation, Hit
 from reverie.search.updates import asks_for_past
 
-SectionName = Literal["profile", "pages", "standing", "summary", "notes", "recalled", "working", "related"]
+SectionName = Literal[
+    "profile", "pages", "standing", "summary", "changed", "notes", "recalled", "working", "related"
+]
 Verdict = Literal[
     "selected",
     "twice",
@@ -71,7 +74,8 @@ class StaticContext(NamedTuple):
 
     Attributes:
         profile: The existing ones of `soul.md`, `directives.md` and `style.md`, in this order.
-        pages: The text of `MEMORY.md`, with headers.
+        pages: The text of `MEMORY.md` and of the living pages, with headers.
+        changed: What has changed since the living pages were composed; empty for nothing.
         records: Records for every prompt, the most important first.
         summary: Summary of the turns before the window; empty for none.
         notes: Lines of the daily notes of the last days, in order within a day.
@@ -79,6 +83,7 @@ class StaticContext(NamedTuple):
 
     profile: tuple[str, ...] = ()
     pages: tuple[str, ...] = ()
+    changed: str = ""
     records: tuple[Record, ...] = ()
     summary: str = ""
     notes: tuple[Paragraph, ...] = ()
@@ -88,7 +93,7 @@ class PackSection(NamedTuple):
     """One part of the pack's text.
 
     Attributes:
-        name: `profile`, `pages`, `standing`, `summary`, `notes`, `recalled`, `working` or `related`.
+        name: `profile`, `pages`, `standing`, `summary`, `changed`, `notes`, `recalled`, `working` or `related`.
         text: Its text; never empty.
         tokens: Its counted tokens; at least the estimate for its text.
     """
@@ -374,7 +379,11 @@ def build(given: PackInput) -> Pack:
     budget, now, standing = given.budget, given.now, given.standing
     replayed = to_chat_messages(given.replay)
     stable, cut, standing_records = _build_stable_sections(standing, budget)
-    standing_ids = frozenset(record.id for record in standing_records)
+    pages = next((section.text for section in stable if section.name == "pages"), "")
+    standing_ids = find_shown_ids(pages).union(record.id for record in standing_records)
+    if standing.changed:
+        text = cut_section(standing.changed, budget.soft_tokens // 4)
+        stable.append(PackSection(name="changed", text=text, tokens=estimate_section_cost(text)))
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
     lines = [render.render_entry(entry, now) for entry in given.entries if entry.live(now)]
     sure = min(budget.working, count_fitting_lines(render.WORKING_HEADER, lines, room))
@@ -385,7 +394,7 @@ def build(given: PackInput) -> Pack:
         found,
         given,
         standing_ids=standing_ids,
-        pages=next((section.text for section in stable if section.name == "pages"), ""),
+        pages=pages,
         now=now,
     )
     judged = _collapse_repetitions(
@@ -460,8 +469,10 @@ def _build_stable_sections(
             room = min(budget.page_tokens, max(left - budget.soft_tokens, left // 4))
         elif name == "standing":
             room = min(budget.standing_tokens, max(left - budget.soft_tokens, left // 4))
-            chosen = _choose_standing(standing.records, room)
-            texts[name] = _render_standing(chosen, left_out=len(standing.records) - len(chosen))
+            on_page = find_shown_ids(built["pages"].text) if "pages" in built else ()
+            rules = [record for record in standing.records if record.id not in on_page]
+            chosen = _choose_standing(rules, room)
+            texts[name] = _render_standing(chosen, left_out=len(rules) - len(chosen))
         whole = validation.clean_text(texts[name])
         text = cut_section(whole, room)
         cost = estimate_section_cost(text)

@@ -13,6 +13,7 @@ from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.conversation import ROLES, Role, Turn
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.living_page import render_for_prompt
 from reverie.domain.page import Paragraph, parse_daily_note_day
 from reverie.domain.record import ORIGINS, STANDING, UNTRUSTED, Record
 from reverie.domain.text import escaping, validation
@@ -119,10 +120,25 @@ class Excerpt(NamedTuple):
     is_cut: bool
 
 
-def render_memory_section(page: str) -> str:
-    """Return the page `MEMORY.md` with its headers, as a pack shows it; empty if the page is empty."""
+def render_memory_section(page: str, blocks: Sequence[str] = (), *, room: int = 1_000_000) -> str:
+    """Return the page `MEMORY.md` with its headers and the living pages, as a pack shows it; empty if all are empty.
+
+    Args:
+        page: What people and tools have written in `MEMORY.md`.
+        blocks: The blocks of living pages, that of the narrowest scope first.
+        room: Most tokens; the living pages come first.
+    """
+    shown: list[str] = []
+    left = 4 * room - len(MEMORY_HEADER) - len(LONG_TERM_HEADER) - 8
+    for block in filter(None, blocks):
+        shown.insert(0, render_for_prompt(block, room=left))
+        left -= len(shown[0]) + 2
     plain = escaping.escape_block(page).strip()
-    return f"{MEMORY_HEADER}\n\n{LONG_TERM_HEADER}\n{plain}" if plain else ""
+    if shown and plain:
+        plain = render.cut_section(plain, left // 4)
+    parts = [f"{LONG_TERM_HEADER}\n{plain}"] if plain else []
+    parts += filter(None, shown)
+    return "\n\n".join([MEMORY_HEADER, *parts]) if parts else ""
 
 
 def excerpt_long_term(page: str, room: int) -> Excerpt:

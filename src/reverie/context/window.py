@@ -271,6 +271,11 @@ def _limit_marks(marks: dict[str, tuple[int, str]]) -> ShownLedger:
     return ShownLedger(marks=MappingProxyType(marks))
 
 
+def build_history_cursor(session: str) -> str:
+    """Return the name of the cursor with the position up to which a session is told in `HISTORY.md`."""
+    return f"history:{session}"
+
+
 def build_remembered_cursor(session: str) -> str:
     """Return the name of the store's cursor with the first turn of a session that was not read for facts."""
     return f"remember:{session}"

@@ -53,6 +53,7 @@ Operation = Literal[
     "rename",
     "clear",
     "put",
+    "compose",
     "renew",
     "undo",
     "forget",

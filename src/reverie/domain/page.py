@@ -25,6 +25,9 @@ MEMORY = "MEMORY.md"
 HISTORY = "HISTORY.md"
 """The log of the results of conversations; recall searches it."""
 
+LANGUAGES = ("en", "de", "es", "fr", "it", "ja", "pt", "zh")
+"""Languages of the headings of the living page."""
+
 LONGEST_PAGE = 200_000
 """Characters of a page."""
 

@@ -19,11 +19,13 @@ from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, StoreCorrupt
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY
+from reverie.domain.living_page import strip_intact_block
+from reverie.domain.page import HISTORY, MEMORY
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.domain.text.timestamps import parse_time
 from reverie.files.layout import (
+    build_page_path,
     build_path,
     build_session_path,
     parse_form,
@@ -37,6 +39,7 @@ from reverie.files.layout import (
 )
 from reverie.files.names import parse_session_id
 from reverie.files.state import FileRecord, LockedFileState, compute_checksum
+from reverie.stores.living_page import read_memory_pages
 from reverie.stores.protocol import Store, iter_rows_forwards
 
 
@@ -80,7 +83,7 @@ def read_values(store: Store, path: str) -> Sequence[Value]:
             state = _find_session(store, path, place.name)
             return [] if state is None else [state, *store.turns(session=state.id)]
         case "page":
-            return store.pages([place.name])
+            return read_memory_pages(store, [place.name])
         case "log":
             return store.paragraphs(page=place.name)
 
@@ -150,7 +153,7 @@ def is_earlier_content(store: Store, path: str, data: bytes) -> bool:
     if place is None:
         return False
     if place.form in ("record", "page"):
-        return data in iter_contents(store, path)
+        return drop_block(path, data) in (drop_block(path, each) for each in iter_contents(store, path))
     content = render_expected_content(store, path)
     if place.form == "session":
         session = parse_session_id(place.name) or _parse_id(data) or ""
@@ -158,6 +161,15 @@ def is_earlier_content(store: Store, path: str, data: bytes) -> bool:
     if content is None or not content.data.startswith(data) or not data.endswith(b"\n"):
         return False
     return content.data == data or place.name != HISTORY or content.data[len(data) :].startswith(b"\n")
+
+
+def drop_block(path: str, data: bytes) -> bytes:
+    """Return the content of `MEMORY.md` without a block that nobody has edited; other content as it is."""
+    if path != build_page_path(MEMORY):
+        return data
+    return (
+        strip_intact_block(data.decode("utf-8", "surrogateescape")).strip().encode("utf-8", "surrogateescape")
+    )
 
 
 def _find_session(store: Store, path: str, name: str) -> SessionState | None:
@@ -259,7 +271,7 @@ class PendingChanges:
         values = {value.id: value for value in read_values(self._store, path)} if changes else {}
         for change in (*reversed(changes), None):
             content = render_values(path, values.values())
-            if content is not None and content.data == data:
+            if content is not None and drop_block(path, content.data) == drop_block(path, data):
                 return True
             if change is not None and _is_at(change.after, path):
                 values.pop(change.id, None)

@@ -106,7 +106,7 @@ _PAUSE_S = 0.002
 _TOLD = 3
 _TOPS = (MEMORY, SESSIONS)
 _FORMS: Mapping[Subject, frozenset[Form]] = {
-    "record": frozenset({"record", "episodic"}),
+    "record": frozenset({"record", "episodic", "page"}),
     "turn": frozenset({"session"}),
     "session": frozenset({"session"}),
     "page": frozenset({"page"}),

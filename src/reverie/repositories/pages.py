@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal, NoReturn
 
 from reverie.context import retrieval
 from reverie.context.window import build_remembered_cursor, parse_position
@@ -20,6 +20,7 @@ from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.living_page import join_page
 from reverie.domain.page import (
     HISTORY,
     LONGEST_PAGE,
@@ -35,12 +36,13 @@ from reverie.domain.page import (
     validate_page_name,
     validate_paragraph,
 )
-from reverie.domain.record import UNTRUSTED
+from reverie.domain.record import UNTRUSTED, Origin
 from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.writing import WritingRepository
 from reverie.settings import Settings
+from reverie.stores.living_page import LivingPages, read_block
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, add_extra_cursors
@@ -68,11 +70,13 @@ class PageWriteResult:
         page: The page as it is now.
         outcome: `created`, `changed`, or `unchanged` if it had that text already.
         merged: Whether it was merged with a change that somebody else had made meanwhile.
+        proposed: Number of changes of records that were not made and wait for review, since too much was taken away.
     """
 
     page: Page
     outcome: Literal["created", "changed", "unchanged"]
     merged: bool = False
+    proposed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +107,17 @@ class PageOverview:
 class Pages(WritingRepository):
     """The pages and logs of a memory. Safe to use from several threads, and beside other processes."""
 
-    def __init__(self, writer: StoreWriter, *, settings: Settings) -> None:
+    def __init__(self, writer: StoreWriter, *, settings: Settings, living: LivingPages | None = None) -> None:
+        """Read and write the pages of a store.
+
+        Args:
+            writer: Writer of the store.
+            settings: The settings.
+            living: The living pages, everybody's of which is a part of `MEMORY.md`; None leaves it out.
+        """
         super().__init__(writer)
         self._settings = settings
+        self._living = living
         self._latest_notes: tuple[tuple[int, date], list[Paragraph]] | None = None
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -118,7 +130,10 @@ class Pages(WritingRepository):
         """Return all pages and logs with their sizes: pages, `HISTORY.md`, then daily notes, newest first."""
         found = [
             PageOverview(
-                name=page.name, paragraphs=None, characters=len(page.content), updated_at=page.updated_at
+                name=page.name,
+                paragraphs=None,
+                characters=len(join_page(page.content, self._read_block(page.name))),
+                updated_at=page.updated_at,
             )
             for page in self._store.pages()
         ]
@@ -132,11 +147,15 @@ class Pages(WritingRepository):
         return found
 
     def read(self, name: str = MEMORY) -> str:
-        """Return the text of a page or of a whole log; empty if there is none of that name."""
+        """Return the text of a page or of a whole log; empty if there is none of that name.
+
+        `MEMORY.md` ends in the living page, which is composed anew if it is stale and nobody is talking.
+        """
         if is_log(validate_page_name(name)):
             return get_separator(name).join(one.content for one in self._store.paragraphs(page=name))
+        block = self._read_block(name)
         page = self._find_page(name)
-        return "" if page is None else page.content
+        return join_page("" if page is None else page.content, block)
 
     def paragraphs(self, name: str = HISTORY, *, start: int = 0) -> list[Paragraph]:
         """Return the paragraphs of a log in order; none for an unknown log.
@@ -205,6 +224,20 @@ class Pages(WritingRepository):
             for note in found
         ]
 
+    def render_for_prompt(self, scopes: Sequence[str]) -> tuple[str, str]:
+        """Return `MEMORY.md` with the living pages of some scopes, and what has changed since they were composed.
+
+        Args:
+            scopes: The scopes, the narrowest first.
+        """
+        page = self._find_page(MEMORY)
+        outside, blocks, changed = "" if page is None else page.content, [""], ""
+        if self._living is not None:
+            blocks = [read_block(self._store, scope) for scope in scopes]
+            changed = "\n".join(filter(None, map(self._living.describe_changes, blocks)))
+        text = retrieval.render_memory_section(outside, blocks, room=self._settings.page_tokens)
+        return text, changed
+
     def context(self, now: datetime | None = None) -> str:
         """Return the pages as a text for a prompt, in three sections; empty if the pages are empty.
 
@@ -218,7 +251,7 @@ class Pages(WritingRepository):
         """
         moment = self._resolve_moment(now)
         return retrieval.render_context(
-            self.read(MEMORY),
+            "" if (page := self._find_page(MEMORY)) is None else page.content,
             self.notes(moment),
             moment.date(),
             page_room=self._settings.page_tokens,
@@ -233,15 +266,19 @@ class Pages(WritingRepository):
         text: str,
         *,
         expected: str | None = None,
+        origin: Origin = "owner",
         reason: str = "",
     ) -> PageWriteResult:
         r"""Write the whole text of a page, which is created if need be.
 
         Args:
             name: The page: a path such as `MEMORY.md` or `projects/atlas.md`.
-            text: Its whole text, up to 200,000 characters; line ends become `\n`.
+            text: Its whole text, up to 200,000 characters; line ends become `\n`. A changed line of the living page
+                changes its record, a line that is gone archives it, and a new line is saved. If more than three are
+                gone, or a comment line of its block is, the block stays and the change is proposed to the owner.
             expected: The text that `text` was made from. If the page has another one by now, the changes of both are
                 merged line by line; where both changed the same lines, both versions stand. None replaces any text.
+            origin: Who writes it; of records that are changed by it.
             reason: The reason, for the journal.
 
         Raises:
@@ -252,8 +289,13 @@ class Pages(WritingRepository):
             raise InvalidInput(f"page is {name!r}, which only grows: append to it")
         from reverie.domain.similarity.three_way_merge import merge_text  # here: pages are mostly read
 
-        text = _validate_page_text(text, name="text")
-        base = None if expected is None else _validate_page_text(expected, name="expected")
+        longest = LONGEST_PAGE
+        if self._is_living(name):
+            longest += LONGEST_PARAGRAPH + 8 * self._settings.page_tokens
+        text = _validate_page_text(text, name="text", longest=longest)
+        base = None if expected is None else _validate_page_text(expected, name="expected", longest=longest)
+        if self._is_living(name):
+            return self._rewrite_living(lambda _: text, base, origin=origin, operation="write", note=reason)
 
         def change(old: str) -> tuple[str, bool]:
             before = old if base is None else base
@@ -261,13 +303,16 @@ class Pages(WritingRepository):
 
         return self._rewrite_page(name, change, operation="write", note=reason)
 
-    def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> PageWriteResult:
+    def replace(
+        self, old: str, new: str, *, name: str = MEMORY, origin: Origin = "owner", reason: str = ""
+    ) -> PageWriteResult:
         """Replace a piece of text that occurs exactly once in a page.
 
         Args:
             old: The piece, with as much of the text around it as makes it unique.
             new: The new piece; empty to remove the old one.
             name: The page.
+            origin: Who writes it; of records that are changed by it.
             reason: The reason, for the journal.
 
         Raises:
@@ -293,7 +338,7 @@ class Pages(WritingRepository):
                 )
             return text.replace(old, new), False
 
-        return self._rewrite_page(name, change, operation="replace", note=reason)
+        return self._rewrite_page(name, change, origin=origin, operation="replace", note=reason)
 
     def append(
         self,
@@ -367,14 +412,39 @@ class Pages(WritingRepository):
             if there and expected is not None and self.read(name) != expected:
                 raise Conflict(f"page {name!r} has changed since you read it: read it again")
             if there:
-                self._writer.commit(
-                    [Change(before=one, after=None) for one in there], operation="delete", note=reason
-                )
+                kept = [replace(one, content="") for one in there if isinstance(one, Page)]
+                after = kept if self._read_block(name) else [None] * len(there)
+                changes = [Change(before=old, after=new) for old, new in zip(there, after, strict=True)]
+                self._writer.commit(changes, operation="delete", note=reason)
             return bool(there)
 
         return self._run_with_retries(attempt)
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _is_living(self, name: str) -> bool:
+        return name == MEMORY and self._living is not None
+
+    def _read_block(self, name: str) -> str:
+        if self._living is None or name != MEMORY:
+            return ""
+        self._living.compose_if_quiet([""])
+        return read_block(self._store)
+
+    def _rewrite_living(
+        self, change: Callable[[str], str], base: str | None, **options: Any
+    ) -> PageWriteResult:
+        """Rewrite `MEMORY.md` with its block (see `LivingPages.edit`)."""
+        assert self._living is not None
+        edit = self._living.edit("", change, base, writer=self._writer, **options)
+        now = self._find_page(MEMORY)
+        at = self._resolve_moment() if now is None else now.updated_at
+        return PageWriteResult(
+            page=Page(name=MEMORY, content=edit.text, updated_at=at),
+            outcome=edit.outcome,
+            merged=edit.merged,
+            proposed=edit.proposed,
+        )
 
     def _find_page(self, name: str) -> Page | None:
         found = self._store.pages([name])
@@ -388,10 +458,15 @@ class Pages(WritingRepository):
         name: str,
         change: Callable[[str], tuple[str, bool]],
         *,
+        origin: Origin = "owner",
         operation: Operation,
         note: str,
     ) -> PageWriteResult:
         """Rewrite a page by `change`, which returns the new text, and whether it merged."""
+        if self._is_living(name):
+            return self._rewrite_living(
+                lambda old: change(old)[0], None, origin=origin, operation=operation, note=note
+            )
 
         def attempt(_: int) -> PageWriteResult:
             before = self._find_page(name)
@@ -450,6 +525,24 @@ class Pages(WritingRepository):
             return placed
 
         return self._run_with_retries(attempt)
+
+
+class ReadOnlyPages(Pages):
+    """Pages and logs as a scope sees them. They belong to everybody, so a scope does not write them."""
+
+    def __init__(self, writer: StoreWriter, settings: Settings, scope: str, *, living: LivingPages) -> None:
+        super().__init__(writer, settings=settings, living=living)
+        self._scope = scope
+
+    def _rewrite_living(self, *_: object, **__: object) -> NoReturn:
+        self._run_with_retries(lambda _: None)
+
+    def _run_with_retries(self, attempt: Callable[[int], object]) -> NoReturn:
+        del attempt  # every write goes through here
+        raise InvalidInput(
+            f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "
+            f"{self._scope!r}: save a record instead, which stays in that scope"
+        )
 
 
 def refuse_twin(name: str, names: Iterable[str]) -> None:

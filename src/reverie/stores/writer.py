@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ _LONGEST_PAUSE_S = 0.02
 
 T = TypeVar("T")
 Publish: TypeAlias = Callable[[Sequence[JournalEntry]], None]
+Propose: TypeAlias = Callable[[Sequence[Change], str], None]
+
+_log = logging.getLogger("reverie")
 
 
 _EXTRA_CURSORS: ContextVar[Mapping[str, str | None] | None] = ContextVar("extra_cursors", default=None)
@@ -51,6 +55,11 @@ def discard_rows(rows: Sequence[JournalEntry]) -> None:
     """Ignore journal entries: the `publish` of a writer without followers."""
 
 
+def refuse_changes(changes: Sequence[Change], why: str) -> None:
+    """Report changes that nobody is asked about, and do not make them: the `propose` of a writer without an inbox."""
+    _log.warning("%d changes are not made: %s", len(changes), why)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreWriter:
     """Writer of a store: the store, and what every change of it needs.
@@ -61,6 +70,7 @@ class StoreWriter:
         new_id: Returns a new id.
         actor: The author of the changes, as named in the journal.
         publish: Receives the journal entries of each commit; the search index and the files follow it.
+        propose: Receives changes that wait for the owner's decision, and the reason.
     """
 
     store: Store
@@ -68,6 +78,7 @@ class StoreWriter:
     new_id: NewId = generate_id
     actor: str = "owner"
     publish: Publish = discard_rows
+    propose: Propose = refuse_changes
 
     def acting(self, actor: str) -> StoreWriter:
         """Return a writer for the same store with another actor."""

@@ -156,9 +156,9 @@ class _GuardedPages:
         self._refuse_unconfirmed(name, text)
         return self._pages.append(name, text, **more)
 
-    def replace(self, old: str, new: str, *, name: str = MEMORY, reason: str = "") -> Any:
+    def replace(self, old: str, new: str, *, name: str = MEMORY, **more: Any) -> Any:
         self._refuse_unconfirmed(name, new)
-        return self._pages.replace(old, new, name=name, reason=reason)
+        return self._pages.replace(old, new, name=name, **more)
 
     def write(self, name: str, text: str, **more: Any) -> Any:
         known = set(self._pages.read(name).splitlines())

@@ -230,7 +230,7 @@ def test_without_a_model_the_paragraph_is_made_by_rule() -> None:
     plan, _ = passed()
     paragraph, page, state = parts(plan)
     assert paragraph.content == (
-        "[2026-03-01 12:04] 4 messages, beginning with “How do I deploy this?”. We decided on GitHub Actions."
+        "[2026-03-01 12:04] How do I deploy this? Quickly, please. → We decided on GitHub Actions. It takes 5 minutes."
     )
     assert page is None
     assert state.window_start == 5

@@ -332,6 +332,8 @@ def test_pages_and_logs_are_resources(memory: Memory, mode: str) -> None:
             listed = await client.list_resources()
             found = {each.name: each for each in listed.resources}
             assert listed.next_cursor is None
+            assert listed.resources.pop().uri == "memory://page"
+            del found["page"]
             assert set(found) == {"MEMORY.md", "HISTORY.md", "2026-02-07.md", "projects/atlas.md"}
             for each in listed.resources:
                 text = read_text(await client.read_resource(each.uri))
@@ -351,7 +353,8 @@ def test_memory_and_history_are_there_before_anything_stands_in_them(memory: Mem
     async def scene() -> None:
         async with client_of(memory, mode) as client:
             names = [each.name for each in (await client.list_resources()).resources]
-            assert names == ["MEMORY.md", "HISTORY.md"]
+            assert names == ["MEMORY.md", "HISTORY.md", "page"]
+            assert read_text(await client.read_resource("memory://page")) == ""
             assert read_text(await client.read_resource("reverie://memory/MEMORY.md")) == ""
 
     played(scene)
@@ -370,7 +373,7 @@ def test_a_long_list_comes_in_pages(memory: Memory, mode: str) -> None:
                 cursor, pages = listed.next_cursor, pages + 1
                 if cursor is None:
                     break
-            assert (len(uris), len(set(uris)), pages) == (250, 250, 3)
+            assert (len(uris), len(set(uris)), pages) == (251, 251, 3)
             for wrong in ("nonsense", "cmVjb3JkczotMQ==", "é"):
                 error = await refused(client.list_resources(cursor=wrong))
                 assert error.code == types.INVALID_PARAMS

@@ -46,20 +46,20 @@ from reverie.admin.erasure.request import EraseRequest, ErasureItem, ErasureRepo
 from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.inbox import find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
-from reverie.context.window import build_remembered_cursor, build_shown_cursor
+from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import ForgettingUnfinished, NotFound, StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import Page, Paragraph
+from reverie.domain.page import MEMORY, Page, Paragraph
 from reverie.domain.passage import SEARCHABLE, CandidateQuery
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
 from reverie.files.folder import MemoryFolder
-from reverie.files.layout import build_path
+from reverie.files.layout import build_page_path, build_path
 from reverie.files.scan import scrub_files
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.repositories.prompt_log import find_erased_entries
@@ -81,6 +81,7 @@ _CURSORS_OF_NAMES = (
     build_shown_cursor(""),
     build_cursor_name(""),
     build_remembered_cursor(""),
+    build_history_cursor(""),
 )
 _ATTEMPTS = 20
 _ROUNDS = 10
@@ -584,7 +585,8 @@ class Eraser:
         if self._files is not None:
             erased = (each.match for each in decisions if each.item.fate != "kept")
             values = (value for match in erased for value in (match.now, *match.versions))
-            self._files.notice_erasure(rows, {build_path(each) for each in values if isinstance(each, Value)})
+            paths = {build_path(each) for each in values if isinstance(each, Value)}
+            self._files.notice_erasure(rows, {*paths, build_page_path(MEMORY)})
         self._writer.publish(rows)
 
     def _find_cursors(self, query: EraseQuery) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from reverie.domain.conversation import SessionState
 from reverie.domain.page import Page
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
+from reverie.stores.living_page import find_page_cursors
 from reverie.stores.protocol import Store, iter_rows_forwards, iter_values
 from reverie.stores.tombstones import KEY, drop_forgotten, find_forgotten_texts, is_forgotten
 from reverie.stores.writer import StoreWriter
@@ -34,6 +35,7 @@ def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
     """
     if old.cursor(KEY) is None:
         return 0
+    new.commit([], actor=_ACTOR, at=at, cursors=find_page_cursors(new))  # they quote records
     whole = sorted({value.id for value in _find_forgotten(old, iter_values(new))})
     if whole:
         index = SearchIndex(new, None, analyse=analyze)

@@ -34,6 +34,7 @@ from reverie.consolidation.planning.requests import (
     to_text,
 )
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
+from reverie.context.window import build_history_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.lazy_regex import defer_regex
@@ -106,6 +107,7 @@ def digest(view: PassInput) -> Flow[Plan]:
         return view.build_plan(NAME, skipped="no turn is due to leave the window")
     older = window.older
     labels = label_turns(older)
+    told = {build_history_cursor(window.state.id): str(window.start)}
     if not labels:
         return view.build_plan(NAME, steps=(window.move(),))
     page = window.page.content if window.page is not None else ""
@@ -117,7 +119,8 @@ def digest(view: PassInput) -> Flow[Plan]:
     for _, answer in parts:
         if answer.has_no_model:
             steps = _build_steps(view, window, build_headline(older), page)
-            return view.build_plan(NAME, steps=steps, notes=("no model: the paragraph was made by rule",))
+            notes = ("no model: the paragraph was made by rule",)
+            return view.build_plan(NAME, steps=steps, notes=notes, cursors=told)
         entries.append(to_text(answer.fields.get("history_entry")))
         if answer.why or not entries[-1]:
             why = answer.why or "the answer has no history_entry"
@@ -135,24 +138,32 @@ def digest(view: PassInput) -> Flow[Plan]:
     text = patch.apply([change for change, why in judged if not why])
     entry = _select_said(" ".join(entries), older) or build_headline(older)
     steps = _build_steps(view, window, entry, text)
-    return view.build_plan(NAME, steps=steps, refused=tuple(refused), usage=usage)
+    return view.build_plan(NAME, steps=steps, refused=tuple(refused), cursors=told, usage=usage)
 
 
 def build_headline(turns: Sequence[Turn]) -> str:
-    """Return what turns are about, by rule: how many, the first request, and stated decisions.
+    """Return what turns are about, by rule: the first request, the last answer, and stated decisions.
+
+    Only trusted turns are quoted.
 
     Args:
         turns: The turns, the earliest first.
     """
-    said = [turn for turn in turns if turn.role in {"user", "assistant"} and turn.content.strip()]
-    first = next((turn for turn in said if turn.role == "user"), said[0] if said else None)
-    parts = [f"{len(said)} messages"]
-    if first is not None:
-        parts[0] += f", beginning with “{_cut((split_sentences(first.content) or [''])[0])}”"
+    said = [
+        turn
+        for turn in turns
+        if turn.role in {"user", "assistant"} and turn.content.strip() and turn.origin not in UNTRUSTED
+    ]
+    first = next((turn for turn in said if turn.role == "user"), None)
+    if first is None:
+        return f"{len(turns)} messages."
+    answers = [turn for turn in said if turn.role == "assistant" and turn.position > first.position]
+    quoted = [_cut(" ".join(turn.content.split())) for turn in (first, *answers[-1:])]
     stated = (
         sentence for turn in said for sentence in split_sentences(turn.content) if TRIGGER.search(sentence)
     )
-    parts += [_cut(sentence) for sentence in list(dict.fromkeys(stated))[:_MOST_SENTENCES]]
+    decided = [each for each in map(_cut, dict.fromkeys(stated)) if not any(each in text for text in quoted)]
+    parts = [" → ".join(quoted), *decided[:_MOST_SENTENCES]]
     return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in parts)
 
 

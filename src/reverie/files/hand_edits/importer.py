@@ -17,7 +17,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,8 @@ from reverie.domain.change import Change, Subject, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.living_page import PageParts, split_page, strip_intact_block
+from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
 from reverie.files import parsing
 from reverie.files.atomic import AtomicFolder
@@ -52,8 +54,9 @@ from reverie.files.names import parse_session_id
 from reverie.files.parsing import BrokenFile
 from reverie.files.scan import BROKEN, FolderScan, is_within, scan
 from reverie.files.state import FileRecord, FileState, LockedFileState
+from reverie.stores.living_page import PageDecision
 from reverie.stores.tombstones import drop_forgotten
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, setting_cursors
 
 
 def import_page(run: HandEditRun, file: ChangedFile) -> None:
@@ -63,11 +66,22 @@ def import_page(run: HandEditRun, file: ChangedFile) -> None:
         return run.settle(file)
     ours = next(iter(store.pages([name])), None)
     text = parsing.read_page(file.path, file.data, was=ours.content if ours else "")
-    theirs = parsing.build_page(name, text, now=run.now)
+    was, parts, decision = PageParts("", None), PageParts(text, None), PageDecision()
+    if name == MEMORY_PAGE:
+        was = split_page("" if file.base is None else parsing.read_page(file.path, file.base))
+        parts = split_page(text, was=was.outside, base=was.block or "")
+        if file.base is not None and strip_intact_block(text) == text:
+            decision = run.decide_page_edit(was, parts)
+    theirs = parsing.build_page(name, parts.outside, now=run.now)
     if drop_forgotten(store, theirs) != theirs:
         raise InvalidInput(FORGOTTEN)
     base = parse_base_page(file.path, file.base, theirs)
-    run.commit(file, decide_page(base, ours, theirs))
+    if base is not None and name == MEMORY_PAGE:
+        base = replace(base, content=was.outside)
+    merged = decide_page(base, ours, theirs)
+    with setting_cursors(decision.cursors):
+        run.commit(file, merged._replace(edits=(*decision.changes, *merged.edits)))
+    run.propose(file.path, decision.held)
     return run.settle(file)
 
 

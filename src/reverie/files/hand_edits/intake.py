@@ -18,6 +18,7 @@ from reverie.domain.change import Change, JournalEntry, Operation, Subject, Valu
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.living_page import PageParts
 from reverie.domain.page import Page
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
@@ -44,6 +45,7 @@ from reverie.files.layout import (
 from reverie.files.parsing import BrokenFile, EmptiedFile
 from reverie.files.scan import CONFLICT
 from reverie.files.state import FileRecord, LockedFileState, compute_checksum
+from reverie.stores.living_page import ACCIDENT, PageDecision, decide_edit
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor
 from reverie.stores.tombstones import is_forgotten
@@ -78,7 +80,8 @@ class HandEdit(NamedTuple):
         subject: Which kind of thing it is.
         id: Its id.
         what: `added`, `changed`, `moved` (to another category), `archived`, `restored` or `removed`; `kept`
-            if a file was deleted that is written again.
+            if a file was deleted that is written again; `held` if too many lines are gone, so that changes wait for
+            review.
     """
 
     path: str
@@ -371,6 +374,16 @@ class HandEditRun:
             return
         self._writer.commit(edits, operation=operation, note=note or path, at=self.now)
         self.report.taken += [_build_hand_edit(path, edit) for edit in edits]
+
+    def decide_page_edit(self, was: PageParts, parts: PageParts) -> PageDecision:
+        """Return the changes of records that an edit of the living page makes."""
+        return decide_edit(self._writer, was, parts)
+
+    def propose(self, path: str, changes: Sequence[Change]) -> None:
+        """Have changes wait for the owner's decision, and report it."""
+        if changes:
+            self._writer.propose(changes, ACCIDENT)
+            self.report.taken.append(HandEdit(path=path, subject="page", id=changes[0].id, what="held"))
 
     def _keep_beside(self, file: ChangedFile, clash: MergeConflict) -> None:
         """Write the program's version to a conflict file, unless one has it already."""

@@ -407,11 +407,35 @@ def write_page(call: Call, given: schemas.PageInput) -> OperationAnswer:
         if "if-match" not in call.headers:
             raise Problem(428, f"The page {name!r} exists: read it, and send its ETag as If-Match.")
         check_match(call, _serialize_page(name, old or ""))
-    result = pages.write(name, given.content, expected=old)
+    expected = None if call.headers.get("if-match") == "*" else old
+    origin = call.caller.limit_origin("owner")
+    result = pages.write(name, given.content, expected=expected, origin=origin)
     answer = _answer_page(call, name)
     answer.status = 201 if result.outcome == "created" else 200
     answer.headers["Reverie-Outcome"] = result.outcome
     return answer
+
+
+@OPERATIONS.add("GET", "/v1/page", "read", answer=schemas.LivingPage, has_etag=True)
+def get_living_page(call: Call) -> OperationAnswer:
+    """Return what the scope knows as one page, each line a record."""
+    return answer_value(call, {"content": call.view.page()})
+
+
+@OPERATIONS.add("PUT", "/v1/page", "write", answer=schemas.LivingPage)
+def edit_living_page(call: Call, given: schemas.PageInput) -> OperationAnswer:
+    """Change records by the edited page; `If-Match` names the version that was edited.
+
+    If more than three lines are gone, nothing is changed, and the changes wait for review.
+    """
+    call.require_trust()
+    page = call.view.page()
+    if "if-match" in call.headers:
+        check_match(call, {"content": page})
+    origin = call.caller.limit_origin("owner")
+    edit = call.view.edit_page(given.content, expected=page, origin=origin)
+    body = {"content": edit.text, "outcome": edit.outcome, "proposed": edit.proposed}
+    return OperationAnswer(body, headers={"ETag": compute_etag({"content": edit.text})})
 
 
 @OPERATIONS.add("DELETE", _PAGE, "write", answer=schemas.Count, is_whole=True, needs_match=True)

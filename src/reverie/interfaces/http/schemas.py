@@ -387,6 +387,20 @@ class PageText(Form):
     content: str
 
 
+class LivingPage(Form):
+    """The living page of a scope.
+
+    Attributes:
+        content: The page.
+        outcome: What an edit did: `changed` or `unchanged`.
+        proposed: Number of changes that were not made and wait for review.
+    """
+
+    content: str
+    outcome: str = "unchanged"
+    proposed: int = 0
+
+
 class PageInput(Form):
     """The whole text of a page."""
 

@@ -254,10 +254,21 @@ def _is_stateless(ctx: _Request) -> bool:
 
 PAGE_URI = "reverie://memory/"
 
+LIVING_PAGE_URI = "memory://page"
+"""The living page of the served scope."""
+
+_MARKDOWN = "text/markdown"
+_LIVING_PAGE = types.Resource(
+    uri=LIVING_PAGE_URI,
+    name="page",
+    title="What is known",
+    description="What this memory knows, one line for each memory, with its id.",
+    mime_type=_MARKDOWN,
+)
+
 MAX_LISTED = 100
 """Resources in one page of `resources/list`."""
 
-_MARKDOWN = "text/markdown"
 _NOT_FOUND_LEGACY = -32002  # error code of the protocol until 2025-11-25
 _MAX_RECALLED = 20
 _MAX_TOPIC_CHARACTERS = 10_000
@@ -304,8 +315,11 @@ def list_resources(view: ScopedMemory, cursor: str | None) -> types.ListResource
     pages = {each.name: each.updated_at for each in view.pages.overview()}
     names = list(dict.fromkeys((MEMORY, HISTORY, *pages)))
     stop = start + MAX_LISTED
+    listed = [_build_page_resource(view, name, pages.get(name)) for name in names[start:stop]]
+    if len(names) <= stop:
+        listed.append(_LIVING_PAGE)
     return types.ListResourcesResult(
-        resources=[_build_page_resource(view, name, pages.get(name)) for name in names[start:stop]],
+        resources=listed,
         next_cursor=str(stop) if len(names) > stop else None,
     )
 
@@ -345,6 +359,9 @@ def read_resource(view: ScopedMemory, uri: str, *, stateless: bool) -> types.Rea
     Raises:
         MCPError: the resource does not exist.
     """
+    if uri == LIVING_PAGE_URI:
+        item = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=view.page())
+        return types.ReadResourceResult(contents=[item])
     name = unquote(uri.removeprefix(PAGE_URI)) if uri.startswith(PAGE_URI) else ""
     try:
         validate_page_name(name)

@@ -50,12 +50,26 @@ def pages(context: CommandContext, /) -> None:
 
 @command(as_of=True, json=True)
 @click.argument("name", default=MEMORY)
-def page(context: CommandContext, /, name: str) -> None:
-    """Print MEMORY.md, or the page or log NAME.
+@click.option("--scope", metavar="SCOPE", help="Print the living page of a scope instead.")
+def page(context: CommandContext, /, name: str, scope: str | None) -> None:
+    """Print MEMORY.md with the living page, or the page or log NAME.
+
+    The living page has one line for each memory, with its id in a comment, and is composed anew if it is stale.
 
     With --json: {"name": …, "text": …, "paragraphs": [{…}] for a log, null for a page}.
     """
     validate_page_name(name)
+    if name == MEMORY and context.as_of is None:
+        with context.memory() as memory:
+            text = memory.page() if scope is None else memory.scoped(scope).page()
+            text = memory.pages.read() if scope is None else text
+        if context.as_json:
+            output.print_json({"name": name, "text": text, "paragraphs": None})
+        elif text:
+            click.echo(output.escape_text(text), nl=not text.endswith("\n"))
+        else:
+            raise NotFound("nothing is known yet: `reverie save` saves a memory")
+        return
     with context.reading() as memory:
         exists = name in memory.pages.names()
         text = memory.pages.read(name)

@@ -1,0 +1,545 @@
+r"""The living page: what a memory knows, as Markdown that people read and edit. Values only.
+
+A page has sections, and each line is one record and ends in its id in a comment. `compose` chooses the records,
+`render_block` writes them between two comment lines, and `parse_block` reads them back. Around the block stands what
+people and tools write; `split_page` separates the two. An edit of lines is an edit of records: `find_edits`.
+
+>>> section = Section("About you", (Line("3f2a9c81d0e5", "I live in Bergen"),))
+>>> print(render_block([section]))
+<!-- reverie:page bd5321d2: each line is a memory, which you may edit or delete; a new line is saved -->
+## About you
+- I live in Bergen <!-- 3f2a9c81d0e5 -->
+<!-- /reverie:page -->
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import cache
+from typing import NamedTuple
+
+from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_category
+from reverie.domain.filter import is_valid_at
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.record import STANDING, SUMMARY_TAG, UNTRUSTED, Record
+from reverie.domain.similarity.specifics import extract_specifics
+from reverie.domain.text import escaping
+from reverie.domain.text.dates import find_dates, get_local_day
+
+LONGEST_LINE = 400
+"""Characters of a record that can be a line; a longer one is a document, which search finds."""
+
+CHANGED_FOR = timedelta(days=30)
+"""Time for which the page says what a record has replaced."""
+
+FEW = 3
+"""Lines that one edit may take away; more than these are proposed to the owner."""
+
+_HORIZON = timedelta(days=92)
+_END = "<!-- /reverie:page -->"
+_BEGIN_LINE = defer_regex(r"\s*<!-- *reverie:page\b[^\n]*-->\s*")
+_END_LINE = defer_regex(r"\s*<!-- */reverie:page *-->\s*")
+_HINT = "each line is a memory, which you may edit or delete; a new line is saved"
+_HEADING = defer_regex(r"(#{2,3}) (.*)")
+_ITEM = defer_regex(r"( *)(?:[-*+] )?(.*?)(?: ?<!-- *([0-9a-f]{12}) *-->\s*)?")
+_NOTE = defer_regex(r"(\D*\d{4}-\d{2}-\d{2}): ")
+_SHOWN_ID = defer_regex(r"^ *- .* \[([0-9a-f]{12})\]$", re.MULTILINE)
+_MORE = "…"
+_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # of lines
+_SPECIAL = defer_regex(rf"[{_ENDS}]|<(?=!--)|\\(?=[\\nru<{_ENDS}]|\Z)")
+_ESCAPED = defer_regex(r"\\(\\|n|r|<|u[0-9a-f]{4})")
+_OWNER = defer_regex(
+    r"(?:the |der |die |el |la |l'|le )?(?:user|owner|nutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b"
+    r"|(?:i|i'm|i’m|i've|my|ich|meine?|je|j'\w+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha)\b"
+    r"|[私僕俺]|我|用户",
+    re.IGNORECASE,
+)
+_OWNER_CATEGORY = defer_regex(
+    r"(?:about(?:[-_ ](?:me|user|you))?|health|identity|me|owner|personal|profile|self|user(?:[-_ ](?:facts|profile))?)"
+    r"(?:/.*)?",
+    re.IGNORECASE,
+)
+_PLANNED = ("task_state", "event")
+_NEVER = ("event", "command_result")
+_LINE_COST = 20  # characters of the id and the bullet
+_HALF_LIFE_DAYS = 90
+
+
+class Line(NamedTuple):
+    """One line of the page.
+
+    Attributes:
+        id: The id of its record; empty for a line that a person has added.
+        text: The content of the record.
+        note: Of a record that another one has replaced: until when it held, such as `until 2026-05-01`.
+    """
+
+    id: str
+    text: str
+    note: str = ""
+
+
+class Section(NamedTuple):
+    """A heading with its lines.
+
+    Attributes:
+        title: The heading, one line.
+        lines: The lines.
+        level: 2, or 3 for a day within a section.
+    """
+
+    title: str
+    lines: tuple[Line, ...] = ()
+    level: int = 2
+
+
+class PageParts(NamedTuple):
+    """A page, taken apart.
+
+    Attributes:
+        outside: What people and tools write.
+        block: The composed lines without the comment lines; None without a block.
+        is_damaged: Whether one of the two comment lines is missing, or stands there twice.
+    """
+
+    outside: str
+    block: str | None
+    is_damaged: bool = False
+
+
+class PageEdits(NamedTuple):
+    """What a person has changed in a block.
+
+    Attributes:
+        changed: New texts of records, by id.
+        removed: Ids of records whose lines are gone.
+        added: The section and the text of each new line.
+    """
+
+    changed: Mapping[str, str] = {}
+    removed: tuple[str, ...] = ()
+    added: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def are_many(self) -> bool:
+        """Whether so much is gone that it looks like an accident."""
+        return len(self.removed) > FEW
+
+
+# -- the form ----------------------------------------------------------------------------------------------
+
+
+def render_block(sections: Iterable[Section], *, more: str = "") -> str:
+    """Return the sections between the two comment lines; empty without any line.
+
+    Args:
+        sections: The sections.
+        more: A last line, such as the number of records that are not shown.
+    """
+    rows: list[str] = []
+    for title, lines, level in sections:
+        rows.append(f"{'#' * level} {_escape(title)}")
+        rows += map(_render_line, lines)
+    if not rows:
+        return ""
+    body = "\n".join([*rows, *([f"{_MORE} {more}"] if more else [])])
+    return f"<!-- reverie:page {_compute_digest(body)}: {_HINT} -->\n{body}\n{_END}"
+
+
+def _render_line(line: Line) -> str:
+    text = f"{line.note}: {_escape(line.text)}" if line.note else _escape(line.text)
+    return f"{'  ' if line.note else ''}- {text} <!-- {line.id} -->"
+
+
+def _compute_digest(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def parse_block(block: str) -> list[Section]:
+    """Return the sections of a block, with or without its comment lines; `render_block` writes them."""
+    sections: list[Section] = []
+    for row in block.split("\n"):
+        if not row.strip() or row.startswith(_MORE) or _BEGIN_LINE.fullmatch(row) or _END_LINE.fullmatch(row):
+            continue
+        if heading := _HEADING.fullmatch(row):
+            sections.append(Section(_unescape(heading[2]), (), len(heading[1])))
+            continue
+        item = _ITEM.fullmatch(row)
+        assert item is not None  # every line has this form
+        indent, text, name = item[1], item[2], item[3] or ""
+        note = _NOTE.match(text) if indent and name else None
+        line = Line(name, _unescape(text[note.end() :] if note else text), note[1] if note else "")
+        last = sections.pop() if sections else Section("")
+        sections.append(last._replace(lines=(*last.lines, line)))
+    return sections
+
+
+def _escape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        char = match.group()
+        plain = {"\\": r"\\", "\n": r"\n", "\r": r"\r", "<": r"\<"}.get(char)
+        return plain or f"\\u{ord(char):04x}"
+
+    return _SPECIAL.sub(replace, text)
+
+
+def _unescape(text: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        code = match[1]
+        return {"n": "\n", "r": "\r"}.get(code) or (chr(int(code[1:], 16)) if code[0] == "u" else code)
+
+    return _ESCAPED.sub(replace, text)
+
+
+def join_page(outside: str, block: str) -> str:
+    """Return the whole page: what people write, and the block after it."""
+    if not block:
+        return outside
+    return f"{outside.rstrip()}\n\n{block}\n" if outside.strip() else f"{block}\n"
+
+
+def mark_block(parts: PageParts) -> str:
+    """Return the block of a page with its comment lines; with the first alone if it was damaged or is not there."""
+    rows = ["<!-- reverie:page -->", *filter(None, [parts.block])]
+    is_whole = parts.block is not None and not parts.is_damaged
+    return "\n".join([*rows, *([_END] if is_whole else [])])
+
+
+def split_page(text: str, *, was: str = "", base: str = "") -> PageParts:
+    """Return the parts of a page that `join_page` has made, and that somebody has edited since.
+
+    Args:
+        text: The whole page.
+        was: What stood outside before; returned if it stands there still.
+        base: The block before; it tells which lines of a damaged page are composed.
+    """
+    rows = text.split("\n")
+    begins = [number for number, row in enumerate(rows) if _BEGIN_LINE.fullmatch(row)]
+    ends = [number for number, row in enumerate(rows) if _END_LINE.fullmatch(row)]
+    if not begins and not ends:
+        return PageParts(text, None)
+    is_whole = len(begins) == len(ends) == 1 and begins[0] < ends[0]
+    if is_whole:
+        before, after = rows[: begins[0]], rows[ends[0] + 1 :]
+        block = "\n".join(rows[begins[0] + 1 : ends[0]])
+        parts = ["\n".join(side).strip("\n") for side in (before, after)]
+    else:
+        known = frozenset(base.split("\n"))
+        composed = [row for row in rows if row in known or _has_mark(row)]
+        block = "\n".join(composed)
+        parts = ["\n".join(row for row in rows if row not in composed).strip("\n")]
+    outside = "\n".join(part for part in parts if part.strip())
+    if outside.strip() == was.strip():
+        outside = was
+    elif outside:
+        outside += "\n"
+    return PageParts(outside, block, not is_whole)
+
+
+def _has_mark(row: str) -> bool:
+    """Return whether a line is a comment line of the block, or ends in an id."""
+    item = _ITEM.fullmatch(row)
+    return bool(_BEGIN_LINE.fullmatch(row) or _END_LINE.fullmatch(row) or (item and item[3]))
+
+
+def strip_intact_block(text: str) -> str:
+    """Return a page without its block if nobody has edited that; the page itself otherwise."""
+    begin = next((row for row in text.split("\n") if _BEGIN_LINE.fullmatch(row)), None)
+    parts = split_page(text)
+    if begin is None or parts.block is None or parts.is_damaged:
+        return text
+    return parts.outside if f"reverie:page {_compute_digest(parts.block)}:" in begin else text
+
+
+def find_edits(base: str, edited: str) -> PageEdits:
+    """Return what was changed in a block.
+
+    Args:
+        base: The block as it was read.
+        edited: The block as it is now.
+    """
+    known = {line.id: line.text for section in parse_block(base) for line in section.lines}
+    changed: dict[str, str] = {}
+    added: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    for section in parse_block(edited):
+        for line in section.lines:
+            text = line.text.strip()
+            if line.id in known and line.id not in seen:
+                if text:
+                    seen.add(line.id)
+                if text and text != known[line.id].strip():
+                    changed[line.id] = text
+            elif text:
+                added.append((section.title, text))
+    return PageEdits(changed, tuple(name for name in known if name and name not in seen), tuple(added))
+
+
+def apply_edits(base: str, edited: str, ids: Sequence[str | None]) -> str:
+    """Return an edited block in its form, until it is composed anew.
+
+    Args:
+        base: The block as it was read.
+        edited: The block as it is now.
+        ids: The records of the added lines, in their order; None for one that is not a record of its own.
+    """
+    known = {line.id: line for section in parse_block(base) for line in section.lines}
+    fresh = iter(ids)
+    sections: list[Section] = []
+    for section in parse_block(edited):
+        lines: list[Line] = []
+        for line in section.lines:
+            text = line.text.strip()
+            if line.id in known:
+                lines += [line._replace(text=text, note=known.pop(line.id).note)] if text else []
+            elif text and (name := next(fresh, None)) is not None:
+                lines.append(Line(name, text))
+        sections.append(section._replace(lines=tuple(lines)))
+    return render_block(sections)
+
+
+# -- in a prompt -------------------------------------------------------------------------------------------
+
+
+def render_for_prompt(block: str, *, room: int) -> str:
+    """Return the sections of a block for a prompt, each line with its id in brackets.
+
+    Args:
+        block: The block.
+        room: Characters that it may take; lines that do not fit are left out.
+    """
+    rows: list[str] = []
+    headings: list[str] = []
+    for section in parse_block(block):
+        headings = [each for each in headings if each.count("#", 0, section.level) < section.level]
+        headings.append(f"{'#' * section.level} {escaping.escape_line(section.title)}")
+        for line in section.lines:
+            note = f"{escaping.escape_line(line.note)}: " if line.note else ""
+            row = f"{'  ' if note else ''}- {note}{escaping.escape_line(line.text)} [{line.id}]"
+            room -= sum(len(each) + 1 for each in (*headings, row))
+            if room < 0:
+                return "\n".join(rows)
+            rows += [*headings, row]
+            headings = []
+    return "\n".join(rows)
+
+
+def find_shown_ids(text: str) -> frozenset[str]:
+    """Return the ids of the records that stand on the page in a prompt."""
+    return frozenset(_SHOWN_ID.findall(text))
+
+
+# -- composing ---------------------------------------------------------------------------------------------
+
+
+@cache
+def load_words() -> Mapping[str, Mapping[str, str]]:
+    """Return the words of the page by language (`reverie.domain.page.LANGUAGES`)."""
+    import tomllib  # here: most processes compose no page
+    from importlib.resources import files
+
+    return tomllib.loads((files(__package__) / "page_headings.toml").read_text(encoding="utf-8"))
+
+
+def compose(
+    records: Sequence[Record],
+    replaced: Mapping[str, Record],
+    *,
+    now: datetime,
+    zone: tzinfo = UTC,
+    language: str = "en",
+    tokens: int,
+    unread: int = 0,
+) -> str:
+    """Return the block of the page of some records; empty if none of them belongs there.
+
+    The same records give the same block on the same day. Those that do not fit are counted.
+
+    Args:
+        records: Records of one scope.
+        replaced: Records that were replaced by some of them, by id.
+        now: The current time.
+        zone: Time zone of days.
+        language: Language of the headings.
+        tokens: Estimated tokens that the page may take in a prompt.
+        unread: Further records that were not considered.
+    """
+    words, today, newest = load_words()[language], get_local_day(now, zone), _find_newest(records)
+    parts = {part for record in records if record.is_headline for part in record.parts}
+    on_page = [
+        record for record in records if record.id not in parts and _is_on_page(record, now, today, zone)
+    ]
+    on_page.sort(key=lambda record: (-_compute_score(record, newest), record.created_at, record.id))
+    room = _Room(4 * tokens - len(words["more"]) - 8)
+    helping = room.take([r for r in on_page if _is_rule(r)], most=0.45)
+    dated = [(day, r) for r in on_page if not _is_rule(r) and (day := _find_day(r, today, zone)) is not None]
+    dated.sort(key=lambda pair: (pair[0], pair[1].id))
+    coming = room.take([record for _, record in dated], most=0.25)
+    days = {record.id: day for day, record in dated}
+    changes = {
+        record.id: old
+        for record in on_page
+        if (old := [replaced[name] for name in record.replaces if _is_recent(replaced.get(name), now)])
+    }
+    taken = {record.id for record in (*helping, *coming)}
+    changed = room.take(
+        [r for r in on_page if r.id in changes and r.id not in taken],
+        most=0.2,
+        extra=lambda r: sum(len(old.content) + _LINE_COST + 18 for old in changes[r.id]),
+    )
+    taken |= {record.id for record in changed}
+    dated_ids = {record.id for _, record in dated}
+    rest = [r for r in on_page if r.id not in taken and not _is_rule(r) and r.id not in dated_ids]
+    about = room.take([r for r in rest if _is_about_owner(r)], most=0.5)
+    others = room.take([r for r in rest if not _is_about_owner(r)])
+
+    sections = [Section(words["about"], _to_lines(about)), Section(words["help"], _to_lines(helping))]
+    if coming:
+        sections.append(Section(words["coming"]))
+        for day in dict.fromkeys(days[record.id] for record in coming):
+            that_day = [record for record in coming if days[record.id] == day]
+            sections.append(Section(day.isoformat(), _to_lines(that_day), level=3))
+    lines: list[Line] = []
+    for record in changed:
+        lines.append(Line(record.id, record.content))
+        for earlier in changes[record.id]:
+            ended = get_local_day(earlier.valid_to or now, zone)
+            lines.append(Line(earlier.id, earlier.content, f"{words['until']} {ended.isoformat()}"))
+    sections.append(Section(words["changed"], tuple(lines)))
+    sections += _group(others, words["other"])
+    kept = [s for s in sections if s.lines or (s.title == words["coming"] and coming)]
+    left = unread + len(on_page) - sum(map(len, (helping, coming, changed, about, others)))
+    return render_block(kept, more=words["more"].format(count=f"{left:,}") if left else "")
+
+
+class _Room:
+    """Characters that are left on the page."""
+
+    def __init__(self, characters: int) -> None:
+        self._left = self._whole = max(0, characters)
+
+    def take(
+        self, records: Iterable[Record], *, most: float = 1.0, extra: Callable[[Record], int] | None = None
+    ) -> list[Record]:
+        """Return the first records that fit, in at most a share of the page."""
+        share = min(self._left, int(most * self._whole))
+        chosen: list[Record] = []
+        for record in records:
+            cost = len(record.content) + _LINE_COST + (0 if extra is None else extra(record))
+            cost += 0 if chosen else _LINE_COST  # the heading
+            if cost <= share:
+                share, self._left = share - cost, self._left - cost
+                chosen.append(record)
+        return chosen
+
+
+def _to_lines(records: Iterable[Record]) -> tuple[Line, ...]:
+    return tuple(Line(record.id, record.content) for record in records)
+
+
+def _find_newest(records: Iterable[Record]) -> datetime:
+    return max((record.updated_at for record in records), default=datetime.min.replace(tzinfo=UTC))
+
+
+def _compute_score(record: Record, newest: datetime) -> float:
+    """Return the rank of a record by importance, use and recency; it does not change with the time of day."""
+    age_days = (newest - record.updated_at) / timedelta(days=1)
+    use = math.log2(record.seen_count) / 10
+    recency = math.exp2(-age_days / _HALF_LIFE_DAYS)
+    return 2 * record.pinned + record.importance + use + 0.3 * recency
+
+
+def _is_on_page(record: Record, now: datetime, today: date, zone: tzinfo) -> bool:
+    """Return whether a record is live, trusted, current and short; or dated, and still to come."""
+    if (
+        record.archived
+        or record.origin in UNTRUSTED
+        or (record.expires_at is not None and record.expires_at <= now)
+        or (record.valid_to is not None and record.valid_to <= now)
+        or record.perhaps_replaced_by
+        or record.is_item
+        or SUMMARY_TAG in record.tags
+        or len(record.content) > LONGEST_LINE
+    ):
+        return False
+    day = _find_day(record, today, zone)
+    if record.kind in _PLANNED and day is None and _list_days(record, zone):
+        return False  # it is past
+    return day is not None or (is_valid_at(record, now) and record.kind not in _NEVER)
+
+
+def _list_days(record: Record, zone: tzinfo) -> list[tuple[date, date]]:
+    said = get_local_day(record.created_at, zone)
+    return [(each.start, each.end) for each in find_dates(record.content, said)]
+
+
+def _find_day(record: Record, today: date, zone: tzinfo) -> date | None:
+    """Return the next day that a record is about; None if there is none."""
+    if record.kind in STANDING:
+        return None
+    if record.valid_from is not None and get_local_day(record.valid_from, zone) > today:
+        return get_local_day(record.valid_from, zone)
+    if record.kind == "task_state" and record.valid_to is not None:
+        return get_local_day(record.valid_to, zone)
+    upcoming = [max(start, today) for start, end in _list_days(record, zone) if end >= today]
+    horizon = today + (4 * _HORIZON if record.kind in _PLANNED else _HORIZON)
+    return min((day for day in upcoming if day <= horizon), default=None)
+
+
+def _is_rule(record: Record) -> bool:
+    return record.kind in (*STANDING, "anti_pattern") or any(
+        is_within_category(record.category, each) for each in (USER_PREFERENCES, ANTI_PATTERNS)
+    )
+
+
+def _is_about_owner(record: Record) -> bool:
+    return bool(_OWNER_CATEGORY.fullmatch(record.category or "") or _OWNER.match(record.content))
+
+
+def _is_recent(record: Record | None, now: datetime) -> bool:
+    return (
+        record is not None
+        and not record.archived
+        and record.origin not in UNTRUSTED
+        and record.valid_to is not None
+        and timedelta() <= now - record.valid_to <= CHANGED_FOR
+        and len(record.content) <= LONGEST_LINE
+    )
+
+
+def _group(records: Sequence[Record], other: str) -> Iterator[Section]:
+    """Yield the records by the names and categories that most of them share, best first."""
+    keys = {record.id: _list_keys(record) for record in records}
+    left = list(records)
+    groups: list[tuple[str, list[Record]]] = []
+    while left:
+        counts = Counter(key for record in left for key in keys[record.id])
+        best = max(counts, key=lambda key: (counts[key], key), default=None)
+        if best is None or counts[best] < 2:
+            break
+        inside = [record for record in left if best in keys[record.id]]
+        groups.append((best, inside))
+        left = [record for record in left if best not in keys[record.id]]
+    places = {record.id: place for place, record in enumerate(records)}
+    groups.sort(key=lambda group: places[group[1][0].id])
+    if left:
+        groups.append((other, left))
+    for title, inside in groups:
+        yield Section(title, _to_lines(inside))
+
+
+def _list_keys(record: Record) -> list[str]:
+    """Return the names in a record as they are written, and the words of its category."""
+    names = extract_specifics(record.content).names
+    written = [re.search(rf"\b{re.escape(name)}\b", record.content, re.IGNORECASE) for name in names]
+    subject = "/".join((record.category or "").split("/")[:2]).replace("-", " ").replace("/", ": ")
+    return sorted({*(found.group() for found in written if found), *filter(None, [_capitalize(subject)])})
+
+
+def _capitalize(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,479 @@
+"""The living page as a store has it: its block as it was composed last, when it is stale, and what an edit changes.
+
+A block is kept in a cursor, one for each scope, so that a prompt has the same bytes until the page is composed anew.
+`MEMORY.md` of the store holds only what people and tools write; files and readers add everybody's block to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+from reverie.domain.change import Change, Operation
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import StoreUnavailable
+from reverie.domain.filter import Filter
+from reverie.domain.headlines import detach_changed
+from reverie.domain.living_page import (
+    PageEdits,
+    PageParts,
+    apply_edits,
+    compose,
+    find_edits,
+    join_page,
+    load_words,
+    mark_block,
+    parse_block,
+    split_page,
+)
+from reverie.domain.page import MEMORY, Page, validate_page
+from reverie.domain.provenance import least_trusted
+from reverie.domain.record import HOME_LAYERS, Kind, Origin, Record, note_dates, validate_record
+from reverie.domain.similarity.three_way_merge import merge_text
+from reverie.domain.text import escaping
+from reverie.domain.text.dates import get_local_day
+from reverie.settings import Settings
+from reverie.stores.protocol import Store
+from reverie.stores.redacting import get_redactor, redact_value
+from reverie.stores.writer import StoreWriter
+
+ACTOR = "dream"
+"""Author of the composed page in the journal."""
+
+REMOVED = "deleted from the page"
+"""Reason of a record whose line was deleted."""
+
+ACCIDENT = "an edit of the page took away many lines, or a comment line of its block"
+"""Reason of changes that are proposed instead of made."""
+
+_PREFIX = "page:"
+_READ = "pages.read"  # the cursor with the last change that the composed pages show
+_MOST_RECORDS = 5_000  # of a scope; the newest, and those that are pinned
+_MOST_ROWS = 2_000
+_OWN = (ACTOR, "rules")  # authors of changes that nobody has asked for
+_MOST_OWN = 20
+
+
+class _Composed(NamedTuple):
+    """A block as it was composed.
+
+    Attributes:
+        sequence: Number of the newest change at that time.
+        day: The day.
+        block: The block.
+    """
+
+    sequence: int
+    day: str
+    block: str
+
+
+def read_block(store: Store, scope: str = "") -> str:
+    """Return the block of a scope as it was composed last; empty if it never was."""
+    found = _read(store, scope)
+    return "" if found is None else found.block
+
+
+def read_memory_pages(store: Store, names: Sequence[str] | None = None) -> list[Page]:
+    """Return pages as `Store.pages` does, `MEMORY.md` with everybody's block."""
+    block = read_block(store) if names is None or MEMORY in names else ""
+    return [
+        replace(page, content=join_page(page.content, block)) if page.name == MEMORY else page
+        for page in store.pages(names)
+    ]
+
+
+def find_page_cursors(store: Store) -> dict[str, None]:
+    """Return the cursors of all blocks, to be removed before something is erased."""
+    cursors = dict.fromkeys(store.cursors(_PREFIX))
+    return {**cursors, _READ: None} if cursors else {}
+
+
+def _read(store: Store, scope: str) -> _Composed | None:
+    text = store.cursor(_PREFIX + scope)
+    return None if text is None else _Composed(*json.loads(text))
+
+
+def _encode(composed: _Composed) -> str:
+    return json.dumps(composed, ensure_ascii=False)
+
+
+class LivingPages:
+    """The living pages of a store, one for each scope. Safe to use from several threads and processes."""
+
+    def __init__(self, writer: StoreWriter, settings: Settings) -> None:
+        """Compose the pages of a store; the journal names `ACTOR` as their author."""
+        self._writer = writer.acting(ACTOR)
+        self._store = writer.store
+        self._settings = settings
+        self._busy_until = datetime.min.replace(tzinfo=UTC)  # somebody is talking, at least until then
+
+    def read(self, scope: str) -> str:
+        """Return the block of a scope, composed anew if something has changed."""
+        return self._compose(scope) if self._is_stale(scope) else read_block(self._store, scope)
+
+    def compose_if_quiet(self, scopes: Sequence[str]) -> None:
+        """Compose the stale pages of some scopes if nobody is talking, and conversations are recorded."""
+        if self._settings.is_recording and self._is_quiet():
+            for scope in scopes:
+                self.read(scope)
+
+    @contextmanager
+    def composing_anew(self) -> Iterator[None]:
+        """Remove all composed pages, which quote records, and compose them again when the block ends."""
+        cursors = find_page_cursors(self._store)
+        if cursors:
+            self._writer.commit([], cursors=cursors)
+        try:
+            yield
+        finally:
+            for name in cursors:
+                if name.startswith(_PREFIX):
+                    self._compose(name.removeprefix(_PREFIX))
+
+    def compose_stale(self) -> int:
+        """Compose the pages of all scopes that have changed; return how many these were."""
+        sequence = self._store.sequence()
+        read, _, day = (self._store.cursor(_READ) or "").partition(" ")
+        stale = set(self._find_scopes_after(int(read)) if read else self._list_scopes())
+        if day != self._get_day():
+            stale.update(name.removeprefix(_PREFIX) for name in self._store.cursors(_PREFIX))
+        for scope in sorted(stale):
+            self._compose(scope)
+        self._writer.commit([], cursors={_READ: f"{sequence} {self._get_day()}"})
+        return len(stale)
+
+    def has_news(self) -> bool:
+        """Return whether something was changed since `compose_stale`, or a day has begun."""
+        return self._store.cursor(_READ) != f"{self._store.sequence()} {self._get_day()}"
+
+    def edit(
+        self,
+        scope: str,
+        change: Callable[[str], str],
+        base: str | None,
+        *,
+        writer: StoreWriter,
+        origin: Origin = "owner",
+        operation: Operation = "write",
+        note: str = "",
+    ) -> PageEdit:
+        """Edit the page of a scope; everybody's with what people write in `MEMORY.md`.
+
+        Args:
+            scope: The scope.
+            change: Returns the new text for the present one.
+            base: The text that the new one was made from; None for the present one.
+            writer: Commits the changes.
+            origin: Who edits it; a record is no more trusted than that afterwards.
+            operation: The operation, for the journal.
+            note: A person's words, for the journal.
+        """
+        block = read_block(self._store, scope)
+        redactor = get_redactor(self._store)
+
+        def attempt(_: int) -> tuple[PageEdit, PageDecision]:
+            page = None if scope else next(iter(self._store.pages([MEMORY])), None)
+            present = "" if page is None else page.content
+            whole = join_page(present, block)
+            text = redactor.text(change(whole))
+            was = split_page(whole if base is None else base, was=present)
+            parts = split_page(text, was=was.outside, base=was.block or "")
+            if parts.block is None and base is None and operation == "write" and not scope:
+                parts = parts._replace(block=was.block)  # whoever wrote it did not know of the block
+            decision = decide_edit(writer, was, parts, scope=scope, origin=origin, zone=self._settings.zone)
+            changes = list(decision.changes)
+            outside = merge_text(was.outside, parts.outside, present)
+            if not scope and (page is None or outside != present):
+                after = validate_page(Page(name=MEMORY, content=outside, updated_at=writer.clock()))
+                changes.append(
+                    Change(before=page, after=redact_value(after, redactor, known=page is not None))
+                )
+            if changes:
+                writer.commit(changes, operation=operation, note=note, cursors=decision.cursors)
+            made: Literal["changed", "unchanged"] = "changed" if changes else "unchanged"
+            return PageEdit(
+                text=outside,
+                outcome="created" if page is None and not scope else made,
+                merged=present not in (was.outside, parts.outside),
+                proposed=len(decision.held),
+            ), decision
+
+        edit, decision = writer.retrying(attempt)
+        if decision.held:
+            writer.propose(decision.held, ACCIDENT)
+        fresh = read_block(self._store, scope)
+        return edit._replace(text=join_page("" if scope else edit.text, fresh))
+
+    def edit_block(
+        self, scope: str, text: str, base: str, *, writer: StoreWriter, origin: Origin, note: str = ""
+    ) -> PageEdit:
+        """Edit the block of a scope alone; see `edit`. The result has the block only."""
+        block = mark_block(split_page(text, base=base))
+
+        def change(whole: str) -> str:
+            return join_page("" if scope else split_page(whole).outside, block)
+
+        edit = self.edit(scope, change, base, writer=writer, origin=origin, note=note)
+        return edit._replace(text=self.read(scope))
+
+    def describe_changes(self, block: str) -> str:
+        """Return a line for each record of a block that has changed since it was composed; empty if none has."""
+        if not block:
+            return ""
+        lines = {line.id: line for section in parse_block(block) for line in section.lines if not line.note}
+        now, since = self._writer.clock(), load_words()[self._settings.language]["since"]
+        found = {record.id: record for record in self._store.records(list(lines))}
+        newer = {
+            record.id: record
+            for record in self._store.records(
+                sorted({r.replaced_by for r in found.values() if r.replaced_by})
+            )
+        }
+        rows = []
+        for name, line in lines.items():
+            record = found.get(name)
+            successor = None if record is None else newer.get(record.replaced_by)
+            is_over = record is None or record.archived or _has_passed(record, now)
+            if successor is not None:
+                text = f"{escaping.escape_line(successor.content)} [{successor.id}]"
+            elif record is not None and not is_over and record.content != line.text:
+                text = escaping.escape_line(record.content)
+            elif is_over:
+                text = "∅"
+            else:
+                continue
+            rows.append(f"- {escaping.escape_line(line.text)} → {text}")
+        return "\n".join([f"{since}:", *rows]) if rows else ""
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _is_stale(self, scope: str) -> bool:
+        found = _read(self._store, scope)
+        if found is None:
+            return True
+        if found.day != self._get_day():
+            return True
+        return scope in self._find_scopes_after(found.sequence)
+
+    def _get_day(self) -> str:
+        return get_local_day(self._writer.clock(), self._settings.zone).isoformat()
+
+    def _is_quiet(self) -> bool:
+        """Return whether people and programs wrote nothing for the time after which a dream may begin.
+
+        The question that is being asked does not count.
+        """
+        now = self._writer.clock()
+        if now < self._busy_until:
+            return False
+        asked = 0
+        for row in self._store.journal(limit=_MOST_OWN, newest_first=True):
+            value = None if row.edit is None else row.edit.value
+            if isinstance(value, SessionState) or (
+                isinstance(value, Turn) and value.role == "user" and not asked
+            ):
+                asked += isinstance(value, Turn)
+            elif row.actor not in _OWN:
+                self._busy_until = min(row.at, now) + timedelta(minutes=self._settings.dream_idle)
+                return now >= self._busy_until
+        return True
+
+    def _find_scopes_after(self, sequence: int) -> Collection[str]:
+        """Return the scopes whose records have changed after a change of the journal; all after very many changes."""
+        if self._store.sequence() == sequence:
+            return ()
+        rows = self._store.journal(after=sequence, limit=_MOST_ROWS)
+        if len(rows) == _MOST_ROWS:
+            return self._list_scopes()
+        return {
+            row.edit.value.scope
+            for row in rows
+            if row.edit is not None and isinstance(row.edit.value, Record)
+        }
+
+    def _list_scopes(self) -> list[str]:
+        return ["", *self._store.tally("scope", Filter())]
+
+    def _compose(self, scope: str) -> str:
+        """Compose the block of a scope and store it; without a change of records, only that it was composed."""
+        settings, store = self._settings, self._store
+
+        def attempt(_: int) -> str:
+            sequence, now, before = store.sequence(), self._writer.clock(), _read(store, scope)
+            records, unread = self._find_records(scope)
+            page = next(iter(store.pages([MEMORY])), None)
+            outside = "" if page is None or scope else page.content
+            block = compose(
+                records,
+                {
+                    each.id: each
+                    for each in store.records(sorted({name for r in records for name in r.replaces}))
+                },
+                now=now,
+                zone=settings.zone,
+                language=settings.language,
+                tokens=max(settings.page_tokens - len(outside) // 4, settings.page_tokens // 2),
+                unread=unread,
+            )
+            edits = []
+            if not scope and block != ("" if before is None else before.block):
+                fresh = Page(name=MEMORY, content=outside, updated_at=now)
+                edits.append(Change(before=page, after=fresh))
+            composed = _encode(_Composed(sequence, self._get_day(), block))
+            if settings.is_recording and (edits or block or before is not None):
+                with suppress(StoreUnavailable):  # a folder that cannot be written, or a full disk
+                    self._writer.commit(edits, operation="compose", cursors={_PREFIX + scope: composed})
+            return block
+
+        return self._writer.retrying(attempt)
+
+    def _find_records(self, scope: str) -> tuple[list[Record], int]:
+        """Return the records that are considered, and the number of the others."""
+        wanted = Filter(scopes=(scope,), alive_at=self._writer.clock())
+        found = list(self._store.find(wanted, limit=_MOST_RECORDS))
+        if len(found) < _MOST_RECORDS:
+            return found, 0
+        known = {record.id for record in found}
+        pinned = self._store.find(replace(wanted, pinned=True), limit=_MOST_RECORDS)
+        found += [record for record in pinned if record.id not in known]
+        return found, sum(self._store.tally("kind", wanted).values()) - len(found)
+
+
+def _has_passed(record: Record, now: datetime) -> bool:
+    return any(end is not None and end <= now for end in (record.valid_to, record.expires_at))
+
+
+# -- edits -------------------------------------------------------------------------------------------------
+
+
+class PageEdit(NamedTuple):
+    """What became of an edited page.
+
+    Attributes:
+        text: The page as it is now.
+        outcome: `created`, `changed` or `unchanged`.
+        merged: Whether what stands outside of the block was merged with a change that somebody else had made.
+        proposed: Number of changes of records that were not made and wait for review, since too much was taken away.
+    """
+
+    text: str
+    outcome: Literal["created", "changed", "unchanged"]
+    merged: bool = False
+    proposed: int = 0
+
+
+class PageDecision(NamedTuple):
+    """The changes of records that an edit of a page makes.
+
+    Attributes:
+        changes: The changes to make.
+        cursors: The cursor of the edited block, to be set with them.
+        held: The changes to propose to the owner; the block stays.
+    """
+
+    changes: Sequence[Change] = ()
+    cursors: Mapping[str, str | None] = MappingProxyType({})
+    held: Sequence[Change] = ()
+
+
+def decide_edit(
+    writer: StoreWriter,
+    was: PageParts,
+    parts: PageParts,
+    *,
+    scope: str = "",
+    origin: Origin = "owner",
+    zone: tzinfo = UTC,
+) -> PageDecision:
+    """Return the changes that an edit of a page makes; those of an edit that looks like an accident wait.
+
+    Args:
+        writer: Reads the store and makes ids.
+        was: The page as it was read.
+        parts: The page as it is now.
+        scope: Scope of the page.
+        origin: Who edits it.
+        zone: Time zone of days.
+
+    Raises:
+        InvalidInput: a text cannot be that of a record.
+    """
+    edits = find_edits(was.block or "", parts.block or "")
+    changes, added = _build_changes(writer, edits, scope, origin, zone)
+    if edits.are_many or parts.is_damaged or (parts.block is None and was.block is not None):
+        return PageDecision(held=changes)
+    composed = _read(writer.store, scope)
+    if composed is None or not changes:
+        return PageDecision(changes)
+    block = apply_edits(was.block or "", parts.block or "", added)
+    return PageDecision(changes, {_PREFIX + scope: _encode(composed._replace(block=block))})
+
+
+def _build_changes(
+    writer: StoreWriter, edits: PageEdits, scope: str, origin: Origin, zone: tzinfo
+) -> tuple[list[Change], list[str | None]]:
+    """Return the changes of records, and the id of the record of each added line.
+
+    A line whose text another record has archives the edited record; an added line that is known changes nothing.
+    """
+    store, now = writer.store, writer.clock()
+    there = {r.id: r for r in store.records([*edits.changed, *edits.removed]) if r.scope == scope}
+    changes: list[Change] = []
+    taken: set[str] = set()
+
+    def is_known(record: Record) -> bool:
+        twin = store.record_like(scope, record.fingerprint)
+        is_twice = record.fingerprint in taken or (twin is not None and twin.id != record.id)
+        taken.add(record.fingerprint)
+        return is_twice
+
+    def archive(record: Record, why: str) -> None:
+        changes.append(Change(before=record, after=replace(record, archived_at=now, archive_reason=why)))
+
+    for record in there.values():
+        text = edits.changed.get(record.id)
+        if record.archived or record.content == text:
+            continue
+        if text is None:
+            archive(record, REMOVED)
+            continue
+        fresh = replace(
+            record,
+            content=text,
+            origin=least_trusted(record.origin, origin),
+            updated_at=now,
+            last_seen_at=now,
+        )
+        fresh = validate_record(note_dates(detach_changed(record, fresh), now, zone))
+        if is_known(fresh):
+            archive(record, "another memory says the same")
+        else:
+            changes.append(Change(before=record, after=fresh))
+    rules = {words["help"] for words in load_words().values()}
+    added: list[str | None] = []
+    for title, text in edits.added:
+        kind: Kind = "preference" if title in rules else "fact"
+        new = Record(
+            id=writer.new_id(),
+            content=text,
+            kind=kind,
+            layer=HOME_LAYERS[kind],
+            origin=origin,
+            scope=scope,
+            source=MEMORY,
+            created_at=now,
+            updated_at=now,
+            last_seen_at=now,
+        )
+        if is_known(validate_record(new)):
+            added.append(None)
+        else:
+            added.append(new.id)
+            changes.append(Change(before=None, after=note_dates(new, now, zone)))
+    return changes, added
