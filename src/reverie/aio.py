@@ -316,7 +316,6 @@ class AsyncAdministration(_Wrapper[Administration]):
     stats = _on_thread(Administration.stats)
     failures = _on_thread(Administration.failures)
     index_status = _on_thread(Administration.index_status)
-    disk = _on_thread(Administration.disk)
     embed = _on_thread(Administration.embed)
     activity = _on_thread(Administration.activity)
     prompt_log = _on_thread(Administration.prompt_log)

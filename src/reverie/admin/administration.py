@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from reverie.admin.erasure.eraser import Eraser
     from reverie.admin.erasure.redact_stored import RedactionReport, StoredSecretRedactor
     from reverie.admin.erasure.request import ErasureReport
-    from reverie.admin.stats import DiskPart
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
@@ -107,12 +106,6 @@ class Administration:
     def index_status(self) -> IndexStatus:
         """Return the status of the search index."""
         return self._index.status()
-
-    def disk(self) -> tuple[DiskPart, ...]:
-        """Return the parts of what the folder takes on the disk, the largest first; none without a folder."""
-        from reverie.admin.stats import measure_disk  # here: seldom asked
-
-        return measure_disk(self._store, self._path)
 
     def embed(self, *, timeout: Duration | None = None) -> VectorStatus:
         """Embed everything that has no vector yet; the background thread does the same, piece by piece.

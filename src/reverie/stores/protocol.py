@@ -433,14 +433,6 @@ class RenewableStore(Protocol):
 
 
 @runtime_checkable
-class StoreInFile(Protocol):
-    """A store in a file on this machine."""
-
-    def measure_tables(self) -> Mapping[str, int]:
-        """Return the bytes of each table with its indexes, free space under the empty name; nothing if unknown."""
-
-
-@runtime_checkable
 class StoreOnServer(Protocol):
     """A store on a server, which keeps logs and copies that the store cannot reach.
 

@@ -566,35 +566,6 @@ def test_a_memory_in_memory_is_in_no_folder(tmp_path: Path, monkeypatch: pytest.
     assert list(tmp_path.iterdir()) == []
     assert run_cli("check", "--store", ":memory:").stdout == b"Sound: :memory:\n"
     assert b'":memory:"' in run_cli("mcp", "config", "--client", "cursor", "--store", ":memory:").stdout
-    refused = run_cli("stats", "--disk", "--store", ":memory:")
-    assert (refused.returncode, b"in no folder" in refused.stderr) == (2, True)
-
-
-def test_stats_say_what_takes_the_room(call: Call, answer: Answer, folder: Path, port: str) -> None:
-    for n in range(30):
-        call("say", "chat:1", f"turn {n} " + "of many words " * 30)
-    told = answer("stats", "--disk")
-    sizes = {part["name"]: part["bytes"] for part in told["parts"]}
-    assert told["folder"] == str(folder)
-    assert {
-        "database: turns",
-        "database: journal",
-        "memory files",
-        "session files",
-        "state of the files",
-    } <= set(sizes)
-    assert sizes["database: turns"] > 10_000
-    assert sizes["session files"] == sum(
-        file.stat().st_size for file in (folder / "sessions").rglob("*") if file.is_file()
-    )
-    assert sum(sizes.values()) == told["bytes_on_disk"]
-    database = sum(
-        size for name, size in sizes.items() if name.startswith("database: ") and name != "database: log"
-    )
-    assert database == (folder / "reverie.db").stat().st_size
-    names = [line.split("\t")[0] for line in call("stats", "--disk").stdout.splitlines()]
-    assert set(names) == set(sizes)
-    assert "whole folder" in call("stats", "--disk", "--scope", "user:a").stderr
 
 
 # -- where the memory is ---------------------------------------------------------------------------------

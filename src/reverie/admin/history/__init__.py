@@ -3,7 +3,7 @@
 Imports `consolidation.plan`, `stores`, `domain`.
 """
 
-from reverie.admin.history.diff import Blame, BlameChange, BlameLine, Difference, FieldChange, Repetition
+from reverie.admin.history.diff import Blame, BlameChange, BlameLine, Difference, FieldChange
 from reverie.admin.history.journal import Journal, When
 from reverie.admin.history.undo import History
 
@@ -15,6 +15,5 @@ __all__ = [
     "FieldChange",
     "History",
     "Journal",
-    "Repetition",
     "When",
 ]

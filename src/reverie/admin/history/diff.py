@@ -297,27 +297,6 @@ class BlameChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repetition:
-    """A later save that repeated the content.
-
-    Attributes:
-        change: The number of the change it made.
-        at: When.
-        actor: Who saved it.
-        labels: The tags and references that it added.
-    """
-
-    change: int
-    at: datetime
-    actor: str
-    labels: tuple[str, ...]
-
-    def __str__(self) -> str:
-        labels = f" with {', '.join(self.labels)}" if self.labels else ""
-        return f"{self.change}  {_format_time(self.at)}  reinforced by {self.actor}{labels}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BlameLine:
     """A line of a page or a paragraph of a log, with the change that introduced it.
 
@@ -350,7 +329,6 @@ class Blame(JsonObject):
         sessions: The sessions it comes from.
         merged: The records that were merged into it and archived.
         related: Other records that it names.
-        repetitions: The later saves of the same content, with what each added.
         changes: Every change, the oldest first.
         lines: The lines of a page or log, each with the change that introduced it.
         recalled: How often it was put into a prompt; None if that is not counted, as for pages and snapshots.
@@ -365,7 +343,6 @@ class Blame(JsonObject):
     sessions: tuple[str, ...] = ()
     merged: tuple[Record, ...] = ()
     related: tuple[Record, ...] = ()
-    repetitions: tuple[Repetition, ...] = ()
     changes: tuple[BlameChange, ...] = ()
     lines: tuple[BlameLine, ...] = ()
     recalled: int | None = None
@@ -399,7 +376,6 @@ class Blame(JsonObject):
             times = {0: "never", 1: "once"}.get(self.recalled, f"{self.recalled:,} times")
             lines.append(f"recalled {times}{last}")
         for title, entries in (
-            ("said again", self.repetitions),
             ("changes", self.changes),
             ("lines", self.lines),
         ):
@@ -420,27 +396,6 @@ def describe_change(row: JournalEntry) -> BlameChange:
         what=difference.what,
         brief=difference.brief,
     )
-
-
-def find_repetitions(rows: Iterable[JournalEntry]) -> tuple[Repetition, ...]:
-    """Return the changes that were saves of the same content."""
-    repetitions = []
-    for row in rows:
-        before, after = row.before, row.after
-        if not isinstance(before, Record) or not isinstance(after, Record):
-            continue
-        if after.seen_count <= before.seen_count or row.operation == "undo":
-            continue
-        known = {*before.tags, *before.references}
-        repetitions.append(
-            Repetition(
-                change=row.sequence,
-                at=row.at,
-                actor=row.actor,
-                labels=tuple(label for label in (*after.tags, *after.references) if label not in known),
-            )
-        )
-    return tuple(repetitions)
 
 
 def find_merged_ids(rows: Iterable[JournalEntry]) -> list[str]:

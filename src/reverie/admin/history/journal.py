@@ -15,7 +15,6 @@ from reverie.admin.history.diff import (
     compute_difference,
     describe_change,
     find_merged_ids,
-    find_repetitions,
 )
 from reverie.context.window import build_recalled_counter
 from reverie.domain.change import JournalEntry, Subject, Value
@@ -295,7 +294,6 @@ class Journal:
             sessions=self._extract_sessions(known),
             merged=tuple(merged.values()),
             related=tuple(record for name, record in records.items() if name not in merged),
-            repetitions=find_repetitions(rows),
             changes=changes,
             lines=attribute_lines(rows, changes) if isinstance(known, Page) else (),
             recalled=self._store.count(build_recalled_counter(id)) if counted else None,

@@ -195,22 +195,6 @@ class SQLiteStore(DatabaseStore):
         """Rewrite the store so that no erased or overwritten content is left in free space or logs."""
         return self._connections.scrub()
 
-    def measure_tables(self) -> dict[str, int]:
-        """Return the bytes of each table with its indexes; nothing where SQLite was built without `dbstat`."""
-        with self._connections.reading() as file:
-            if not file.execute("SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'").fetchone():
-                return {}
-            sizes = dict(
-                file.execute(
-                    "SELECT coalesce(tbl_name, 'sqlite_schema'), sum(pgsize) FROM dbstat "
-                    "LEFT JOIN sqlite_schema USING (name) GROUP BY 1"
-                )
-            )
-            (whole,) = file.execute(
-                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-            ).fetchone()
-            return {**sizes, "": whole - sum(sizes.values())}
-
     # -- the journal ---------------------------------------------------------------------------------
 
     def reading(self) -> AbstractContextManager[None]:

@@ -86,7 +86,7 @@ def blame(context: CommandContext, /, id: str) -> None:
     with its origin. Deleted items can be shown too.
 
     With --json: {"subject", "id", "there", "created": {…}, "turns": […], "sessions": […], "merged": […],
-    "related": […], "repetitions": […], "changes": […], "lines": [{"number", "text", "change"}], "recalled",
+    "related": […], "changes": […], "lines": [{"number", "text", "change"}], "recalled",
     "recalled_at"}.
     """
     with context.memory() as memory:

@@ -137,21 +137,14 @@ _OPTIONAL = ("vectors", "server")
 
 @command(as_of=True, json=True)
 @click.option("--scope", metavar="SCOPE", help="Count only what this scope sees, such as user:alice.")
-@click.option("--disk", is_flag=True, help="Show what takes the room on the disk instead.")
-def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
+def stats(context: CommandContext, /, scope: str | None) -> None:
     """Show statistics: records, turns, sessions, pages, changes, bytes and the state of the search index.
 
     With --json: {"folder": text, "records", "archived", "turns", "sessions", "pages", "paragraphs", "journal"
     and "bytes_on_disk": numbers, "by_kind", "by_category" and "failed": {"name": number}, "index": {…}, with
     an embedder "vectors": {…}, in a database "server": {…}}; with --scope only "records", "archived", "turns",
-    "sessions", "by_kind", "by_category"; with --disk {"folder": text, "bytes_on_disk": number, "parts":
-    [{"name", "bytes", "allocated", "files"}]}.
+    "sessions", "by_kind", "by_category".
     """
-    if disk:
-        if scope is not None or context.as_of is not None:
-            raise InvalidInput("--disk is about the whole folder as it is now: leave out --scope and --as-of")
-        _show_disk(context)
-        return
     from reverie.memory import Memory
 
     with context.reading() as memory:
@@ -169,19 +162,6 @@ def stats(context: CommandContext, /, scope: str | None, disk: bool) -> None:
         ((name, "-" if value in (None, "") else value) for name, value in flatten_values(numbers)),
         numbers,
     )
-
-
-def _show_disk(context: CommandContext) -> None:
-    with context.memory() as memory:
-        folder, parts = memory.path, memory.admin.disk()
-    if folder is None:
-        raise InvalidInput("the memory is in no folder: ask the server of its database what it takes there")
-    total = sum(part.bytes for part in parts)
-    document = {"folder": str(folder), "bytes_on_disk": total, "parts": to_json_value(parts)}
-    rows = [
-        (part.name, part.bytes, part.allocated, part.files, f"{part.bytes / total:.0%}") for part in parts
-    ]
-    output.print_listing(context, rows, document)
 
 
 def flatten_values(values: Mapping[str, Any], *, before: str = "") -> list[tuple[str, object]]:
