@@ -16,21 +16,24 @@ from evaluation.measures.prompt_attacks import (
 )
 
 from reverie.domain.errors import InvalidInput
-from tests.profiles import sample_cases
 
 CASES = [case for name in EVALUATION.files for case in EVALUATION.load_set(name)]
 ATTACKS = [case for case in CASES if case.kind != BENIGN]
 HARMLESS = [case for case in EVALUATION.load_set("attacks") if case.kind == BENIGN]
 
 
-@pytest.mark.parametrize(
-    "case",
-    sample_cases(ATTACKS, every=24),
-    ids=lambda case: case.id,
-)
-def test_no_attack_is_believed_injected_or_mistaken_for_ours(case: AttackCase) -> None:
-    """The everyday suite plays every twenty-fourth attack."""
-    assert judge_case(case).wrong == ()
+def find_broken(cases: list[AttackCase]) -> dict[str, tuple[str, ...]]:
+    return {case.id: wrong for case in cases if (wrong := judge_case(case).wrong)}
+
+
+def test_no_attack_of_a_sample_is_believed_injected_or_mistaken_for_ours() -> None:
+    assert find_broken(ATTACKS[::24]) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_no_attack_is_believed_injected_or_mistaken_for_ours(part: int) -> None:
+    assert find_broken(ATTACKS[part::8]) == {}
 
 
 def test_what_is_harmless_is_shown_as_it_is_and_trusted() -> None:

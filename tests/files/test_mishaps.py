@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -243,38 +241,6 @@ def test_a_process_may_be_killed_at_any_step(tmp_path: Path, way: str) -> None:
         assert (outcome.edited, outcome.failed) == ([], {}), end
         assert_files_match(mirrored_folder)
         mirrored_folder.close()
-
-
-@pytest.mark.slow
-def test_processes_that_write_one_folder_at_once_agree(tmp_path: Path) -> None:
-    mirrored_folder = MirroredFolder(tmp_path / "memory")
-    mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))
-    command = [sys.executable, *WORKER, "busy", str(mirrored_folder.root)]
-    running = [subprocess.Popen([*command, str(number), "60"]) for number in range(4)]
-    assert [process.wait(110) for process in running] == [0] * 4
-    mirrored_folder.mirror.write()
-    assert_files_match(mirrored_folder)
-    assert len(mirrored_folder.store.turns(session="shared")) == 4 * 20
-    mirrored_folder.close()
-
-
-@pytest.mark.slow
-def test_processes_killed_at_random_leave_nothing_that_the_next_does_not_make_good(tmp_path: Path) -> None:
-    mirrored_folder = MirroredFolder(tmp_path / "memory")
-    mirrored_folder.commit_and_mirror(make_additions(make_session("shared")))
-    command = [sys.executable, *WORKER, "busy", str(mirrored_folder.root)]
-    chance = random.Random(7)
-    for round_ in range(4):
-        running = [subprocess.Popen([*command, f"{round_}{number}", "100000"]) for number in range(3)]
-        for process in running:
-            with pytest.raises(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0.5, 1.0))
-            process.send_signal(signal.SIGKILL)
-            process.wait(60)
-        outcome = mirrored_folder.mirror.write()
-        assert (outcome.edited, outcome.failed, outcome.complete) == ([], {}, True)
-        assert_files_match(mirrored_folder)
-    mirrored_folder.close()
 
 
 # -- failures ----------------------------------------------------------------------------------------------

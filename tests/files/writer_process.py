@@ -3,7 +3,6 @@
 python writer_process.py steps FOLDER WAY N   in FOLDER/0, FOLDER/N, FOLDER/2N, … make fixed changes in a child
                                               that is killed before that many steps on the disk, until one is
                                               not killed; files are replaced in WAY (exchange, rename)
-python writer_process.py busy FOLDER NAME N   make N changes, beside others that do the same
 python writer_process.py full FOLDER          make changes where no file can grow beyond a limit
 """
 
@@ -19,7 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from reverie.domain.errors import Conflict
 from reverie.files import atomic
 from reverie.files.state import FileState
 from tests.support.contract.factories import (
@@ -124,36 +122,6 @@ def refuse(*args: object, **options: object) -> None:
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
-def write_busily(folder: Path, name: str, count: int) -> None:
-    mirrored_folder = MirroredFolder(folder)
-    base = int(name) * 1_000_000 + 1
-    mine = make_record(base, category="mine")
-    mirrored_folder.commit_and_mirror(make_additions(mine))
-    for number in range(count):
-        match number % 3:
-            case 0:
-                fresh = base + number + 1
-                mirrored_folder.commit_and_mirror(
-                    make_additions(make_record(fresh, layer="episodic", created_at=make_time(fresh % 7)))
-                )
-            case 1:
-                new = replace(mine, seen_count=number, category=f"mine/{number % 4}")
-                mirrored_folder.commit_and_mirror(make_change(mine, new))
-                mine = new
-            case _:
-                add_turn(mirrored_folder, f"{base + number:012x}")
-
-
-def add_turn(mirrored_folder: MirroredFolder, name: str) -> None:
-    while True:
-        position = len(mirrored_folder.store.turns(session="shared"))
-        try:
-            mirrored_folder.commit_and_mirror(make_additions(make_turn(position, "shared", id=name)))
-            return
-        except Conflict:
-            continue
-
-
 def write_on_full_disk(folder: Path) -> None:
     mirrored_folder = MirroredFolder(folder)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -174,7 +142,5 @@ if __name__ == "__main__":
     match what:
         case "steps":
             run_until_killed(Path(where), more[0], int(more[1]))
-        case "busy":
-            write_busily(Path(where), more[0], int(more[1]))
         case "full":
             write_on_full_disk(Path(where))

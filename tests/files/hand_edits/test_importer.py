@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 import os
@@ -777,7 +776,8 @@ def test_copies_that_sync_programs_leave_are_reported_and_not_imported(edited_fo
         folder, _, name = path.rpartition("/")
         stem, _, ending = name.rpartition(".")
         text = edited_folder.read(path)
-        for pattern, version in itertools.product(COPIES, (text, text.replace("a", "o", 2))):
+        for number, pattern in enumerate(COPIES):
+            version = text.replace("a", "o", 2 * (number % 2))
             copy = f"{folder}/{pattern.format(stem)}.{ending}"
             edited_folder.write(copy, version)
             (problem,) = edited_folder.sync().problems
@@ -946,8 +946,8 @@ def set_age(path: Path, *, seconds: float) -> None:
 
 EDITOR = """
 import os, sys, time
-path, saves, pieces, pause = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
-for save in range(saves):
+path = sys.argv[1]
+for save, (pieces, pause) in enumerate(((2, 0.3), (6, 0.05))):
     text = open(path, encoding="utf-8").read() + f"- by hand {save}\\n"
     size = len(text) // pieces + 1
     handle = os.open(path, os.O_WRONLY | os.O_TRUNC)
@@ -959,18 +959,14 @@ for save in range(saves):
 """
 
 
-@pytest.mark.parametrize(("pieces", "pause_s"), [(2, 0.3), (6, 0.05)])
-def test_an_editor_that_saves_in_pieces_doubles_no_line_and_loses_none(
-    tmp_path: Path, pieces: int, pause_s: float
-) -> None:
+def test_an_editor_that_saves_in_pieces_doubles_no_line_and_loses_none(tmp_path: Path) -> None:
     lines = [f"- fact number {number} of the memory" for number in range(30)]
     with Memory.open(tmp_path) as memory:
         memory.pages.write("MEMORY.md", "\n".join(lines) + "\n")
         assert memory.folder is not None
         memory.folder.sync()
         path = tmp_path / "memory" / "MEMORY.md"
-        command = [sys.executable, "-c", EDITOR, str(path), "2", str(pieces), str(pause_s)]
-        editor = subprocess.Popen(command)
+        editor = subprocess.Popen([sys.executable, "-c", EDITOR, str(path)])
         while editor.poll() is None:
             memory.folder.refresh()
             found = memory.pages.read("MEMORY.md").splitlines()
