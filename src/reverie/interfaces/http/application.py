@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -126,9 +126,16 @@ def build_api(
             "metrics": False,
         },  # `HttpServer.respond` has spans, if settings want them
     )
-    others = [each for name in compatible for each in COMPATIBLE[name]]
-    app.router.routes += [_OperationRoute(server, each) for each in (*OPERATIONS, *others)]
+    app.state.server = server
+    app.router.routes += _build_operation_routes(tuple(compatible))
     return app
+
+
+@cache
+def _build_operation_routes(compatible: tuple[str, ...]) -> list[APIRoute]:
+    """Return the routes of all operations. They are the same for every server, and take a tenth of a second."""
+    others = [each for name in compatible for each in COMPATIBLE[name]]
+    return [_OperationRoute(each) for each in (*OPERATIONS, *others)]
 
 
 async def _explain_missing_page(request: Request) -> Response:
@@ -173,8 +180,7 @@ class JsonRequest(Request):
 class _OperationRoute(APIRoute):
     """Route of one operation."""
 
-    def __init__(self, server: HttpServer, operation: Operation) -> None:
-        self._server = server
+    def __init__(self, operation: Operation) -> None:
         self._operation = operation
         kind = operation.media_type.partition(";")[0]
         is_json = kind == "application/json"
@@ -185,7 +191,7 @@ class _OperationRoute(APIRoute):
         summary, _, description = (inspect.getdoc(operation.run) or "").partition("\n")
         super().__init__(
             operation.path,
-            _build_endpoint(server, operation),
+            _build_endpoint(operation),
             methods=[operation.method],
             name=operation.name,
             operation_id=operation.name,
@@ -220,7 +226,7 @@ class _OperationRoute(APIRoute):
 
         async def answer(request: Request) -> Response:
             request = JsonRequest(request.scope, request.receive)
-            return await self._server.respond(self._operation, request, do, _show_problem)
+            return await _get_server(request).respond(self._operation, request, do, _show_problem)
 
         return answer
 
@@ -229,10 +235,17 @@ def _show_problem(request: Request, problem: Problem) -> Response:
     return problem.to_response(instance=request.url.path)
 
 
-def _build_endpoint(server: HttpServer, operation: Operation) -> Callable[..., Awaitable[Response]]:
+def _get_server(request: Request) -> HttpServer:
+    server = request.app.state.server
+    assert isinstance(server, HttpServer)
+    return server
+
+
+def _build_endpoint(operation: Operation) -> Callable[..., Awaitable[Response]]:
     """Return the function of a route, with a signature from which FastAPI knows what it takes."""
 
     async def authenticate(request: Request) -> Caller:
+        server = _get_server(request)
         if operation.right is None:
             return server.authenticate(request.headers, right=None)
         check = partial(
@@ -243,6 +256,7 @@ def _build_endpoint(server: HttpServer, operation: Operation) -> Callable[..., A
     async def endpoint(
         request: Request, caller: Caller, query: BaseModel, value: BaseModel | None = None, **_: str
     ) -> Response:
+        server = _get_server(request)
         if after := request.headers.get("reverie-after"):
             await server.wait_for(after, caller)
         body = b"" if operation.body is None else await request.body()
