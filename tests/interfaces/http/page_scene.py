@@ -72,7 +72,6 @@ def list_addresses(ids: dict[str, str]) -> list[str]:
         "/records?q=drinks+green+tea+alert&sources=records&sources=turns&sources=pages",
         f"/records?q={quote('window.hacked=1')}&mode=literal",
         "/records?archived=yes",
-        "/records?order=changed&columns=kind&columns=category&columns=tags&columns=confidence&columns=created&columns=changed",
         "/records/new",
         f"/records/{record}",
         f"/records/{record}/edit",

@@ -176,89 +176,6 @@ def test_the_colours_stay_as_chosen(page: Any) -> None:
     assert page.locator("html").get_attribute("data-theme") == "dark"
 
 
-def test_forgetting_shows_what_goes_first(page: Any, memory: Memory) -> None:
-    memory.save("Alice lives at 5 Harbour Street")
-    page.goto("/forget")
-    page.get_by_label("Which").fill("Harbour Street")
-    page.get_by_role("button", name="Show what would be erased").click()
-    assert "5 Harbour Street" in page.get_by_role("region").inner_text()
-    page.get_by_label("Number of items").fill("1")
-    page.get_by_role("button", name="Erase for good").click()
-    page.get_by_role("status").wait_for()
-    assert memory.list() == []
-
-
-def test_a_token_made_here_signs_in(page: Any) -> None:
-    page.goto("/tokens")
-    page.get_by_label("Name of its holder").fill("me")
-    for right in ("write", "review", "forget", "admin"):
-        page.get_by_label(right, exact=True).check()
-    page.get_by_role("button", name="Create a token").click()
-    token = page.get_by_role("status").locator("pre").inner_text()
-    page.goto("/health")
-    page.wait_for_url("**/sign-in?next=%2Fhealth")
-    page.get_by_label("Token").fill(token)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url("**/health")
-    page.get_by_role("button", name="Sign out").click()
-    page.wait_for_url("**/sign-in")
-
-
-def test_a_page_is_written_and_a_conversation_is_read(page: Any, memory: Memory) -> None:
-    memory.session("telegram:1").add("user", "Where is the key")
-    page.goto("/sessions")
-    page.get_by_role("link", name="telegram:1").click()
-    assert "Where is the key" in page.locator("ol").last.inner_text()
-    page.goto("/pages")
-    page.get_by_role("link", name="New page").click()
-    page.get_by_label("Name").fill("MEMORY.md")
-    page.get_by_label("Text").fill("The key is under the mat")
-    page.get_by_role("button", name="Save").click()
-    page.wait_for_url("**/pages/MEMORY.md*")
-    assert memory.pages.read("MEMORY.md") == "The key is under the mat"
-
-
-@pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without JavaScript"])
-def test_a_dream_is_planned_accepted_and_taken_back(
-    browser: Any, address: str, memory: Memory, scripts: bool
-) -> None:
-    memory.save("We decided on Postgres", kind="decision", layer="episodic")
-    context = browser.new_context(base_url=address, java_script_enabled=scripts)
-    page = context.new_page()
-    page.goto("/review")
-    page.get_by_role("button", name="Plan a dream now").click()
-    page.wait_for_url("**/review/*")
-    if scripts:
-        page.keyboard.press("a")
-    else:
-        page.get_by_role("button", name="Accept").click()
-    page.wait_for_url("**done=*")
-    assert memory.list()[0].layer == "semantic"
-    page.get_by_role("status").get_by_role("link", name="Undo").click()
-    page.get_by_role("button", name="Take back").click()
-    page.wait_for_url("**/timeline*")
-    assert memory.list()[0].layer == "episodic"
-    context.close()
-
-
-def test_why_a_line_was_in_a_prompt_takes_two_clicks(page: Any, memory: Memory) -> None:
-    memory.save("The key is under the mat")
-    session = memory.session("telegram:1")
-    session.add("user", "Where is the key?")
-    session.context()
-    session.add("assistant", "Under the mat")
-    page.goto("/")
-    page.get_by_role("link", name="Prompts", exact=True).click()
-    page.get_by_role("link", name="Where is the key?").click()
-    assert "It answers the message" in page.locator("ol.list").first.inner_text()
-    page.get_by_role("link", name="Try it again").click()
-    page.get_by_label("Tokens in all").fill("30")
-    page.get_by_label("Tokens for recalled lines").fill("10")
-    page.get_by_role("button", name="Show").click()
-    page.wait_for_url("**hard_tokens=30*")
-    assert "It did not fit the tokens" in page.locator("main").inner_text()
-
-
 @pytest.mark.parametrize("scripts", [True, False], ids=["with JavaScript", "without JavaScript"])
 def test_several_memories_are_archived_and_brought_back(
     browser: Any, address: str, memory: Memory, scripts: bool
@@ -286,16 +203,6 @@ def test_several_memories_are_archived_and_brought_back(
     context.close()
 
 
-def test_what_the_web_said_is_vouched_for(page: Any, memory: Memory) -> None:
-    memory.save("Release 7 is out", origin="web", source="https://example.org/news")
-    page.goto("/")
-    page.get_by_role("link", name="Trust", exact=True).click()
-    page.get_by_role("button", name="Vouch for").click()
-    page.get_by_role("button", name="Do it").click()
-    page.wait_for_url("**/trust?done=*")
-    assert memory.list()[0].origin == "owner"
-
-
 @pytest.mark.parametrize("view", ["/", "/timeline"])
 def test_an_open_view_shows_what_is_saved_meanwhile(page: Any, memory: Memory, view: str) -> None:
     with page.expect_request("**/events"):
@@ -303,38 +210,6 @@ def test_an_open_view_shows_what_is_saved_meanwhile(page: Any, memory: Memory, v
     page.wait_for_timeout(500)  # the stream begins with what is saved after it was opened
     memory.save("The kettle is in the cellar")
     page.locator("main").get_by_text("The kettle is in the cellar").wait_for(timeout=10_000)
-
-
-def test_the_timeline_is_restricted_to_days(page: Any, memory: Memory) -> None:
-    memory.save("Alice lives in Lisbon")
-    page.goto("/timeline")
-    page.get_by_label("From").fill("2100-01-01")
-    page.get_by_role("button", name="Show").click()
-    page.wait_for_url("**since=2100-01-01*")
-    assert "There are no such changes" in page.locator("main").inner_text()
-
-
-def test_a_search_shows_what_it_left_out(page: Any, memory: Memory) -> None:
-    memory.save("Alice drinks black tea")
-    memory.archive(memory.save("Alice drinks green tea in the garden").record.id)
-    page.goto("/records?q=what+tea+does+Alice+drink")
-    assert "It is archived." in page.locator("main").inner_text()
-    page.get_by_role("link", name="green tea").click()
-    page.get_by_role("button", name="Restore").click()
-    page.wait_for_url("**done=*")
-    assert len(memory.list()) == 2
-
-
-def test_the_page_is_seen_as_a_scope(page: Any, memory: Memory) -> None:
-    memory.scoped("user:alice").save("Alice deploys from tern")
-    memory.scoped("user:bob").save("Bob deploys from rook")
-    page.goto("/scopes")
-    page.get_by_role("link", name="See as user:alice").click()
-    page.get_by_role("link", name="Memories", exact=True).click()
-    assert "tern" in page.locator("main").inner_text()
-    assert "rook" not in page.locator("main").inner_text()
-    page.get_by_role("link", name="Leave").click()
-    page.wait_for_url("**/records")
 
 
 def test_cards_are_gone_through_with_keys(page: Any, memory: Memory) -> None:

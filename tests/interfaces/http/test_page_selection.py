@@ -347,7 +347,6 @@ def test_what_no_longer_holds_is_marked_wherever_it_is_shown(client: TestClient,
     mark = "no longer holds"
     for path, query in (
         ("/records", {}),
-        ("/records", {"columns": "kind"}),
         ("/records", {"q": "Where is the office?"}),
         ("/timeline", {}),
         (f"/records/{old.id}", {}),
