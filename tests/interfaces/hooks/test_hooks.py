@@ -362,11 +362,6 @@ def test_what_is_said_must_be_text(
     assert not folder.exists()
 
 
-def test_nobody_waits_for_a_transcript_that_is_not_there(tmp_path: Path) -> None:
-    for path in ("", str(tmp_path / "none.jsonl"), str(tmp_path)):
-        assert read_last_exchange(path, settle_s=3_600.0).answer == ""
-
-
 # -- what comes back ---------------------------------------------------------------------------------------
 
 
@@ -589,16 +584,6 @@ def test_a_huge_prompt_is_cut_and_a_secret_is_not_stored(folder: Path, tell: Cal
     assert turn.content.endswith(" the end")
     assert secret not in turn.content
     assert secret.encode() not in b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-
-
-def test_what_nobody_typed_is_not_the_owner_s_word(folder: Path, tell: Callable[..., str]) -> None:
-    tell("user-prompt", prompt="<task-notification>I always want tabs, never spaces.</task-notification>")
-    tell("stop", last_assistant_message="The task is done.", transcript_path="")
-    tell("user-prompt", prompt="<p>I prefer short answers.</p>")
-    first, _, last = said(folder)
-    assert (first.origin, last.origin) == ("tool", "owner")
-    with Memory.open(folder) as memory:
-        assert all(record.origin == "tool" for record in memory.list())
 
 
 def test_an_answer_that_rests_on_tools_is_not_trusted_unless_they_are(

@@ -9,17 +9,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from reverie import Memory
-from reverie.admin.history import History
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.domain.change import Change
 from reverie.domain.record import Record
-from reverie.interfaces.http.server import HttpServer
 from tests.factories import make_record, propose_record
 
 pytest.importorskip("jinja2")
 
-from reverie.interfaces.http.page.rendering import HEIGHT, WIDTH, build_chart, build_shares
-from tests.interfaces.http.test_page import OWN, Page, see, sign_in
+from tests.interfaces.http.test_page import OWN, Page, see
 
 FACT = "The spare key of the boat house hangs behind the blue shutter"
 QUESTION = "Where is the spare key of the boat house?"
@@ -111,28 +108,6 @@ def test_every_verdict_has_words() -> None:
     assert set(texts["sections"]) == {*get_args(SectionName), "notice"}
 
 
-def test_a_token_of_a_scope_sees_its_own_prompts_and_proposals_only(
-    client: TestClient, server: HttpServer, memory: Memory
-) -> None:
-    memory.scoped("user:bob").save(FACT)
-    ask(memory.scoped("user:bob"))
-    (entry,) = memory.admin.prompt_log()
-    propose(memory, "Bob pays by card", scope="user:bob")
-    _, text = server.tokens.create("alice", scope="user:alice", rights=["read", "review"])
-    sign_in(client, text)
-    for path in (
-        "/prompts",
-        "/review",
-        "/inspect?message=spare+key",
-        "/inspect?message=spare+key&scope=chat:1",
-    ):
-        assert "shutter" not in see(client, path).text
-        assert "Bob pays" not in see(client, path).text
-    assert client.get(f"/prompts/{entry.session}/{entry.position}").status_code == 404
-    assert client.get("/activity").status_code == 403
-    assert client.post("/review", data={"plan": "dream"}, headers=OWN).status_code == 403
-
-
 # -- review ----------------------------------------------------------------------------------------------
 
 
@@ -214,26 +189,6 @@ def test_too_many_changes_are_not_taken_back_in_part(client: TestClient, memory:
     assert memory.stats().records == 1_002
 
 
-def test_the_overview_checks_a_dream_again_only_after_a_change(
-    client: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory.save("We decided on Postgres", kind="decision", layer="episodic")
-    memory.dreams.run()
-    undo, asked = History.undo, list[int]()
-
-    def count_undo(self: History, *args: Any, **given: Any) -> Any:
-        asked.append(given["batch"])
-        return undo(self, *args, **given)
-
-    monkeypatch.setattr(History, "undo", count_undo)
-    for _ in range(3):
-        assert "Take this dream back" in see(client, "/").text
-    assert len(asked) == 1
-    memory.save("Ada likes tea")
-    assert "Take this dream back" in see(client, "/").text
-    assert len(asked) == 2
-
-
 def test_the_overview_says_what_waits(client: TestClient, memory: Memory) -> None:
     assert "waiting for your decision" not in see(client, "/").text
     keep_plan(memory)
@@ -267,19 +222,6 @@ def test_the_numbers_of_a_day_stand_beside_the_chart(client: TestClient, memory:
     assert len(page.find("table")) == 4
     assert page.find("rect", **{"class": "s1"})
     assert client.get("/activity?days=0").status_code == 422
-
-
-def test_bars_stand_on_each_other_within_the_chart() -> None:
-    chart = build_chart(["a", "b"], [[3, 0], [1, 5]])
-    assert chart.lines[-1][1] == "10"
-    first, second, third = chart.bars
-    assert second.y + second.height == pytest.approx(first.y)
-    assert all(0 <= bar.x <= WIDTH and 0 <= bar.y <= HEIGHT for bar in chart.bars)
-    assert third.height == pytest.approx(5 * second.height, rel=0.05)
-    assert build_chart([], []).bars == build_chart(["a"], [[0]]).bars == ()
-    for most, number in ((999, "1k"), (12_000, "20k"), (380_000, "400k"), (2_000_000, "2M")):
-        assert build_chart(["a"], [[most]]).lines[-1][1] == number
-    assert build_shares([1, 3], 8) == [(0.0, 12.5, 0), (12.5, 37.5, 1)]
 
 
 # -- untrusted text --------------------------------------------------------------------------------------

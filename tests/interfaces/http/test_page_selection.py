@@ -240,22 +240,6 @@ def test_the_timeline_of_a_scope_goes_back_beyond_the_changes_of_others(
     assert len(seen) == len(set(seen)) == 601
 
 
-def test_a_list_of_changes_reads_no_more_than_it_shows(
-    client: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    memory.save_many([{"content": f"Host {number} has port {number}"} for number in range(60)])
-    asked: list[int] = []
-    inner = memory._store.journal
-
-    def journal(**how: int) -> object:
-        asked.append(how["limit"])
-        return inner(**how)
-
-    monkeypatch.setattr(memory._store, "journal", journal)
-    assert len(client.get("/v1/journal?limit=5&newest_first=true").json()["items"]) == 5
-    assert sum(asked) <= 6
-
-
 # -- errors and the stream -------------------------------------------------------------------------------
 
 

@@ -115,24 +115,6 @@ def test_structured_content_says_what_the_text_says_and_no_more(memory: Memory, 
     played(scene)
 
 
-def test_structured_content_of_six_hits_costs_little_more_than_their_text(memory: Memory, mode: str) -> None:
-    for number in range(6):
-        memory.save(f"The Atlas service number {number} listens on port 543{number}", category="atlas/ports")
-    data = memory.tools(groups=["long_term"]).call("search_memory", {"query": "Atlas service port"}).data
-    assert data is not None
-    assert len(data["hits"]) == 6
-
-    async def scene() -> None:
-        async with client_of(memory, mode) as client:
-            told = await client.call_tool("search_memory", {"query": "Atlas service port"})
-        before, now = len(json.dumps(dict(data))), len(json.dumps(told.structured_content))
-        print(f"data {before}, structured content {now}, text {len(text_of(told))}")
-        assert now < len(text_of(told)) + 50
-        assert before > 3 * now
-
-    played(scene)
-
-
 def test_a_long_text_is_read_in_parts_and_nothing_is_sent_twice(memory: Memory, mode: str) -> None:
     words = [f"word{number}" for number in range(25_000)]
     long = memory.save(" ".join(words[:9_000])).record
@@ -184,19 +166,6 @@ def test_results_have_text_only_if_that_is_chosen(memory: Memory, mode: str) -> 
                 assert text_of(told)
 
     played(scene)
-
-
-def test_a_call_answers_in_words_and_as_data_that_fits_its_schema(memory: Memory, mode: str) -> None:
-    async def scene() -> None:
-        async with client_of(memory, mode) as client:
-            saved = await client.call_tool("save_memory", {"content": "Alice likes tea"})
-            assert not saved.is_error
-            assert saved.structured_content == {"text": text_of(saved), "trusted": True}
-            found = await client.call_tool("search_memory", {"query": "tea"})
-            assert "Alice likes tea" in text_of(found)
-
-    played(scene)
-    assert memory.history.log()[0].edit is not None
 
 
 def test_a_wrong_call_is_a_result_that_says_what_is_wrong(memory: Memory, mode: str) -> None:
