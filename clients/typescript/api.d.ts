@@ -46,7 +46,7 @@ export interface EntryInput {
   tags?: string[];
 }
 
-/** A value of working memory. */
+/** One value in working memory. */
 export interface EntryOutput {
   key: string;
   data: string;
@@ -56,7 +56,7 @@ export interface EntryOutput {
   tags: string[];
 }
 
-/** Contents of a prompt, with the texts as they were then. */
+/** Contents of a prompt, with the texts as they were then; content is None if it is no longer known. */
 export interface ExplainedPromptOutput {
   session: string;
   position: number;
@@ -65,7 +65,6 @@ export interface ExplainedPromptOutput {
   asked: boolean;
   soft_tokens: number;
   hard_tokens: number;
-  total: number;
   tokens: { [name: string]: number };
   cut: string[];
   replayed_messages: number;
@@ -73,6 +72,7 @@ export interface ExplainedPromptOutput {
   standing: PromptLineOutput[];
   left_out: number;
   erased: number;
+  total: number;
   question: string | null;
   lines: PromptLineOutput[];
 }
@@ -90,7 +90,7 @@ export interface ForgetInput {
   session?: string | null;
   scope?: string | null;
   match?: string | null;
-  turns?: boolean;
+  turns?: boolean | null;
 }
 
 /** Content to erase, with the digest of its preview. */
@@ -99,7 +99,7 @@ export interface ForgetOrder {
   session?: string | null;
   scope?: string | null;
   match?: string | null;
-  turns?: boolean;
+  turns?: boolean | null;
   digest: string;
 }
 
@@ -128,8 +128,8 @@ export interface Items_EntryOutput_ {
   items: EntryOutput[];
 }
 
-export interface Items_PageItem_ {
-  items: PageItem[];
+export interface Items_PageOverview_ {
+  items: PageOverview[];
 }
 
 export interface Items_PlanOutput_ {
@@ -202,10 +202,11 @@ export interface ListPage_Turn_ {
   next: string | null;
 }
 
-/** Answer of /livez. */
-export interface Live {
-  status: "ok";
-  version: string;
+/** The living page of a scope. */
+export interface LivingPage {
+  content: string;
+  outcome?: string;
+  proposed?: number;
 }
 
 /** A token that was just created; token is shown once. */
@@ -227,8 +228,8 @@ export interface PageInput {
   content: string;
 }
 
-/** A page or a log; paragraphs of a log, characters of a page. */
-export interface PageItem {
+/** A page or log in a list. */
+export interface PageOverview {
   name: string;
   paragraphs: number | null;
   characters: number | null;
@@ -307,22 +308,22 @@ export interface Promotion {
   to?: string;
 }
 
-/** A candidate of a prompt, with its text at that time; content is None if it is no longer known. */
+/** One candidate of a context. */
 export interface PromptLineOutput {
   id: string;
-  type: string;
-  verdict: string;
+  type: "record" | "turn" | "paragraph";
+  verdict: "selected" | "twice" | "untrusted" | "does not hold now" | "empty" | "weak" | "in every prompt" | "says the same" | "in the replayed turns" | "already shown" | "over the layer's limit" | "over the budget";
   score: number;
   tokens: number;
   recent: boolean;
   shown_at: number | null;
   parts: { [name: string]: number };
-  state: string;
+  state: "unchanged" | "changed" | "removed" | "unknown";
   content: string | null;
   scope: string;
 }
 
-/** Contents of a prompt, in numbers. */
+/** Contents of one context in ids and numbers. */
 export interface PromptOutput {
   session: string;
   position: number;
@@ -331,25 +332,20 @@ export interface PromptOutput {
   asked: boolean;
   soft_tokens: number;
   hard_tokens: number;
-  total: number;
   tokens: { [name: string]: number };
   cut: string[];
   replayed_messages: number;
   replayed_tokens: number;
-  standing: unknown[];
+  standing: string[];
   left_out: number;
   erased: number;
+  total: number;
 }
 
 /** Decision on a proposal. */
 export interface ProposalDecision {
   verdict: "accept" | "reject" | "later";
   reason?: string;
-}
-
-/** Answer of /readyz. */
-export interface Ready {
-  status: "ok";
 }
 
 /** One thing remembered for the long term. An immutable value. */
@@ -447,11 +443,6 @@ export interface SavedRecords {
   results: SavedRecord[];
 }
 
-/** Live records of each scope. */
-export interface ScopeCounts {
-  scopes: { [name: string]: number };
-}
-
 /** A search; see Memory.search. */
 export interface SearchInput {
   category?: string[];
@@ -503,12 +494,6 @@ export interface SessionWindowInput {
   keep?: number | null;
 }
 
-/** The two records of a conflict as they are now. */
-export interface SettledConflict {
-  holds: MemoryRecord;
-  other: MemoryRecord;
-}
-
 /** Decision about two records that contradict each other. */
 export interface Settlement {
   holds: string;
@@ -536,7 +521,7 @@ export interface TokenInput {
   expires?: string | null;
 }
 
-/** A token, without its secret. */
+/** One token, without its secret. */
 export interface TokenOutput {
   id: string;
   label: string;
@@ -583,6 +568,11 @@ export interface TurnBatch {
   turns: TurnInput[];
 }
 
+/** Turns of a session by their ids. */
+export interface TurnIds {
+  turns: string[];
+}
+
 /** A turn to add; see Session.add. */
 export interface TurnInput {
   role: "user" | "assistant" | "system" | "tool";
@@ -591,6 +581,12 @@ export interface TurnInput {
   at?: string | null;
   tool_calls?: ToolCallInput[];
   tool_call_id?: string;
+  metadata?: { [name: string]: string };
+}
+
+/** A new version of a turn; see Session.replace_turn. */
+export interface TurnVersion {
+  content: string;
   metadata?: { [name: string]: string };
 }
 
@@ -614,17 +610,17 @@ export interface UndoOutput {
 /** One method for each operation of the HTTP API. */
 export interface Api {
   /** Return that the process answers. */
-  getLiveness(options?: Options): Promise<Result<Live>>;
+  getLiveness(options?: Options): Promise<Result<{ [name: string]: string }>>;
   /** Return counters in the text format of Prometheus. */
   getMetrics(options?: Options): Promise<Result<string>>;
   /** Return that the store can be read and written. */
-  getReadiness(options?: Options): Promise<Result<Ready>>;
+  getReadiness(options?: Options): Promise<Result<{ [name: string]: string }>>;
   /** Return the activity of each of the last days. */
   getActivity(options?: { days?: number } & Options): Promise<Result<Items_DayOutput_>>;
   /** Return the number of live records of each category. */
   listCategories(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
   /** Decide which of two records holds; the other one ends, is archived as wrong, or holds too. */
-  settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<SettledConflict>>;
+  settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: MemoryRecord }>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */
   diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Erase content permanently, as its preview said. */
@@ -635,8 +631,13 @@ export interface Api {
   listChanges(options?: { scope?: string; after?: number; before?: number | null; since?: string | null; until?: string | null; limit?: number; id?: string | null; actor?: string | null; subject?: "record" | "turn" | "session" | "page" | "paragraph" | null; newest_first?: boolean } & Options): Promise<Result<JournalPage>>;
   /** List the entries of the prompt log, the newest first. */
   listPacks(options?: { scope?: string; limit?: number } & Options): Promise<Result<Items_PromptOutput_>>;
+  /** Return what the scope knows as one page, each line a record. */
+  getLivingPage(options: { scope?: string; ifNoneMatch: string } & Options): Promise<Result<LivingPage | null>>;
+  getLivingPage(options?: { scope?: string } & Options): Promise<Result<LivingPage>>;
+  /** Change records by the edited page; If-Match names the version that was edited. */
+  editLivingPage(body: PageInput, options?: { scope?: string } & Options): Promise<Result<LivingPage>>;
   /** List all pages and logs. */
-  listPages(options?: Options): Promise<Result<Items_PageItem_>>;
+  listPages(options?: Options): Promise<Result<Items_PageOverview_>>;
   /** Return the text of a page or a log. */
   getPage(name: string, options: { ifNoneMatch: string } & Options): Promise<Result<PageText | null>>;
   getPage(name: string, options?: Options): Promise<Result<PageText>>;
@@ -690,7 +691,7 @@ export interface Api {
   /** Allow decay and automatic changes again. */
   unpinRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** Return the number of live records of each scope within that of the token. */
-  listScopes(options?: Options): Promise<Result<ScopeCounts>>;
+  listScopes(options?: Options): Promise<Result<{ [name: string]: { [name: string]: number } }>>;
   /** List the values of working memory. */
   listEntries(options?: { scope?: string } & Options): Promise<Result<Items_EntryOutput_>>;
   /** Return a value of working memory. */
@@ -727,6 +728,10 @@ export interface Api {
   addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<Items_Turn_>>;
   /** List the turns of a session by position. */
   listTurns(id: string, options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<ListPage_Turn_>>;
+  /** Remove turns of a session, all or none; undo brings them back. */
+  removeTurns(id: string, body: TurnIds, options?: { scope?: string } & Options): Promise<Result<Items_Turn_>>;
+  /** Give a turn a new version; undo brings the earlier one back. */
+  replaceTurn(id: string, turn: string, body: TurnVersion, options?: { scope?: string } & Options): Promise<Result<Turn>>;
   /** List the values of working memory. */
   listEntriesOfSession(id: string, options?: { scope?: string } & Options): Promise<Result<Items_EntryOutput_>>;
   /** Return a value of working memory. */

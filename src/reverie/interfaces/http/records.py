@@ -29,6 +29,7 @@ from reverie.interfaces.http.operations import (
 )
 from reverie.interfaces.http.problems import Problem
 from reverie.reader import MemoryReader
+from reverie.repositories.pages import PageOverview
 from reverie.repositories.records import NewRecord, SaveResult, describe_missing_record
 
 OPERATIONS = OperationList(group="Records, search and pages")
@@ -263,7 +264,7 @@ def change_records(call: Call, given: schemas.BulkChange) -> Any:
     return {"items": changed, "next": None}
 
 
-@OPERATIONS.add("POST", "/v1/conflicts/settle", "write", answer=schemas.SettledConflict)
+@OPERATIONS.add("POST", "/v1/conflicts/settle", "write", answer=dict[str, Record])
 def settle_conflict(call: Call, given: schemas.Settlement) -> Any:
     """Decide which of two records holds; the other one ends, is archived as wrong, or holds too."""
     read = get_changeable(call, given.holds), get_changeable(call, given.other)
@@ -366,7 +367,7 @@ def list_tags(call: Call) -> Any:
 _PAGE = "/v1/pages/{name:path}"
 
 
-@OPERATIONS.add("GET", "/v1/pages", "read", query=Empty, answer=schemas.Items[schemas.PageItem])
+@OPERATIONS.add("GET", "/v1/pages", "read", query=Empty, answer=schemas.Items[PageOverview])
 def list_pages(call: Call) -> Any:
     """List all pages and logs."""
     return {"items": call.whole.pages.overview()}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from collections.abc import Collection
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_type_hints
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, create_model
 
 from reverie.consolidation.inbox import Verdict
 from reverie.domain.change import Subject
 from reverie.domain.conversation import Role, SessionState, SessionStatus
+from reverie.domain.entry import Entry
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.interfaces.http.operations import Form, ScopeQuery
-from reverie.interfaces.http.tokens import Right
+from reverie.interfaces.http.tokens import Right, Token
+from reverie.repositories.activity import DayActivity
+from reverie.repositories.prompt_log import LineState, PromptLogEntry, PromptLogLine
 from reverie.repositories.records import Outcome
 from reverie.search.hits import SearchMode, Source, Unit
 from reverie.search.searcher import Reason
@@ -27,6 +31,19 @@ Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Texts = tuple[str, ...]
 T = TypeVar("T")
 JournalReason = Annotated[str, Field(max_length=2_000)]
+
+
+def describe(name: str, kind: type, *, without: Collection[str] = (), **more: Any) -> Any:
+    """Return the form of a value's fields, for the description of an answer.
+
+    Args:
+        name: Name of the form.
+        kind: Data class of the value.
+        without: Fields that the answer does not have.
+        more: Further fields, as `pydantic.create_model` takes them.
+    """
+    fields = {each: (hint, ...) for each, hint in get_type_hints(kind).items() if each not in without}
+    return create_model(name, __base__=Form, __doc__=(kind.__doc__ or "").partition("\n")[0], **fields | more)
 
 
 class Items(Form, Generic[T]):
@@ -200,13 +217,6 @@ class Settlement(Form):
     reason: JournalReason = ""
 
 
-class SettledConflict(Form):
-    """The two records of a conflict as they are now."""
-
-    holds: Record
-    other: Record
-
-
 class ReasonQuery(ScopeQuery):
     """Query of a change that takes a reason for the journal."""
 
@@ -371,15 +381,6 @@ class Count(Form):
 # -- pages and working memory ----------------------------------------------------------------------------
 
 
-class PageItem(Form):
-    """A page or a log; `paragraphs` of a log, `characters` of a page."""
-
-    name: str
-    paragraphs: int | None
-    characters: int | None
-    updated_at: AwareDatetime
-
-
 class PageText(Form):
     """A page or a log with its text."""
 
@@ -423,15 +424,7 @@ class EntryInput(Form):
     tags: Texts = ()
 
 
-class EntryOutput(Form):
-    """A value of working memory."""
-
-    key: str
-    data: str
-    stored_at: AwareDatetime
-    expires_at: AwareDatetime | None
-    category: str | None
-    tags: Texts
+EntryOutput = describe("EntryOutput", Entry, without=("namespace",))
 
 
 # -- history, plans, the whole ---------------------------------------------------------------------------
@@ -576,48 +569,18 @@ class AppliedPlan(Form):
     changes: int
 
 
-class PromptLineOutput(Form):
-    """A candidate of a prompt, with its text at that time; `content` is None if it is no longer known."""
-
-    id: str
-    type: str
-    verdict: str
-    score: float
-    tokens: int
-    recent: bool
-    shown_at: int | None
-    parts: dict[str, float]
-    state: str
-    content: str | None
-    scope: str
+PromptLineOutput = describe(
+    "PromptLineOutput", PromptLogLine, state=(LineState, ...), content=(str | None, ...), scope=(str, ...)
+)
+PromptOutput = describe("PromptOutput", PromptLogEntry, without=("lines",), total=(int, ...))
 
 
-class PromptOutput(Form):
-    """Contents of a prompt, in numbers."""
-
-    session: str
-    position: int
-    at: AwareDatetime
-    sequence: int
-    asked: bool
-    soft_tokens: int
-    hard_tokens: int
-    total: int
-    tokens: dict[str, int]
-    cut: list[str]
-    replayed_messages: int
-    replayed_tokens: int
-    standing: list[Any]
-    left_out: int
-    erased: int
-
-
-class ExplainedPromptOutput(PromptOutput):
-    """Contents of a prompt, with the texts as they were then."""
+class ExplainedPromptOutput(PromptOutput):  # type: ignore[misc, valid-type]
+    """Contents of a prompt, with the texts as they were then; `content` is None if it is no longer known."""
 
     question: str | None
-    standing: list[PromptLineOutput]
-    lines: list[PromptLineOutput]
+    standing: list[PromptLineOutput]  # type: ignore[valid-type]
+    lines: list[PromptLineOutput]  # type: ignore[valid-type]
 
 
 class PromptLogQuery(ScopeQuery):
@@ -632,12 +595,7 @@ class ActivityQuery(Form):
     days: Annotated[int, Field(ge=1, le=400)] = 30
 
 
-class DayOutput(Form):
-    """Activity of one day."""
-
-    day: str
-    counts: dict[str, int]
-    median_and_p95: dict[str, list[int | None]]
+DayOutput = describe("DayOutput", DayActivity, median_and_p95=(dict[str, list[int | None]], ...))
 
 
 class ForgetInput(Form):
@@ -668,12 +626,6 @@ class ForgetOutput(Form):
     digest: str
 
 
-class ScopeCounts(Form):
-    """Live records of each scope."""
-
-    scopes: dict[str, int]
-
-
 class TokenInput(Form):
     """A token to create."""
 
@@ -684,21 +636,10 @@ class TokenInput(Form):
     expires: str | None = None
 
 
-class TokenOutput(Form):
-    """A token, without its secret."""
-
-    id: str
-    label: str
-    scope: str
-    rights: list[Right]
-    origin: Origin
-    created_at: AwareDatetime
-    expires_at: AwareDatetime | None
-    revoked_at: AwareDatetime | None
-    last_used_at: AwareDatetime | None
+TokenOutput = describe("TokenOutput", Token, without=("digest",))
 
 
-class NewToken(TokenOutput):
+class NewToken(TokenOutput):  # type: ignore[misc, valid-type]
     """A token that was just created; `token` is shown once."""
 
     token: str
