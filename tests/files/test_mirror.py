@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import sqlite3
-import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -65,23 +64,6 @@ def test_everything_is_written_after_the_commit(mirrored_folder: MirroredFolder)
         "memory/episodic/2026-03-01.jsonl",
         "sessions/telegram:1.jsonl",
     ]
-
-
-@pytest.mark.parametrize("umask", [0, 0o077, 0o277])
-def test_files_are_for_their_owner_alone_whatever_the_umask(
-    mirrored_folder: MirroredFolder, umask: int
-) -> None:
-    before = os.umask(umask)
-    try:
-        write_samples(mirrored_folder)
-    finally:
-        os.umask(before)
-    for place in [
-        mirrored_folder.root / "files.db",
-        *mirrored_folder.root.glob("memory/**/*"),
-        *mirrored_folder.root.glob("sessions/**/*"),
-    ]:
-        assert stat.S_IMODE(place.stat().st_mode) == (0o700 if place.is_dir() else 0o600), place
 
 
 def test_a_record_moves_with_its_category_and_into_the_archive(mirrored_folder: MirroredFolder) -> None:
@@ -241,18 +223,6 @@ def test_what_was_forgotten_while_nobody_wrote_files_leaves_them_too(mirrored_fo
 # -- catching up -------------------------------------------------------------------------------------------
 
 
-def test_what_another_process_committed_and_did_not_write_is_made_good(
-    mirrored_folder: MirroredFolder,
-) -> None:
-    mirrored_folder.commit_and_mirror(make_additions(make_record(1, category="a")))
-    mirrored_folder.commit(make_change(make_record(1, category="a"), make_record(1, category="b")))
-    mirrored_folder.commit(make_additions(make_record(2), make_session("x"), make_turn(0, "x")))
-    mirrored_folder.commit(make_removals(make_record(2)))
-    assert mirrored_folder.mirror.count_pending_changes() == 5
-    mirrored_folder.commit_and_mirror(make_additions(make_record(3)))  # the next one writes them all
-    assert_files_match(mirrored_folder)
-
-
 def test_writing_goes_on_where_it_was_left(
     mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,19 +376,6 @@ class Changes:
 
 
 @pytest.mark.parametrize("seed", sample_cases(range(3)))
-def test_after_any_changes_the_files_say_what_the_store_says(
-    mirrored_folder: MirroredFolder, seed: int
-) -> None:
-    changes = Changes(mirrored_folder, seed)
-    for step in range(150):
-        assert mirrored_folder.commit_and_mirror(changes.one()) is not None
-        if step % 25 == 0:
-            assert_files_match(mirrored_folder)
-    assert_files_match(mirrored_folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", sample_cases(range(3)))
 def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     mirrored_folder: MirroredFolder, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -465,14 +422,6 @@ def is_in_log_or_day(row: JournalEntry) -> bool:
 
 
 # -- lost and foreign --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("top", ["memory", "sessions"])
-def test_a_folder_that_was_lost_is_written_again(mirrored_folder: MirroredFolder, top: str) -> None:
-    write_samples(mirrored_folder)
-    shutil.rmtree(mirrored_folder.root / top)
-    mirrored_folder.commit_and_mirror(make_additions(make_record(8)))
-    assert_files_match(mirrored_folder)
 
 
 def test_without_its_state_only_what_differs_is_written(mirrored_folder: MirroredFolder) -> None:

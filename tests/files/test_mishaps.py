@@ -147,15 +147,6 @@ def test_what_a_person_deleted_is_not_written_again(tmp_path: Path) -> None:
         assert_files_match(mirrored_folder)
 
 
-def test_a_file_that_was_only_touched_is_written(tmp_path: Path) -> None:
-    for mirrored_folder, path, change in open_for_each_edit(tmp_path):
-        write_samples(mirrored_folder)
-        os.utime(mirrored_folder.root / path, ns=(1, 1))
-        change(mirrored_folder)
-        mirrored_folder.mirror.write()
-        assert_files_match(mirrored_folder)
-
-
 def test_a_file_that_a_person_added_is_left(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)
     mine = mirrored_folder.root / "memory/a/b/00000000abcd.json"
@@ -278,18 +269,6 @@ def test_a_failed_write_is_a_warning_and_a_counter_and_is_tried_again(
     monkeypatch.undo()
     mirrored_folder.commit_and_mirror(make_additions(make_record(22)))
     assert mirrored_folder.mirror.failed == {}
-    mirrored_folder.mirror.write()
-    assert_files_match(mirrored_folder)
-
-
-def test_a_failed_write_is_made_good_by_another_process(
-    mirrored_folder: MirroredFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "open", failing_below(mirrored_folder.root / "memory", errno.EROFS))
-    mirrored_folder.commit_and_mirror(make_additions(make_record(20)))
-    monkeypatch.undo()
-    mirrored_folder.state.close()
-    mirrored_folder.open()
     mirrored_folder.mirror.write()
     assert_files_match(mirrored_folder)
 

@@ -59,6 +59,7 @@ def test_the_demo_shows_the_same_scores_whenever_it_is_run(call: Call) -> None:
     assert "already replayed earlier" in again
 
 
+@pytest.mark.slow
 def test_the_demo_asks_when_every_text_has_its_vector(
     call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

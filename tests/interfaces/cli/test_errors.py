@@ -28,6 +28,7 @@ from reverie.interfaces.cli.options import ExitCode
 from reverie.memory import Memory
 from reverie.stores.sqlite.store import SQLiteStore
 from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_process
+from tests.profiles import sample_cases
 
 Call = Callable[..., Result]
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -433,7 +434,9 @@ def test_an_interrupt_while_modules_are_imported_has_no_traceback(tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("command", ["list", "remember Bo", "eval --help", "--version"])
+@pytest.mark.parametrize(
+    "command", sample_cases(["list", "remember Bo", "eval --help", "--version"], every=2)
+)
 def test_an_answer_that_cannot_be_written_is_an_error(store: Path, command: str) -> None:
     words = [*PROGRAM, *command.split()]
     if not command.startswith(("eval", "--")):
