@@ -25,7 +25,7 @@ from typing import Any
 
 from reverie.admin.transfer.batch import Form, ImportTerms, Item, Skipped, build_stable_id, hash_texts
 from reverie.admin.transfer.formats import messages, notes
-from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_record, skip
+from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_record, read_values, skip
 from reverie.admin.transfer.safe_reading import Source, SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import HOME_LAYERS, KINDS, LAYERS, infer_kind
@@ -53,16 +53,11 @@ class Golemcore:
 
     def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         """Yield the records of one file of items."""
-        for place, value in file.values():
-            if isinstance(value, InvalidInput):
-                yield skip("line", place, value)
-            elif not isinstance(value, dict):
-                yield Skipped(what="line", place=place, why="broken", detail="not an object")
-            elif not self.recognises(value):
-                detail = "no memory item: it has no 'content' and 'layer'"
-                yield Skipped(what="line", place=place, why="unsupported", detail=detail)
-            else:
-                yield _parse_item(value, terms, place=place)
+        other = "no memory item: it has no 'content' and 'layer'"
+        return read_values(
+            file, self.recognises, lambda value, place: [_parse_item(value, terms, place=place)],
+            what="line", otherwise=other,
+        )  # fmt: skip
 
 
 class RockBot:
@@ -85,18 +80,13 @@ class RockBot:
             name: Its path below the memory folder; its folders are the category if the entry names none.
         """
         folder = str(PurePosixPath(name or file.name).parent)
-        is_empty = True
-        for place, value in file.values():
-            is_empty = False
-            if isinstance(value, InvalidInput):
-                yield skip("file", place, value)
-            elif isinstance(value, dict) and self.recognises(value):
-                yield _parse_entry(value, terms, place=place, folder=folder)
-            else:
-                detail = "no memory entry: it has no 'id', 'content' and 'createdAt'"
-                yield Skipped(what="file", place=place, why="unsupported", detail=detail)
-        if is_empty:
-            yield Skipped(what="file", place=file.place, why="empty")
+        other = "no memory entry: it has no 'id', 'content' and 'createdAt'"
+        items = read_values(
+            file, self.recognises, lambda value, place: [_parse_entry(value, terms, place=place, folder=folder)],
+            what="file", otherwise=other,
+        )  # fmt: skip
+        first = next(items, Skipped(what="file", place=file.place, why="empty"))
+        yield from (first, *items)
 
 
 _GOLEMCORE, _ROCKBOT = Golemcore(), RockBot()

@@ -17,7 +17,7 @@ from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     build_tool_call,
     parse_moment,
-    read_conversations,
+    read_values,
     select_branch,
 )
 from reverie.admin.transfer.safe_reading import SourceFile
@@ -41,7 +41,10 @@ class ChatGpt:
 
     def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         """Yield the conversations of a file; raise `InvalidInput` if the rest of it cannot be read."""
-        return read_conversations(file, terms, self.recognises, _parse_conversation, "ChatGPT", "mapping")
+        return read_values(
+            file, self.recognises, lambda value, place: _parse_conversation(value, terms, place),
+            what="session", otherwise="no conversation of ChatGPT: it has no 'mapping'", field="mapping",
+        )  # fmt: skip
 
 
 def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:

@@ -17,7 +17,7 @@ from reverie.admin.transfer.formats.foreign import (
     build_tool_call,
     filter_objects,
     parse_moment,
-    read_conversations,
+    read_values,
     select_branch,
     to_text,
 )
@@ -44,9 +44,10 @@ class Claude:
 
     def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         """Yield the conversations of a file; raise `InvalidInput` if the rest of it cannot be read."""
-        return read_conversations(
-            file, terms, self.recognises, _parse_conversation, "Claude", "chat_messages"
-        )
+        return read_values(
+            file, self.recognises, lambda value, place: _parse_conversation(value, terms, place),
+            what="session", otherwise="no conversation of Claude: it has no 'chat_messages'", field="chat_messages",
+        )  # fmt: skip
 
 
 def _parse_conversation(data: Mapping[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:

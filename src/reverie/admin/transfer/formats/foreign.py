@@ -365,39 +365,42 @@ class ConversationBuilder:
             yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
 
 
-def read_conversations(
+def read_values(
     file: SourceFile,
-    terms: ImportTerms,
     recognises: Callable[[object], bool],
-    parse: Callable[[Any, ImportTerms, str], Iterator[Item]],
-    program: str,
-    field: str,
+    parse: Callable[[Any, str], Iterable[Item]],
+    *,
+    what: What,
+    otherwise: str,
+    field: str = "",
 ) -> Iterator[Item]:
-    """Yield the conversations of a file, and what is left out of it.
+    """Yield the items of the JSON values of a file, and what is left out of it.
 
     Args:
         file: The file.
-        terms: The terms of the import.
-        recognises: Returns whether a value is a conversation.
-        parse: Yields the content of a conversation under the terms, at a place.
-        program: The name of the program that wrote it, for messages.
-        field: The field that holds the messages; a conversation without it is empty.
+        recognises: Returns whether a value is of the format.
+        parse: Returns the items of a value at a place.
+        what: The type of thing that a value is.
+        otherwise: What another object is.
+        field: The field without which a conversation is empty.
 
     Raises:
-        InvalidInput: the rest of the file cannot be read.
+        InvalidInput: the file cannot be read.
     """
     for place, value in file.values():
         try:
             if isinstance(value, InvalidInput):
                 raise value
-            if value is None or (isinstance(value, dict) and value.get(field) is None):
-                yield Skipped(what="session", place=place, why="empty")
+            if recognises(value):
+                yield from parse(value, place)
                 continue
-            if not recognises(value):
-                raise InvalidInput(f"no conversation of {program}: it has no {field!r}")
-            yield from parse(value, terms, place)
+            if field and (value is None or (isinstance(value, dict) and value.get(field) is None)):
+                yield Skipped(what=what, place=place, why="empty")
+                continue
+            why: Reason = "unsupported" if isinstance(value, dict) and not field else "broken"
+            yield Skipped(what=what, place=place, why=why, detail=otherwise)
         except InvalidInput as error:
-            yield skip("session", place, error)
+            yield skip(what, place, error)
 
 
 def select_branch(
@@ -473,18 +476,15 @@ class McpMemory:
 
     def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         """Yield the records of a graph; raise `InvalidInput` if it cannot be read."""
-        for place, value in file.values():
-            if isinstance(value, InvalidInput):
-                yield skip("line", place, value)
-            elif not isinstance(value, dict):
-                yield Skipped(what="line", place=place, why="broken", detail="not an object")
-            elif not self.recognises(value):
-                detail = "neither an entity nor a relation"
-                yield Skipped(what="line", place=place, why="unsupported", detail=detail)
-            elif value["type"] == "entity":
-                yield from _parse_entity(ForeignFields(value), terms, place)
-            else:
-                yield _parse_relation(ForeignFields(value), terms, place)
+
+        def parse(value: Any, place: str) -> Iterable[Item]:
+            fields = ForeignFields(value)
+            if value["type"] == "entity":
+                return _parse_entity(fields, terms, place)
+            return [_parse_relation(fields, terms, place)]
+
+        other = "neither an entity nor a relation"
+        return read_values(file, self.recognises, parse, what="line", otherwise=other)
 
 
 def _parse_entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iterator[Item]:
