@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING
 
 from reverie.admin.history import Journal, When
@@ -67,8 +68,9 @@ class Snapshot(MemoryReader):
             InvalidInput: it is neither a moment with a time zone nor a number.
             NotFound: there is no change of that number.
         """
-        then = SnapshotStore(store, when, analyse=analyze, now=clock)
-        self._index = SearchIndex(then, None, analyse=then.analysis)
+        analyze_once = cache(analyze)
+        then = SnapshotStore(store, when, analyse=analyze_once, now=clock)
+        self._index = SearchIndex(then, None, analyse=analyze_once)
         searcher = Searcher(
             then,
             self._index,

@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from reverie.domain.category import is_within_category
@@ -39,13 +40,18 @@ V = TypeVar("V", bound=Value)
 _CAPITALS = {ord(capital): ord(capital.lower()) for capital in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _StoredValue:
-    """A stored value with its key and its analysis."""
+    """A stored value with its key, and its analysis, which is made when it is needed."""
 
     key: int
     value: Value
-    analysis: AnalyzedText | None  # None for what is not searched
+    analyse: Analyse
+
+    @cached_property
+    def analysis(self) -> AnalyzedText | None:
+        """Its analysis; None for what is not searched."""
+        return analyze_searched(self.value, self.analyse)
 
     @property
     def place(self) -> tuple[str, int] | None:
@@ -276,7 +282,7 @@ class InMemoryStore(BaseStore):
         return old
 
     def _build_item(self, key: int, value: Value) -> _StoredValue:
-        return _StoredValue(key=key, value=value, analysis=analyze_searched(value, self._analyse))
+        return _StoredValue(key=key, value=value, analyse=self._analyse)
 
     def _refuse_taken(self, old: _StoredValue | None, new: _StoredValue | None) -> None:
         if new is None:

@@ -8,7 +8,6 @@ missing, and what an erasure left of a thing replaces it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, NoReturn
@@ -21,9 +20,7 @@ from reverie.admin.history.journal import (
 from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
-from reverie.domain.page import Paragraph
-from reverie.domain.passage import SEARCHABLE, Analyse, AnalyzedText, CollectionStats, Passage, Searchable
-from reverie.domain.record import Record
+from reverie.domain.passage import Analyse
 from reverie.domain.text import timestamps
 from reverie.domain.text.timestamps import Clock
 from reverie.stores.forks import ForkSafeLock
@@ -33,13 +30,9 @@ from reverie.stores.protocol import Store, iter_rows_backwards, iter_rows_forwar
 _FEW = 20
 """Ids that are read one by one."""
 
-_UNREAD = AnalyzedText(terms="", length=0)
-
 
 class SnapshotStore(InMemoryStore):
     """Read-only store as it was at an earlier moment. Safe to use from several threads.
-
-    Analyses are computed when a search needs them, or taken from the present store for unchanged things.
 
     Attributes:
         moment: The moment; that of the change if a number was given.
@@ -59,10 +52,9 @@ class SnapshotStore(InMemoryStore):
             InvalidInput: it is neither a moment with a time zone nor a number.
             NotFound: there is no change of that number.
         """
-        super().__init__(analyse=lambda _: _UNREAD)
+        super().__init__(analyse=analyse)
         self._source = store
-        self._read_words = analyse
-        self._has_words = self._is_loaded = False
+        self._is_loaded = False
         self.last = sequence_at(store, when)
         if isinstance(when, datetime):
             self.moment = timestamps.to_utc(when)
@@ -145,65 +137,6 @@ class SnapshotStore(InMemoryStore):
                 )
                 for key in keys[:limit]
             ]
-
-    # -- for search -----------------------------------------------------------------------------------
-
-    def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
-        """Return live passages by key, in any order, without unknown and archived ones."""
-        self._load_words()
-        return super().passages(subject, keys, around=around)
-
-    def live(
-        self, subject: Searchable, *, after: int = 0, limit: int = 1000
-    ) -> list[tuple[Passage, Record | Turn | Paragraph]]:
-        """Yield live passages and their values by ascending key, to build an index."""
-        self._load_words()
-        return super().live(subject, after=after, limit=limit)
-
-    def measure(
-        self, subject: Searchable, scopes: Sequence[str] | None, *, category: str | None = None
-    ) -> CollectionStats:
-        """Return the exact number of live passages and tokens in those scopes (None: in all)."""
-        self._load_words()
-        return super().measure(subject, scopes, category=category)
-
-    def analysis(self, value: Record | Turn | Paragraph) -> AnalyzedText:
-        """Return the analysis of a value, of this store or any other."""
-        self._load_words()
-        stored = self._data.things.get((get_subject(value), value.id))
-        if stored is not None and stored.analysis is not None and stored.value == value:
-            return stored.analysis
-        return self._read_words(value)
-
-    def _load_words(self) -> None:
-        with self._open():
-            if self._has_words:
-                return
-            known = self._read_known_words()
-            for key, stored in list(self._data.keys.items()):
-                if stored.analysis is not None:
-                    assert isinstance(stored.value, Record | Turn | Paragraph)
-                    self._swap(
-                        stored, replace(stored, analysis=known.get(key) or self._read_words(stored.value))
-                    )
-            self._has_words = True
-
-    def _read_known_words(self) -> dict[int, AnalyzedText]:
-        """Return the present store's analysis of things that did not change since."""
-        sequence = self._source.sequence()
-        changed = {row.key for row in iter_rows_forwards(self._source, after=self.last)}
-        analyses: dict[int, AnalyzedText] = {}
-        for subject in SEARCHABLE:
-            keys = [
-                key
-                for key, stored in self._data.keys.items()
-                if get_subject(stored.value) == subject and key not in changed
-            ]
-            for passage in self._source.passages(subject, keys):
-                analyses[passage.key] = passage.analysis
-        for row in iter_rows_forwards(self._source, after=sequence):  # changed while it was read
-            analyses.pop(row.key, None)
-        return analyses
 
     # -- what is refused -------------------------------------------------------------------------------
 
