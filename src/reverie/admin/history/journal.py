@@ -323,7 +323,10 @@ class Journal:
         lines = []
         for number, paragraph in enumerate(paragraphs, 1):
             rows = self._select_rows(paragraph.id)
-            wrote = next((row for row in reversed(rows) if _is_content_change(row)), None)
+            contents = [
+                (row, *(getattr(each, "content", None) for each in (row.before, row.after))) for row in rows
+            ]
+            wrote = next((row for row, before, after in reversed(contents) if before != after), None)
             change = None if wrote is None or wrote.forgotten else describe_change(wrote)
             lines.append(BlameLine(number=number, text=paragraph.content, change=change))
         first = min((line.change for line in lines if line.change), key=lambda c: c.sequence, default=None)
@@ -393,11 +396,6 @@ def _find_version(rows: Sequence[JournalEntry], until: int | None, id: str) -> V
     if last.edit is None:
         raise InvalidInput(_FORGOTTEN.format(id=id))
     return last.after
-
-
-def _is_content_change(row: JournalEntry) -> bool:
-    """Whether a change altered the content of a thing."""
-    return getattr(row.before, "content", None) != getattr(row.after, "content", None)
 
 
 def _validate_id(id: object) -> str:

@@ -307,7 +307,7 @@ class ImportBatch:
     # -- turns -----------------------------------------------------------------------------------------
 
     def _add_turns(self, item: FoundTurns) -> None:
-        stored = self._find_session(item.state.id)
+        stored = self.met.sessions.get(item.state.id) or self._store.session(item.state.id)
         if stored is not None and stored.scope != item.state.scope:
             detail = f"session {stored.id!r} belongs to the scope {stored.scope!r}"
             self._skip("turn", item.place, "differs", detail, len(item.turns))
@@ -422,9 +422,6 @@ class ImportBatch:
             return {}
         return {name: turns.get(name) for name in names}
 
-    def _find_session(self, name: str) -> SessionState | None:
-        return self.met.sessions.get(name) or self._store.session(name)
-
     def _get_next_position(self, session: str) -> int:
         if session not in self._following:
             last = self._store.turns(session=session, start=-1)
@@ -437,7 +434,7 @@ class ImportBatch:
         page = drop_forgotten(self._store, found)
         if lines := found.content.count("\n") - page.content.count("\n"):
             self._skip("page", place, "forgotten", "lines of it", lines)
-        stored = self._find_page(page.name)
+        stored = self.met.pages.get(page.name) or next(iter(self._store.pages([page.name])), None)
         if stored is not None and stored.content == page.content:
             self._skip("page", place, "known", f"page {page.name!r}")
             return
@@ -455,9 +452,6 @@ class ImportBatch:
         self._pages[page.name] = Change(before=before, after=after)
         self.met.pages[page.name] = after
         self.taken["page"] += 1
-
-    def _find_page(self, name: str) -> Page | None:
-        return self.met.pages.get(name) or next(iter(self._store.pages([name])), None)
 
     def _add_missing_lines(self, stored: Page, page: Page) -> Page:
         """Return the stored page with the lines that none of its versions has had."""
@@ -525,18 +519,18 @@ class ImportBatch:
             if met is not None and (not form or met == mark):
                 return value, None, True
             try:
-                here = known[value.id] if value.id in known else self._read_stored(value)
+                read = get_reader(self._store, get_subject(value))
+                here = known[value.id] if value.id in known else next(iter(read([value.id])), None)
             except StoreCorrupt:
                 here = value  # something that cannot be read is here; it is not to be doubled
-            if met is None and (
-                here is None or not form or _mark(here) == mark or _has_same_content(here, value)
-            ):
+            is_same = here is not None and (_get_owner(here), here.content) == (
+                _get_owner(value),
+                value.content,
+            )
+            if met is None and (here is None or not form or _mark(here) == mark or is_same):
                 return value, here, False
             attempt += 1
             value = replace(value, id=build_alternative_id(first, form, attempt))
-
-    def _read_stored(self, value: _T) -> _T | None:
-        return next(iter(get_reader(self._store, get_subject(value))([value.id])), None)
 
     def _is_forgotten(self, value: Value) -> bool:
         return bool(is_forgotten(self._store, [value]))
@@ -634,10 +628,6 @@ def _mark(value: Record | Turn | Paragraph) -> str:
     """Return what distinguishes a thing from another with the same id."""
     given = None if isinstance(value, Paragraph) else value.metadata.get(SOURCE_ID)
     return hash_texts(_get_owner(value), given or value.content)[:_MARK]
-
-
-def _has_same_content(stored: _T, value: _T) -> bool:
-    return (_get_owner(stored), stored.content) == (_get_owner(value), value.content)
 
 
 def _get_owner(value: Record | Turn | Paragraph) -> str:

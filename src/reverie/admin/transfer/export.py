@@ -95,47 +95,63 @@ def export(
     """
     every = scope is None or scope == EVERY_SCOPE
     scopes = None if every else tuple(validate_scope(each) for each in parse_values(scope, name="scope"))
-    run = _Export(store, scopes, validate_progress(progress))
+    report = validate_progress(progress)
     path = resolve_path(target, name="target")
     with create_file(path, overwrite=overwrite) as file:
-        run.write(ExportWriter(file, at=at))
-    return run.summarize_export(path)
+        run = _Export(store, scopes, file, report)
+        run.write(at)
+    return ExportReport(path=path, left_out=tuple(run.left_out), **run.counts)
 
 
 class _Export:
-    """State of one export."""
+    """State of one export.
 
-    def __init__(self, store: Store, scopes: tuple[str, ...] | None, progress: Callable[[int], None]) -> None:
+    Attributes:
+        counts: Number of exported things of each type.
+        left_out: What could not be read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        scopes: tuple[str, ...] | None,
+        file: BinaryIO,
+        progress: Callable[[int], None],
+    ) -> None:
         self._store = store
         self._scopes = scopes
+        self._file = file
         self._progress = progress
-        self._counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
-        self._left_out: list[Skipped] = []
+        self.counts = Counter[str](records=0, sessions=0, turns=0, pages=0, paragraphs=0)
+        self.left_out: list[Skipped] = []
 
-    def write(self, writer: ExportWriter) -> None:
+    def write(self, at: datetime) -> None:
         """Write everything in the scopes; pages and logs belong to the empty one."""
+        made_at = timestamps.format_time(at)
+        header = {"format": FORMAT, "form": "jsonl", "version": VERSION, "made_at": made_at}
+        self._write_line({"type": "header", **header})
         for record in self._iter_records():
-            writer.put(record)
-            self._count("records")
+            self._put(record)
+            self._progress(1)
         for overview in self._list_sessions():
-            writer.put(overview.state)
+            self._put(overview.state)
             for turn in self._iter_turns(overview):
-                writer.put(turn)
-            self._counts["sessions"] += 1
+                self._put(turn)
+                self._progress(1)
         if self._scopes is None or "" in self._scopes:
             for page in self._store.pages():
-                writer.put(page)
-                self._counts["pages"] += 1
-            for name in self._store.logs():
-                paragraphs = self._store.paragraphs(page=name)
-                for paragraph in paragraphs:
-                    writer.put(paragraph)
-                self._counts["paragraphs"] += len(paragraphs)
-        writer.finish(dict(self._counts))
+                self._put(page)
+            for log in self._store.logs():
+                for paragraph in self._store.paragraphs(page=log):
+                    self._put(paragraph)
+        self._write_line({"type": "end", **self.counts})
 
-    def summarize_export(self, path: Path) -> ExportReport:
-        """Return the report of the export."""
-        return ExportReport(path=path, left_out=tuple(self._left_out), **self._counts)
+    def _put(self, value: Value) -> None:
+        self._write_line({"type": get_subject(value), **value.to_dict()})
+        self.counts[f"{get_subject(value)}s"] += 1
+
+    def _write_line(self, data: dict[str, Any]) -> None:
+        self._file.write(f"{json.dumps(data, ensure_ascii=False, allow_nan=False)}\n".encode())
 
     def _iter_records(self) -> Iterator[Record]:
         """Yield records, the oldest first, so that an import stores them in this order."""
@@ -165,9 +181,7 @@ class _Export:
         for start in range(0, overview.turns, _BATCH):
             positions = range(start, min(start + _BATCH, overview.turns))
             place = f"session {session!r}, position {{}}"
-            for turn in self._read_readable(positions, read, "turn", place.format):
-                yield turn
-                self._count("turns")
+            yield from self._read_readable(positions, read, "turn", place.format)
 
     def _read_readable(
         self,
@@ -187,46 +201,10 @@ class _Export:
 
     def _leave_out(self, what: Literal["record", "turn"], place: str, count: int) -> None:
         detail = "it cannot be read; `check` names it"
-        self._left_out.append(Skipped(what=what, place=place, why="broken", detail=detail, count=count))
-
-    def _count(self, what: str) -> None:
-        self._counts[what] += 1
-        self._progress(1)
+        self.left_out.append(Skipped(what=what, place=place, why="broken", detail=detail, count=count))
 
 
 # -- the file -----------------------------------------------------------------------------------------------
-
-
-class ExportWriter:
-    """Writer of an export to an open file."""
-
-    def __init__(self, file: BinaryIO, *, at: datetime) -> None:
-        """Write the header.
-
-        Args:
-            file: The file.
-            at: When the export is made.
-        """
-        self._file = file
-        header = {
-            "format": FORMAT,
-            "form": "jsonl",
-            "version": VERSION,
-            "made_at": timestamps.format_time(at),
-        }
-        self._write({"type": "header", **header})
-
-    def put(self, value: Value) -> None:
-        """Write a record, a session, a turn, a page or a paragraph."""
-        self._write({"type": get_subject(value), **value.to_dict()})
-
-    def finish(self, counts: Mapping[str, int]) -> None:
-        """Write the last line."""
-        self._write({"type": "end", **counts})
-
-    def _write(self, data: dict[str, Any]) -> None:
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False)
-        self._file.write(f"{text}\n".encode())
 
 
 class OwnExport:

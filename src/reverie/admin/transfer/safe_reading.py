@@ -78,7 +78,7 @@ def parse_json(data: str | bytes, *, tolerant: bool = False) -> Any:
     """
     try:
         text = data.decode("utf-8-sig") if isinstance(data, bytes) else data
-        parse_constant = _drop_constant if tolerant else _refuse_constant
+        parse_constant = (lambda _: None) if tolerant else _refuse_constant
         value = json.loads(text, parse_constant=parse_constant, strict=not tolerant)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"not UTF-8 text (byte {error.start})") from None
@@ -97,10 +97,6 @@ def parse_json_object(data: str | bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f"{describe_type(value)} instead of an object")
     return value
-
-
-def _drop_constant(text: str) -> None:
-    del text
 
 
 def _refuse_constant(text: str) -> NoReturn:

@@ -185,7 +185,8 @@ def _iter_pieces(
             session = ForeignFields(value).label("id", "key") or default
             continue
         if messages is None:
-            name = session if is_session else _get_session(value, default)
+            named = value if isinstance(value, dict) and not is_session else {}
+            name = session if is_session else ForeignFields(named).label(*_SESSIONS) or default
             if turns and (name != session or len(turns) >= BATCH):
                 yield ImportedConversation(session=session, turns=turns, about=about)
                 turns = []
@@ -217,10 +218,6 @@ def _unwrap_message(line: Any) -> Any:
         return line
     beside = {"session": line.get("sessionId"), "id": line.get("uuid"), "timestamp": line.get("timestamp")}
     return {**message, **beside, _LINE: line}
-
-
-def _get_session(value: Any, default: str) -> str:
-    return (ForeignFields(value).label(*_SESSIONS) if isinstance(value, dict) else "") or default
 
 
 def _get_messages(value: Any) -> list[Any] | None:
