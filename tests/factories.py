@@ -79,7 +79,13 @@ def get_search_index(memory: Memory) -> SearchIndex:
 
 def make_hit(value: Record | Turn, score: float = 0.5, *matched: str) -> Hit:
     """Make a hit for a record or a turn."""
-    why = Explanation(matched=matched, parts={"relevance": score})
+    why = Explanation(
+        matched=matched,
+        parts={"relevance": score},
+        evidence={"words": score},
+        coverage=score,
+        is_literal=True,
+    )
     if isinstance(value, Record):
         return Hit(score=score, explanation=why, record=value)
     return Hit(score=score, explanation=why, turn=value)

@@ -15,6 +15,7 @@ import pytest
 
 from reverie import InvalidInput, Memory, ModelUnavailable, StoreUnavailable
 from reverie.agent import MOST_ROUNDS, STOPPED, Agent
+from reverie.context.pack import NOTHING_KNOWN
 from reverie.domain.conversation import ToolCall
 from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.llm.protocol import OnText
@@ -88,6 +89,7 @@ def test_a_turn_does_not_see_itself_and_the_next_one_sees_it_replayed(memory: Me
     one.turn("And my dog is Udon")
     roles = [(message.role, message.content) for message in model.asked[1].messages]
     assert roles == [
+        ("system", NOTHING_KNOWN),
         ("user", "My cat is called Miso"),
         ("assistant", "Noted."),
         ("user", "And my dog is Udon"),

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import render
-from reverie.context.pack import StaticContext
+from reverie.context.pack import NOTHING_KNOWN, StaticContext
 from reverie.context.retrieval import LONGEST_QUERY, query_from_message
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import Change
@@ -66,13 +66,15 @@ class WordSearch:
             common = words & set(tokenize(value.content))
             if common and value.id not in exclude and matches(allowed, value):
                 which = {"record" if isinstance(value, Record) else "turn": value}
-                found.append(
-                    Hit(
-                        score=len(common) / len(words),
-                        explanation=Explanation(matched=tuple(sorted(common))),
-                        **which,
-                    )
+                share = len(common) / len(words)
+                why = Explanation(
+                    matched=tuple(sorted(common)),
+                    parts={"relevance": share},
+                    evidence={"words": share},
+                    coverage=share,
+                    is_literal=True,
                 )
+                found.append(Hit(score=share, explanation=why, **which))
         return sorted(found, key=lambda hit: -hit.score)[:limit]
 
     def recent(self, *, allowed, limit):
@@ -567,7 +569,8 @@ def test_at_most_twelve_are_recalled(chat, store):
     for number in range(20):
         remember(store, f"harbour {number}", layer="episodic")
     chat.add("user", "harbour?")
-    assert chat.context().diagnostics.candidates == 12
+    diagnostics = chat.context().diagnostics
+    assert (diagnostics.candidates, diagnostics.selected, diagnostics.over_layer_limit) == (20, 12, 8)
 
 
 def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_records(chat, store):
@@ -579,23 +582,21 @@ def test_a_first_turn_for_which_nothing_is_found_gets_the_five_most_recent_recor
     chat.add("user", "hello there")
     pack = chat.context()
     assert [hit.content for hit in pack.hits] == [f"fact {number}" for number in (6, 5, 4, 3, 2)]
-    assert pack.text.startswith(f"{NOTICE}\n\n{render.RECENT_HEADER}")
+    assert pack.text.startswith(f"{NOTICE}\n\n{NOTHING_KNOWN}\n\n{render.RECENT_HEADER}")
     chat.add("assistant", "hello")
     remember(store, "newer than that")
     chat.add("user", "well well")
     assert chat.context().hits == []
 
 
-def test_recent_records_stand_beside_the_weak_hits_of_a_first_turn(chat, store, start):
+def test_recent_records_are_left_out_where_something_is_found_or_a_page_has_a_line(chat, store, start):
     for number in range(7):
         remember(store, f"fact {number}")
     remember(store, "The harbour is in Oslo")
-    chat.add("user", "which port do the big ships of this company use when they come back home from abroad?")
-    pack = chat.context()
-    recent = ["fact 6", "fact 5", "fact 4", "fact 3"]
-    assert [hit.content for hit in pack.hits] == ["The harbour is in Oslo", *recent]
-    assert pack.text.index(render.RECORDS_HEADER) < pack.text.index(render.RECENT_HEADER)
-    assert recalled(start("cli:9").context("which harbour?")) == ["The harbour is in Oslo"]
+    pack = chat.context("which harbour?")
+    assert [hit.content for hit in pack.hits] == ["The harbour is in Oslo"]
+    page = StaticContext(pages=("# Memory\n\n## Long-term Memory\nUser likes tea.",))
+    assert start("cli:9", standing=lambda: page).context("hello there").hits == []
 
 
 def test_the_first_turn_after_a_summary_is_no_first_turn(chat, store):

@@ -14,14 +14,17 @@ import re
 import sqlite3
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from evaluation.output import check_output_file, print_table, write_json
+from reverie.context.pack import Pack
 from reverie.domain.errors import InvalidInput
+from reverie.domain.text.validation import estimate_tokens
 from reverie.evals.command import embed_all
 from reverie.llm.embedding import NO_EMBEDDER, Embedder
 from reverie.memory import Memory
@@ -68,18 +71,39 @@ class Persona:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromptFigures:
+    """A prompt in numbers.
+
+    Attributes:
+        is_marked: For each fact and turn in the prompt, whether its line says that it is, or may be, outdated.
+        lines: Lines of memory, without pages and rules.
+        knows_nothing: Whether no line is above "Perhaps related".
+        stable: Tokens of the part that seldom changes.
+        changing: Tokens of the rest.
+    """
+
+    is_marked: Mapping[str, bool]
+    lines: int
+    knows_nothing: bool
+    stable: int
+    changing: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionResult:
     """Hits of one engine for one question.
 
     Attributes:
         found: Ids of the facts and turns found, best first.
-        in_prompt: Ids that stand in the prompt; None for an engine that makes no prompt.
+        prompt: The prompt; None for an engine that makes none.
+        replaced: Ids of the facts that later ones replace.
     """
 
     question: PersonaQuestion
     persona: str
     found: tuple[str, ...]
-    in_prompt: frozenset[str] | None = None
+    prompt: PromptFigures | None = None
+    replaced: frozenset[str] = frozenset()
 
     def recall(self, k: int) -> float:
         """Return the share of wanted answers among the first `k`; for single answers 0 or 1."""
@@ -87,13 +111,20 @@ class QuestionResult:
 
     def prompt_recall(self) -> float:
         """Return the share of wanted answers that stand in the prompt."""
-        return self._share(self.in_prompt or frozenset(), len(self.question.answers))
+        shown = frozenset(self.prompt.is_marked) if self.prompt else frozenset()
+        return self._share(shown, len(self.question.answers))
 
     def _share(self, found: frozenset[str], k: int) -> float:
         matching = len(self.question.answers & found)
         if not self.question.wants_all:
             return float(matching > 0)
         return matching / max(1, min(k, len(self.question.answers)))
+
+    @property
+    def has_unmarked_outdated(self) -> bool:
+        """Whether something outdated stands in the prompt without a mark."""
+        is_marked = self.prompt.is_marked if self.prompt else {}
+        return any(not is_marked.get(name, True) for name in self.question.outdated)
 
     @property
     def is_outdated_first(self) -> bool:
@@ -123,6 +154,15 @@ def read_personas(folder: str | Path, *, sealed: bool = False) -> list[Persona]:
             f"{str(folder)!r} has no {'sealed ' if sealed else ''}personas: pass a folder of JSON files"
         )
     return [_read_persona(file) for file in chosen]
+
+
+def read_unrelated(*, sealed: bool = False) -> list[PersonaQuestion]:
+    """Return messages about nothing that anybody has stored, as questions of the type `unrelated`."""
+    file = Path(__file__).parents[1] / ("unrelated-sealed.jsonl" if sealed else "unrelated.jsonl")
+    return [
+        PersonaQuestion(id=f"u{number}", type="unrelated", text=json.loads(line)["text"], answers=frozenset())
+        for number, line in enumerate(file.read_text("utf-8").splitlines())
+    ]
 
 
 def _read_persona(file: Path) -> Persona:
@@ -182,8 +222,15 @@ def divide_persona(persona: Persona, size: int) -> list[Persona]:
     return divided
 
 
-def ask_questions(persona: Persona, *, embedder: str | Embedder = NO_EMBEDDER) -> list[QuestionResult]:
-    """Fill a new memory with what a persona says, and ask it the persona's questions."""
+@contextmanager
+def open_persona(
+    persona: Persona, *, embedder: str | Embedder = NO_EMBEDDER
+) -> Iterator[tuple[Memory, dict[str, str]]]:
+    """Open a new memory with what a persona says, today; removed afterwards.
+
+    Yields:
+        The memory, and the id of the fact or turn for the id of each record and turn.
+    """
     now = persona.today
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -210,20 +257,50 @@ def ask_questions(persona: Persona, *, embedder: str | Embedder = NO_EMBEDDER) -
                 names[record.id] = turns[0]
         embed_all(memory)
         now = persona.today
+        memory.dreams.judge_pending()
+        yield memory, names
+
+
+def ask_questions(persona: Persona, *, embedder: str | Embedder = NO_EMBEDDER) -> list[QuestionResult]:
+    """Fill a new memory with what a persona says, and ask it the persona's questions."""
+    with open_persona(persona, embedder=embedder) as (memory, names):
+        replaced = frozenset(event["replaces"] for _, event in persona.events if event.get("replaces"))
+        replaced |= {name for question in persona.questions for name in question.outdated}
         results = []
         for question in persona.questions:
             hits = memory.search(question.text, sources=("records", "turns"), limit=LIMIT)
             pack = memory.session(f"question:{question.id}").context(question.text)
-            shown = re.findall(r"[0-9a-f]{12}", pack.text)
             results.append(
                 QuestionResult(
                     question=question,
                     persona=persona.name,
                     found=tuple(names[hit.id] for hit in hits if hit.id in names),
-                    in_prompt=frozenset(names[each] for each in shown if each in names),
+                    prompt=_measure_prompt(pack, names),
+                    replaced=replaced,
                 )
             )
         return results
+
+
+def _measure_prompt(pack: Pack, names: Mapping[str, str]) -> PromptFigures:
+    """Return the figures of a prompt; `names` has the id of the fact or turn of each record and turn."""
+    is_marked: dict[str, bool] = {}
+    for line in pack.text.splitlines():
+        for name in [names[each] for each in _LINE.findall(line) if each in names]:
+            is_marked[name] = is_marked.get(name, False) or _MARK.search(line) is not None
+    changing = [line for line in pack.changing_text.splitlines() if line.startswith(("- [", "["))]
+    perhaps = sum(choice.verdict == "perhaps related" for choice in pack.choices)
+    return PromptFigures(
+        is_marked=is_marked,
+        lines=len(changing),
+        knows_nothing=len(changing) <= perhaps,
+        stable=estimate_tokens(pack.stable_text),
+        changing=estimate_tokens(pack.changing_text),
+    )
+
+
+_LINE = re.compile(r"\[([0-9a-f]{12})\](?= \(|$|:| \[)")
+_MARK = re.compile(r"\(perhaps outdated, see \[|→ changed on |\(held ")
 
 
 def ask_fts5(persona: Persona) -> list[QuestionResult]:
@@ -260,8 +337,11 @@ def summarize(results: Sequence[QuestionResult]) -> dict[str, float]:
     """Return the figures of some results by name; a figure that does not apply is left out.
 
     `recall@1` and `recall@5`: share of wanted answers among the first hits. `prompt`: share that stands in
-    the prompt. `outdated`: share of updates where what held before stands first. `empty`: share of answerable
-    questions without any hit. `nothing precision` and `nothing recall`: of finding nothing.
+    the prompt. `outdated`: share of updates where what held before stands first; `unmarked`: where it stands in the
+    prompt without a mark. `wrong marks`: share of marked lines among those of facts that nothing replaces. `empty`:
+    share of answerable questions without any hit. `nothing precision` and `nothing recall`: of finding nothing. `known
+    empty` and `unknown empty`: share of answerable and of other questions with nothing above "Perhaps related".
+    `lines`: lines of memory in the prompt, without pages and rules. `stable` and `changing`: tokens of its parts.
     """
     answerable = [result for result in results if result.question.answers]
     figures: dict[str, float] = {"questions": len(results)}
@@ -269,17 +349,46 @@ def summarize(results: Sequence[QuestionResult]) -> dict[str, float]:
         count = len(answerable)
         figures["recall@1"] = sum(result.recall(1) for result in answerable) / count
         figures["recall@5"] = sum(result.recall(LIMIT) for result in answerable) / count
-        if all(result.in_prompt is not None for result in answerable):
+        if all(result.prompt is not None for result in answerable):
             figures["prompt"] = sum(result.prompt_recall() for result in answerable) / count
         figures["empty"] = sum(not result.found for result in answerable) / count
     if updates := [result for result in answerable if result.question.outdated]:
         figures["outdated"] = sum(result.is_outdated_first for result in updates) / len(updates)
+        figures["unmarked"] = sum(result.has_unmarked_outdated for result in updates) / len(updates)
     if unanswerable := [result for result in results if not result.question.answers]:
         refused = sum(not result.found for result in results)
         right = sum(not result.found for result in unanswerable)
         figures["nothing recall"] = right / len(unanswerable)
         if refused:
             figures["nothing precision"] = right / refused
+    figures |= _summarize_prompts(results)
+    return figures
+
+
+def _summarize_prompts(results: Sequence[QuestionResult]) -> dict[str, float]:
+    prompts = [(result, result.prompt) for result in results if result.prompt is not None]
+    if not prompts:
+        return {}
+    figures: dict[str, float] = {}
+    for name, known in (("known empty", True), ("unknown empty", False)):
+        of_kind = [
+            prompt.knows_nothing
+            for result, prompt in prompts
+            if bool(result.question.answers) is known
+            and result.question.type not in ("instruction", "unrelated")
+        ]
+        if of_kind:
+            figures[name] = sum(of_kind) / len(of_kind)
+    current = [
+        is_marked
+        for result, prompt in prompts
+        for name, is_marked in prompt.is_marked.items()
+        if name not in result.replaced
+    ]
+    if current:
+        figures["wrong marks"] = sum(current) / len(current)
+    for name in ("lines", "stable", "changing"):
+        figures[name] = sum(getattr(prompt, name) for _, prompt in prompts) / len(prompts)
     return figures
 
 
@@ -289,9 +398,15 @@ _COLUMNS = (
     "recall@5",
     "prompt",
     "outdated",
+    "unmarked",
+    "wrong marks",
     "empty",
-    "nothing precision",
     "nothing recall",
+    "known empty",
+    "unknown empty",
+    "lines",
+    "stable",
+    "changing",
 )
 
 
@@ -319,6 +434,8 @@ def run(
     personas = read_personas(folder, sealed=sealed)
     if size is not None:
         personas = [part for persona in personas for part in divide_persona(persona, size)]
+    unrelated = tuple(read_unrelated(sealed=sealed))
+    personas = [replace(each, questions=(*each.questions, *unrelated)) for each in personas]
     engines = {
         "Reverie": [result for persona in personas for result in ask_questions(persona, embedder=embedder)],
         "FTS5": [result for persona in personas for result in ask_fts5(persona)],

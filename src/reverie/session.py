@@ -18,6 +18,7 @@ from reverie.context.pack import Pack, PackInput, StaticContext, build
 from reverie.context.render import TokenBudget, validate_tokens
 from reverie.context.retrieval import (
     Retriever,
+    describe_successors,
     drop_replayed,
     query_from_message,
     retrieve,
@@ -385,17 +386,16 @@ class Session:
             now = self._clock()
             hits: list[Hit] = []
             recent: list[Record] = []
+            marks: dict[str, str] = {}
             scopes = visible_scopes(state.scope)
             standing = self._standing(scopes)._replace(summary=state.summary)
             if settings.is_injecting:
                 records = self._retrieve_standing(scopes, now)
                 ids = frozenset(record.id for record in records)
-                hits = retrieve(
-                    self._recaller, settings, query, scopes, exclude=replayed_ids, standing=ids, now=now,
-                    cursor=self._store.cursor,
-                )  # fmt: skip
+                hits = retrieve(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
+                marks = describe_successors(self._store, hits, now)
                 is_first = not state.summary and all(turn.position >= now_at for turn in window)
-                if is_first:
+                if is_first and not standing.pages:
                     recent = retrieve_recent(self._recaller, settings, scopes, hits, standing=ids, now=now)
                 notes = drop_replayed(standing.notes, replayed_ids)
                 standing = standing._replace(records=records, notes=notes)
@@ -415,7 +415,15 @@ class Session:
                 shown=shown,
                 related=related,
                 related_tokens=settings.rag_tokens,
+                recall_limit=settings.recall_limit,
+                marks=marks,
+                memories=self._count_memories(scopes, replayed) if settings.is_injecting else 0,
             )
+
+    def _count_memories(self, scopes: Sequence[str], replayed: Sequence[Turn]) -> int:
+        """Return the number of records and turns that a prompt can recall, without the replayed ones."""
+        records, turns = (self._store.measure(subject, scopes).passages for subject in ("record", "turn"))
+        return records + max(0, turns - len(replayed))
 
     def _retrieve_standing(self, scopes: tuple[str, ...], now: datetime) -> tuple[Record, ...]:
         """Return the records that stand in every prompt now; read again when the store has changed."""

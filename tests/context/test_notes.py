@@ -171,7 +171,7 @@ def test_a_note_of_tomorrow_stands_under_today():
 
 def packed(**given):
     given = {
-        "query": "q",
+        "query": "",
         "candidates": (),
         "replay": (),
         "now_at": 0,
@@ -187,15 +187,30 @@ def standing(page="User likes tea.", kept=(), **more):
 
 
 def test_pages_are_stable_and_notes_come_after_them():
-    found = [hit(record(1, "The port is 5432"), 0.9, "port")]
-    pack = packed(candidates=found, standing=standing(kept=[note(1)], summary="They met."))
-    assert [section.name for section in pack.sections] == ["pages", "summary", "notes", "recalled"]
+    pack = packed(standing=standing(kept=[note(1)], summary="They met."))
+    assert [section.name for section in pack.sections] == ["pages", "summary", "notes"]
     assert pack.stable_text == (
         f"{NOTICE}\n\n# Memory\n\n## Long-term Memory\nUser likes tea.\n\n[Conversation summary]\nThey met."
     )
     assert pack.changing_text.startswith("## Today's Notes\n[10:31] User: question 1")
-    more = packed(candidates=(), standing=standing(kept=[note(1), note(2)], summary="They met."))
+    more = packed(standing=standing(kept=[note(1), note(2)], summary="They met."))
     assert more.stable_text == pack.stable_text
+
+
+def test_for_a_message_a_note_takes_the_place_of_its_selected_turns_and_nothing_is_said_twice():
+    asked = turn(4, content="question 1")
+    found = [hit(asked, 0.9, "question"), hit(record(1, "The port is 5432"), 0.9, "port")]
+    pack = packed(query="question?", candidates=found, standing=standing(page="", kept=[note(1), note(2)]))
+    assert pack.changing_text == (
+        f"{NOTICE}\n\n# Memory\n\n## Today's Notes\n{note(1).content} [{asked.id}]\n\n"
+        f"{render.RECORDS_HEADER}\n{render.render_record(record(1, 'The port is 5432'))}"
+    )
+    long = turn(4, content="question 1 " + "and more " * 40)
+    pack = packed(
+        query="question?", candidates=[hit(long, 0.9, "question")], standing=standing(kept=[note(1)])
+    )
+    assert "Notes" not in pack.text
+    assert "and more" in pack.text
 
 
 def test_notes_without_a_page_bring_the_header_of_memory():
@@ -228,7 +243,7 @@ def test_notes_take_only_what_is_left():
     tight = TokenBudget(soft_tokens=600, hard_tokens=800)
     alone = packed(candidates=found, standing=standing(), budget=tight)
     beside = packed(candidates=found, standing=standing(kept=kept), budget=tight)
-    assert beside.hits == alone.hits
+    assert [each.id for each in beside.hits] == [each.id for each in alone.hits]
     assert "notes" in beside.diagnostics.cut
     assert beside.tokens <= 800
 

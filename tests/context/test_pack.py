@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reverie.context import render
-from reverie.context.pack import PackInput, StaticContext, build
+from reverie.context import gate, render
+from reverie.context.pack import NOTHING_KNOWN, PackInput, StaticContext, build
 from reverie.context.render import TokenBudget
 from reverie.context.window import ShownLedger
 from reverie.domain.text import escaping, validation
@@ -66,6 +66,7 @@ def test_a_pack_never_exceeds_the_hard_budget(found, kept, standing, budget, sha
         budget=budget,
         replay=conversation(shape),
         recent=[record(100 + n, text) for n, text in enumerate(recent) if text.strip()],
+        memories=100,
     )
     assert validation.estimate_tokens(pack.text) <= pack.tokens <= budget.hard_tokens
     assert pack.tokens == sum(pack.diagnostics.tokens.values())
@@ -94,6 +95,7 @@ def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_t
         numbers.candidates
         == len(found)
         == numbers.selected
+        + numbers.perhaps_related
         + numbers.already_shown
         + (
             numbers.replayed
@@ -106,16 +108,29 @@ def test_every_candidate_is_accounted_for_and_every_selected_one_stands_in_the_t
     )
     lines = pack.text.split("\n")
     for choice in pack.choices:
-        assert (choice.line in lines) == (choice.verdict == "selected")
+        assert (choice.line in lines) == choice.is_shown
         assert f"[{choice.hit.id}]" in pack.explain()
 
 
-def test_a_weak_hit_goes_in_as_long_as_what_is_recalled_takes_few_tokens():
-    weak = hit(record(0xA9, "The spare key is with Pauline"), 0.01)
-    best = hit(record(0xA1, "The front door sticks"), 0.9)
-    long = hit(record(0xA2, "The front door was painted and " * 40), 0.8)
-    assert packed(candidates=[best, weak]).choices[1].verdict == "selected"
-    assert packed(candidates=[best, long, weak]).choices[2].verdict == "weak"
+def test_hits_that_hardly_answer_are_perhaps_related_and_the_prompt_says_that_nothing_is_known():
+    settings = gate.WORDS
+    scores = [0.004, 0.02, 0.02, 0.02, 0.02]
+    weak = [hit(record(place, f"The spare key is with {place}"), score) for place, score in enumerate(scores)]
+    chances = gate.compute_chances("is it with Otto", weak, 100)
+    assert all(settings.related <= chance < settings.answers for chance in chances), chances
+    pack = packed(query="is it with Otto", candidates=weak, memories=100)
+    assert [choice.verdict for choice in pack.choices] == ["perhaps related"] * 3 + ["weak"] * 2
+    assert pack.text.startswith(f"{escaping.NOTICE}\n\n{NOTHING_KNOWN}\n\n{render.PERHAPS_HEADER}\n- [")
+    best = hit(record(0xA1, "The front door sticks"), 0.9, "door")
+    assert NOTHING_KNOWN not in packed(candidates=[best, *weak], memories=100).text
+    assert packed(memories=100).text == NOTHING_KNOWN
+    assert packed(memories=0).text == packed(query="", memories=100).text == ""
+
+
+def test_a_mark_stands_after_the_line_of_what_was_replaced():
+    rent = hit(turn(4, content="My rent is 900"), 0.9, "rent")
+    pack = packed(candidates=[rent], now_at=9, marks={rent.id: "→ changed on 2026-05-01: rent 960"})
+    assert pack.text.endswith(": My rent is 900 → changed on 2026-05-01: rent 960")
 
 
 @given(hits(), shapes)
@@ -128,7 +143,14 @@ def test_nothing_untrusted_goes_in_by_itself(found, shape):
 @given(hits(), entries)
 def test_no_content_can_begin_a_line_of_the_text(found, kept):
     pack = packed(candidates=found, entries=kept)
-    headers = {escaping.NOTICE, render.RECORDS_HEADER, render.TURNS_HEADER, render.WORKING_HEADER, ""}
+    headers = {
+        escaping.NOTICE,
+        render.RECORDS_HEADER,
+        render.TURNS_HEADER,
+        render.PERHAPS_HEADER,
+        render.WORKING_HEADER,
+        "",
+    }
     written = {choice.line for choice in pack.choices} | {render.render_entry(each, NOW) for each in kept}
     for line in pack.text.splitlines():
         assert line in headers or line in written or line.startswith("- … and ")
@@ -151,7 +173,7 @@ def test_a_second_pack_leaves_out_what_the_first_showed_while_its_turn_is_replay
 
 def test_a_turn_that_is_replayed_is_not_recalled_as_well():
     replayed = turn(3)
-    pack = packed(candidates=[hit(replayed), hit(turn(99))], replay=[replayed], now_at=3)
+    pack = packed(candidates=[hit(replayed, 0.9), hit(turn(99), 0.9)], replay=[replayed], now_at=3)
     assert [choice.verdict for choice in pack.choices] == ["in the replayed turns", "selected"]
 
 
@@ -282,10 +304,10 @@ def test_what_several_candidates_say_is_one_line_and_the_record_is_preferred():
     pack = packed(
         candidates=[
             hit(turn(4, content=f"{said}."), score=0.9),
-            hit(record(1, "The spare key hangs in the boat house"), score=0.8),
-            hit(record(2, said), score=0.3),
-            hit(record(3, f"{said}", kind="insight"), score=0.2),
-            hit(turn(7, content="The user's sister Ada lives in Bergen with 3 cats"), score=0.2),
+            hit(record(1, "The spare key hangs in the boat house"), score=0.4),
+            hit(record(2, said), score=0.7),
+            hit(record(3, f"{said}", kind="insight"), score=0.6),
+            hit(turn(7, content="The user's sister Ada lives in Bergen with 3 cats"), score=0.85),
         ],
         now_at=9,
     )

@@ -23,23 +23,21 @@ def _recall(memory: Memory, session: str) -> list[str]:
     return [hit.content for hit in memory.session(session).context(QUESTION).hits]
 
 
-def test_records_come_before_turns_that_were_read_for_facts() -> None:
-    settings = Settings(embedder="none", recall_limit=1)
+def test_a_record_takes_the_place_of_the_turn_that_it_was_made_from() -> None:
+    settings = Settings(embedder="none", recall_limit=3)
     with Memory.open(":memory:", model=believe(_answer), clock=MovableClock(), settings=settings) as memory:
         session = memory.session("cli:1")
         session.add("user", SAID)
         session.add("assistant", "On Thursday.")
         memory.save(RECORD.replace("Mondays now", "Fridays then"), source="owner")
-        assert _recall(memory, "cli:2") == [SAID]
+        assert SAID in _recall(memory, "cli:2")
         assert memory.dreams.run_window("cli:1", "remember").state == "applied"
-        assert _recall(memory, "cli:3") == [RECORD]
-        session.add("user", SAID.upper())
-        session.add("assistant", "On Thursday.")
-        assert _recall(memory, "cli:4") == [SAID.upper()]
+        assert RECORD in _recall(memory, "cli:3")
+        assert SAID not in _recall(memory, "cli:4"), "the record says it in fewer words"
 
 
 def test_what_is_found_only_in_conversations_may_fill_a_prompt() -> None:
     with Memory.open(":memory:", clock=MovableClock(), settings=Settings(embedder="none")) as memory:
         for number in range(14):
             memory.session(f"cli:{number}").add("user", f"Batch {number} of the beans is roasted darker.")
-        assert len(_recall(memory, "cli:ask")) == Settings().recall_limit
+        assert 4 <= len(_recall(memory, "cli:ask")) <= Settings().recall_limit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from reverie.context.pack import NOTHING_KNOWN
 from reverie.memory import Memory
 from reverie.settings import Settings
 
@@ -58,7 +59,7 @@ def test_what_is_untrusted_ended_or_of_another_scope_does_not_stand(tmp_path: Pa
         gone = memory.save("Likes coffee", kind="preference").record
         memory.archive(gone.id)
         text = memory.scoped("user:alice").session("s").context("hello").text
-    assert text == ""
+    assert text == NOTHING_KNOWN
 
 
 def test_no_tokens_switch_it_off(tmp_path: Path) -> None:

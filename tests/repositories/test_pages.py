@@ -395,7 +395,7 @@ def test_how_many_days_and_tokens_are_settings(clock: MovableClock) -> None:
 def test_a_page_and_the_notes_of_other_sessions_stand_in_the_prompt(memory: Memory) -> None:
     memory.pages.write("MEMORY.md", "User prefers concise responses.\n")
     talk(memory, "cli:1", "Which port?", "5433.")
-    talk(memory, "cli:2", "Hello there")
+    talk(memory, "cli:2", "And which port again?")
     pack = memory.session("cli:2").context()
     assert pack.stable_text == f"{NOTICE}\n\n# Memory\n\n## Long-term Memory\nUser prefers concise responses."
     assert "\n\n## Today's Notes\n[09:00] User: Which port? | Assistant: 5433." in pack.text
@@ -406,7 +406,8 @@ def test_a_page_and_the_notes_of_other_sessions_stand_in_the_prompt(memory: Memo
 def test_notes_of_a_session_come_back_when_it_is_begun_anew(memory: Memory) -> None:
     talk(memory, "cli:1", "Which port?", "5433.")
     memory.session("cli:1").reset()
-    assert "Which port? | Assistant: 5433." in memory.session("cli:1").context("Hello there").text
+    assert "Which port? | Assistant: 5433." in memory.session("cli:1").context("Which port?").text
+    assert "5433" in memory.session("cli:1").context("").text
 
 
 def test_with_memory_switched_off_no_page_stands_in_the_prompt(clock: MovableClock) -> None:
@@ -439,9 +440,8 @@ def test_the_stable_text_changes_only_with_the_page_over_a_long_conversation(
     assert len(set(seen[:20])) == len(set(seen[20:])) == 1
     assert seen[20] == seen[0] + "\n- The vault is in Rome"
     assert shown[9] == ""  # ten exchanges: all are replayed
-    assert "Are you there?" in shown[10]
+    assert "Are you there?" not in "".join(shown), "it does not answer"
     assert "number 0?" not in shown[10]
-    assert "number 0?" in shown[29]  # long scrolled out
     assert "number 28?" not in shown[29]
     replayed = {message["content"] for message in chat.context("Hm").messages}
     assert "Harbour 29 is in Oslo." in replayed

@@ -18,9 +18,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from reverie.context import render, retrieval
+from reverie.context import gate, render, retrieval
 from reverie.context.render import (
     BudgetItem,
     TokenBudget,
@@ -30,7 +31,7 @@ from reverie.context.render import (
     estimate_section_cost,
     format_left_out,
 )
-from reverie.context.retrieval import WEAK, find_repetitions
+from reverie.context.retrieval import find_repetitions
 from reverie.context.window import ReplayWindow, ShownLedger, to_chat_messages
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
@@ -40,6 +41,7 @@ from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
 from reverie.domain.text.json_values import to_json_object, to_json_value
+from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
 from reverie.search.hits import Explanation, Hit
 from reverie.search.updates import asks_for_past
 
@@ -48,6 +50,7 @@ SectionName = Literal[
 ]
 Verdict = Literal[
     "selected",
+    "perhaps related",
     "twice",
     "untrusted",
     "does not hold now",
@@ -57,16 +60,25 @@ Verdict = Literal[
     "says the same",
     "in the replayed turns",
     "already shown",
+    "over the limit",
     "over the layer's limit",
     "over the budget",
 ]
 
-_WEAK_ROOM = 250
-"""Tokens of recalled hits up to which weak hits are allowed."""
+MAX_LISTED = 24
+"""Most hits for a message that asks for everything of a kind."""
+
+MAX_PERHAPS_RELATED = 3
+"""Most lines under "Perhaps related"."""
 
 _STABLE: tuple[SectionName, ...] = ("profile", "pages", "standing", "summary")
 _NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
 _LONGEST_EXCERPT = 60
+_NOTES_HEADERS = 40  # tokens
+_SHORTEST_NAMED = 4  # letters of a content word
+
+NOTHING_KNOWN = "Nothing about this message is remembered."
+"""The line of a prompt when nothing answers the message."""
 
 
 class StaticContext(NamedTuple):
@@ -113,6 +125,7 @@ class CandidateDecision(NamedTuple):
         tokens: Tokens of the line.
         recent: Whether it is a candidate because it is recent, since little was found on the first turn.
         shown_at: The position of the replayed turn for which it was already shown; None otherwise.
+        is_noted: Whether it is shown as a line of the daily notes, with the answer or the question beside it.
     """
 
     hit: Hit
@@ -121,6 +134,12 @@ class CandidateDecision(NamedTuple):
     tokens: int
     recent: bool = False
     shown_at: int | None = None
+    is_noted: bool = False
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether its line is in the prompt."""
+        return self.verdict in ("selected", "perhaps related")
 
 
 class PackDiagnostics(NamedTuple):
@@ -129,13 +148,14 @@ class PackDiagnostics(NamedTuple):
     Attributes:
         candidates: Number of candidates.
         selected: Number of selected candidates.
+        perhaps_related: Number of those under "Perhaps related".
         already_shown: Left out because the session has shown them for a turn that is still replayed.
         replayed: Left out because they are replayed.
         untrusted: Left out because their origin is a tool, the web or an import.
         repeated: Left out because another line says the same.
         not_holding: Left out because they do not hold now.
-        weak: Left out because others score ten times as much and fill a part of the prompt, or because they are empty.
-        over_layer_limit: Left out by the limit of their layer.
+        weak: Left out because they hardly answer the message, or because they are empty.
+        over_layer_limit: Left out by the limit of their layer, or of the number.
         over_budget: Left out because they did not fit into the budget.
         tokens: Tokens of each section, and of the line `notice` before the remembered text.
         soft_tokens: The soft budget.
@@ -150,6 +170,7 @@ class PackDiagnostics(NamedTuple):
 
     candidates: int
     selected: int
+    perhaps_related: int
     already_shown: int
     replayed: int
     untrusted: int
@@ -238,8 +259,8 @@ class Pack:
 
     @property
     def hits(self) -> list[Hit]:
-        """The selected hits, in the order of the candidates."""
-        return [choice.hit for choice in self.choices if choice.verdict == "selected"]
+        """The hits in the prompt, in the order of the candidates, with those that are perhaps related."""
+        return [choice.hit for choice in self.choices if choice.is_shown]
 
     @property
     def tokens(self) -> int:
@@ -268,13 +289,14 @@ class Pack:
         return PackDiagnostics(
             candidates=len(self.choices),
             selected=count["selected"],
+            perhaps_related=count["perhaps related"],
             already_shown=count["already shown"],
             replayed=count["in the replayed turns"],
             untrusted=count["untrusted"],
             repeated=count["says the same"],
             not_holding=count["does not hold now"],
             weak=count["weak"] + count["empty"],
-            over_layer_limit=count["over the layer's limit"],
+            over_layer_limit=count["over the layer's limit"] + count["over the limit"],
             over_budget=count["over the budget"],
             tokens=self._costs,
             soft_tokens=self.soft_tokens,
@@ -298,8 +320,8 @@ class Pack:
             "outside that budget",
             *self._list_remarks(),
         ]
-        for title, selected in (("Selected", True), ("Left out", False)):
-            chosen = [c for c in self.choices if (c.verdict == "selected") is selected]
+        for title, is_shown in (("Selected", True), ("Left out", False)):
+            chosen = [choice for choice in self.choices if choice.is_shown is is_shown]
             lines += ["", f"{title}: {len(chosen)}"]
             for choice in chosen:
                 lines += _explain_choice(choice)
@@ -353,9 +375,13 @@ class PackInput(NamedTuple):
         standing: Profile, pages, summary, notes.
         entries: Working memory; expired entries are left out of the pack.
         shown: Ledger of the session's earlier prompts.
-        recent: Records for a first turn without hits, or with weak ones.
+        recent: Records for a first turn on which nothing is found.
         related: Text of another memory for the message; escaped like all remembered text.
         related_tokens: Its limit of tokens; it is the last section and takes the rest.
+        recall_limit: Most candidates that are selected.
+        marks: What has replaced a record, or what a turn says, by id; each a remark after its line.
+        memories: Number of records and turns that could be recalled; the prompt of an empty memory does not say that
+            nothing is known.
         sequence: Number of the newest change at the time of the input.
     """
 
@@ -371,14 +397,19 @@ class PackInput(NamedTuple):
     recent: Sequence[Record] = ()
     related: str = ""
     related_tokens: int = 0
+    recall_limit: int = 12
+    marks: Mapping[str, str] = MappingProxyType({})
+    memories: int = 0
     sequence: int = 0
 
 
 def build(given: PackInput) -> Pack:
     """Return the pack for an input; the same input gives the same pack."""
     budget, now, standing = given.budget, given.now, given.standing
+    is_list = gate.wants_list(given.query)
+    chances = _compute_chances(given)
     replayed = to_chat_messages(given.replay)
-    stable, cut, standing_records = _build_stable_sections(standing, budget)
+    stable, cut, standing_records = _build_stable_sections(standing, budget, chances)
     pages = next((section.text for section in stable if section.name == "pages"), "")
     standing_ids = find_shown_ids(pages).union(record.id for record in standing_records)
     if standing.changed:
@@ -389,23 +420,35 @@ def build(given: PackInput) -> Pack:
     sure = min(budget.working, count_fitting_lines(render.WORKING_HEADER, lines, room))
     reserved = estimate_section_cost(_render_inventory(lines, sure, room))
 
-    found = [(hit, False) for hit in given.candidates] + [(_to_hit(record), True) for record in given.recent]
-    judged = _judge(
-        found,
+    judged, is_known = _judge(
         given,
+        chances,
+        is_list=is_list,
         standing_ids=standing_ids,
         pages=pages,
-        now=now,
+        is_noted=_mentions(given),
     )
     judged = _collapse_repetitions(
         judged, [_to_hit(record) for record in standing.records if record.id in standing_ids]
     )
-    choices, used = _choose(judged, budget, room=room - reserved)
-    recalled = _render_recalled(choices)
+    is_known = is_known or not given.query or not given.memories
+    said = NOTHING_KNOWN
+    if is_known or estimate_section_cost(said) > room - reserved:
+        said = ""
+    limit = MAX_LISTED if is_list and given.recall_limit else given.recall_limit
+    limits = replace(budget, layer_limits={}) if is_list else budget
+    choices, used = _choose(judged, limits, limit=limit, room=room - reserved - estimate_section_cost(said))
+    notes: Sequence[Paragraph] = standing.notes
+    if given.query:
+        choices, notes = _put_into_notes(
+            choices, notes, min(budget.notes_tokens, room - used) - _NOTES_HEADERS
+        )
+    recalled = _render_recalled(choices, said)
+    used += estimate_section_cost(said)
     fit = count_fitting_lines(render.WORKING_HEADER, lines, room - used)
     working = _render_inventory(lines, fit, room - used)
 
-    noted = _build_notes_section(standing, stable, now, room - used - estimate_section_cost(working), budget)
+    noted = _build_notes_section(notes, stable, now, room - used - estimate_section_cost(working), budget)
 
     sections = [*stable]
     if noted.text:
@@ -434,14 +477,16 @@ def build(given: PackInput) -> Pack:
             Hit(score=0.0, explanation=Explanation(), record=record) for record in standing_records
         ),
         budget=budget,
-        notice=escaping.NOTICE if any(section.name != "profile" for section in sections) else "",
+        notice=escaping.NOTICE
+        if any(section.name != "profile" and section.text != NOTHING_KNOWN for section in sections)
+        else "",
         cut=tuple(cut),
         entries_left_out=len(lines) - fit,
     )
 
 
 def _build_stable_sections(
-    standing: StaticContext, budget: TokenBudget
+    standing: StaticContext, budget: TokenBudget, chances: Mapping[str, float]
 ) -> tuple[list[PackSection], list[SectionName], list[Record]]:
     """Return profile, pages, standing records and summary, the names of cut sections, and those records.
 
@@ -471,7 +516,7 @@ def _build_stable_sections(
             room = min(budget.standing_tokens, max(left - budget.soft_tokens, left // 4))
             on_page = find_shown_ids(built["pages"].text) if "pages" in built else ()
             rules = [record for record in standing.records if record.id not in on_page]
-            chosen = _choose_standing(rules, room)
+            chosen = _choose_standing(rules, room, chances)
             texts[name] = _render_standing(chosen, left_out=len(rules) - len(chosen))
         whole = validation.clean_text(texts[name])
         text = cut_section(whole, room)
@@ -484,8 +529,13 @@ def _build_stable_sections(
     return [built[name] for name in _STABLE if name in built], cut, chosen
 
 
-def _choose_standing(records: Sequence[Record], room: int) -> list[Record]:
-    """Return the first records that fit into the room, sorted by creation."""
+def _choose_standing(records: Sequence[Record], room: int, chances: Mapping[str, float]) -> list[Record]:
+    """Return the records that fit into the room, sorted by creation.
+
+    If not all of them fit, pinned ones and then those that the message needs most take precedence.
+    """
+    if sum(validation.estimate_item_cost(render.render_record(record)) for record in records) > room:
+        records = sorted(records, key=lambda each: (not each.pinned, -chances.get(each.id, 0.0)))
     room -= estimate_section_cost(f"{render.STANDING_HEADER}\n- … and {len(records)} more")
     chosen = []
     for record in records:
@@ -504,49 +554,98 @@ def _render_standing(records: Sequence[Record], *, left_out: int) -> str:
 
 
 def _build_notes_section(
-    standing: StaticContext, stable: Sequence[PackSection], now: datetime, room: int, budget: TokenBudget
+    notes: Sequence[Paragraph], stable: Sequence[PackSection], now: datetime, room: int, budget: TokenBudget
 ) -> retrieval.Excerpt:
     """Return the daily notes that fit into the rest of the budget, with the header of memory if pages have none."""
     header = "" if any(section.name == "pages" for section in stable) else f"{retrieval.MEMORY_HEADER}\n\n"
     room = min(room, budget.notes_tokens) - validation.estimate_tokens(header)
-    excerpt = retrieval.excerpt_notes(standing.notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
+    excerpt = retrieval.excerpt_notes(notes, timestamps.to_utc(now, name="now").date(), max(room, 0))
     return excerpt._replace(text=header + excerpt.text) if excerpt.text else excerpt
 
 
+def _put_into_notes(
+    choices: Sequence[CandidateDecision], notes: Sequence[Paragraph], room: int
+) -> tuple[list[CandidateDecision], list[Paragraph]]:
+    """Return the choices, and the notes of the exchanges that selected turns belong to, in place of their lines.
+
+    A note has question and answer, so nothing is said twice. Notes that cut a selected turn, or that do not fit into
+    the room, leave its line where it is.
+    """
+    by_answer = {note.source: note for note in notes if note.source}
+    by_question = {retrieval.read_question(note.content): note for note in notes}
+    ids: dict[str, list[str]] = {}
+    places: dict[int, Paragraph] = {}
+    for place, choice in enumerate(choices):
+        turn = choice.hit.turn
+        if turn is None or choice.verdict != "selected":
+            continue
+        text = retrieval.shorten_text(turn.content, retrieval.LONGEST_QUESTION)
+        note = by_answer.get(turn.id) or (by_question.get(text) if turn.role == "user" else None)
+        if note is not None and retrieval.shorten_text(turn.content, len(turn.content) + 1) in note.content:
+            places[place] = note
+            ids.setdefault(note.id, []).append(choice.line.removeprefix("- ").partition(" ")[0])
+    shown = [
+        replace(note, content=f"{note.content} {' '.join(ids[note.id])}") for note in notes if note.id in ids
+    ]
+    if sum(validation.estimate_item_cost(note.content) for note in shown) > room:
+        return list(choices), []
+    return [each._replace(is_noted=place in places) for place, each in enumerate(choices)], shown
+
+
+def _compute_chances(given: PackInput) -> dict[str, float]:
+    """Return the chance that each trusted candidate answers the message, by id."""
+    trusted = [hit for hit in given.candidates if hit.is_trusted]
+    chances = gate.compute_chances(given.query, trusted, given.memories)
+    return {hit.id: chance for hit, chance in zip(trusted, chances, strict=True)}
+
+
 def _judge(
-    found: Sequence[tuple[Hit, bool]],
     given: PackInput,
+    chances: Mapping[str, float],
     *,
+    is_list: bool,
     standing_ids: frozenset[str],
     pages: str,
-    now: datetime,
-) -> list[CandidateDecision]:
-    """Return the decision on every candidate, before its tokens are considered.
+    is_noted: bool,
+) -> tuple[list[CandidateDecision], bool]:
+    """Return the decision on every candidate before its tokens are considered, best first, and whether any answers.
 
-    Records that no longer hold are allowed if the question is about the past.
+    A candidate that is in the prompt already, in whatever part, answers too. Records that no longer hold are allowed if
+    the question is about the past.
     """
     replayed = {turn.id for turn in given.replay}
     replayed_from = given.replay[0].position if given.replay else given.now_at
     words_of_pages = f" {_fold_words(pages)} "
     words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
     past = asks_for_past(given.query)
+    trusted = [hit for hit in given.candidates if hit.is_trusted]
+    limits = gate.choose_settings(trusted)
+    least = limits.related if is_list else limits.answers
+    found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
     ids: set[str] = set()
-    least = WEAK * max((hit.score for hit, _ in found), default=0.0)
-    used = 0
+    is_known = is_noted
+    perhaps = 0
     choices = []
-    for hit, recent in found:
+    for hit, recent in [*((hit, False) for hit in found), *((_to_hit(each), True) for each in given.recent)]:
+        if recent and (is_known or perhaps):
+            break
+        chance = 1.0 if recent else chances.get(hit.id, 0.0)
         shown_at = given.shown.find_seen_position(hit, replayed_from=replayed_from, now_at=given.now_at)
-        line = render.render_hit(hit, now)
-        tokens = validation.estimate_item_cost(line)
+        mark = given.marks.get(hit.id, "")
+        line = f"{render.render_hit(hit, given.now)}{mark and f' {mark}'}"
         verdict: Verdict = "selected"
         if hit.id in ids:
             verdict = "twice"
         elif not hit.is_trusted:
             verdict = "untrusted"
         elif hit.record is not None and not (
-            is_valid_at(hit.record, now) or (past and has_ended(hit.record, now))
+            is_valid_at(hit.record, given.now) or (past and has_ended(hit.record, given.now))
         ):
             verdict = "does not hold now"
+        elif not hit.content.strip():
+            verdict = "empty"
+        elif chance < limits.related:
+            verdict = "weak"
         elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
             verdict = "in every prompt"
         elif (hit.turn is not None and hit.turn.id in replayed) or (
@@ -555,23 +654,37 @@ def _judge(
             verdict = "in the replayed turns"
         elif shown_at is not None:
             verdict = "already shown"
-        elif not hit.content.strip():
-            verdict = "empty"
-        elif not recent and hit.score < least and used + tokens > _WEAK_ROOM:
-            verdict = "weak"
+        elif chance < least:
+            verdict = "perhaps related" if perhaps < MAX_PERHAPS_RELATED else "weak"
+            perhaps += 1
+        is_known |= chance >= least and not recent and verdict not in _NO_EVIDENCE
         ids.add(hit.id)
-        used += tokens if verdict == "selected" else 0
         choices.append(
             CandidateDecision(
                 hit=hit,
                 verdict=verdict,
                 line=line,
-                tokens=tokens,
+                tokens=validation.estimate_item_cost(line),
                 recent=recent,
                 shown_at=shown_at,
             )
         )
-    return choices
+    return choices, is_known
+
+
+_NO_EVIDENCE: tuple[Verdict, ...] = ("untrusted", "does not hold now", "empty")
+
+
+def _mentions(given: PackInput) -> bool:
+    """Return whether working memory or a replayed turn before the question has a content word of the message."""
+    texts = [
+        " ".join([entry.key, entry.category or "", *entry.tags])
+        for entry in given.entries
+        if entry.live(given.now)
+    ]
+    texts += [turn.content for turn in given.replay if turn.position < given.now_at]
+    words = {word for word in tokenize(given.query) if len(word) >= _SHORTEST_NAMED} - STOP_WORDS
+    return any(not words.isdisjoint(tokenize(text)) for text in texts)
 
 
 def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:
@@ -592,7 +705,7 @@ def _collapse_repetitions(
     choices: Sequence[CandidateDecision], standing: Sequence[Hit]
 ) -> list[CandidateDecision]:
     """Return the choices with one line for several that say the same, in the place of the best of them."""
-    places = [place for place, choice in enumerate(choices) if choice.verdict == "selected"]
+    places = [place for place, choice in enumerate(choices) if choice.is_shown]
     known = [*standing, *(choice.hit for choice in choices if choice.verdict == "already shown")]
     repetitions = find_repetitions([choices[place].hit for place in places], known)
     collapsed = list(choices)
@@ -612,28 +725,40 @@ def _collapse_repetitions(
 
 
 def _choose(
-    choices: Sequence[CandidateDecision], budget: TokenBudget, *, room: int
+    choices: Sequence[CandidateDecision], budget: TokenBudget, *, limit: int, room: int
 ) -> tuple[list[CandidateDecision], int]:
-    """Return the choices after limits and budget, and the tokens of the selected ones with their headers."""
+    """Return the choices after limits and budget, and the tokens of the shown ones with their headers."""
+    selected = [place for place, choice in enumerate(choices) if choice.verdict == "selected"]
+    chosen = list(choices)
+    for place in [place for place in selected if not choices[place].recent][limit:]:
+        chosen[place] = chosen[place]._replace(verdict="over the limit")
+    wanted = [place for place in selected if chosen[place].verdict == "selected"]
+    wanted += [place for place, choice in enumerate(chosen) if choice.verdict == "perhaps related"]
     items = [
         BudgetItem(
-            line=choice.line, score=choice.hit.score, layer=choice.hit.layer, header=_get_header(choice)
+            line=chosen[place].line,
+            score=chosen[place].hit.score,
+            layer=chosen[place].hit.layer,
+            header=_get_header(chosen[place]),
         )
-        for choice in choices
-        if choice.verdict == "selected"
+        for place in wanted
     ]
     verdicts, used = choose(items, budget, room=room)
-    settled = iter(verdicts)
-    return [
-        choice._replace(verdict=next(settled)) if choice.verdict == "selected" else choice
-        for choice in choices
-    ], used
+    for place, verdict in zip(wanted, verdicts, strict=True):
+        if verdict != "selected":
+            chosen[place] = chosen[place]._replace(verdict=verdict)
+    return chosen, used
 
 
-def _render_recalled(choices: Sequence[CandidateDecision]) -> str:
-    blocks = []
-    for header in (render.RECORDS_HEADER, render.RECENT_HEADER, render.TURNS_HEADER):
-        lines = [c.line for c in choices if c.verdict == "selected" and _get_header(c) == header]
+def _render_recalled(choices: Sequence[CandidateDecision], said: str) -> str:
+    """Return the blocks of recalled lines, after a line about what is not known."""
+    blocks = [said] if said else []
+    for header in (render.RECORDS_HEADER, render.TURNS_HEADER, render.PERHAPS_HEADER, render.RECENT_HEADER):
+        lines = [
+            each.line
+            for each in choices
+            if each.is_shown and not each.is_noted and _get_header(each) == header
+        ]
         if lines:
             blocks.append("\n".join([header, *lines]))
     return "\n\n".join(blocks)
@@ -642,6 +767,8 @@ def _render_recalled(choices: Sequence[CandidateDecision]) -> str:
 def _get_header(choice: CandidateDecision) -> str:
     if choice.recent:
         return render.RECENT_HEADER
+    if choice.verdict == "perhaps related":
+        return render.PERHAPS_HEADER
     return render.TURNS_HEADER if choice.hit.record is None else render.RECORDS_HEADER
 
 
@@ -680,7 +807,7 @@ def _explain_choice(choice: CandidateDecision) -> list[str]:
     elif choice.verdict == "does not hold now":
         reason = "does not hold now: it did before, or will later"
     elif choice.verdict == "weak":
-        reason = "weak: others answer ten times as well"
+        reason = "weak: it hardly answers the message"
     elif choice.verdict == "empty":
         reason = "empty: it only calls tools"
     return [first, f"        {reason}" + (f" · {why}" if why else "")]

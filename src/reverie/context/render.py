@@ -172,8 +172,11 @@ def format_left_out(count: int) -> str:
 RECORDS_HEADER = "Recalled from long-term memory (relevant to this message):"
 """RockBot's header."""
 
-RECENT_HEADER = "Recalled from long-term memory (most recent):"
-"""Header of the newest records, which are shown if little was found on the first turn."""
+RECENT_HEADER = "Recent memories:"
+"""Header of the newest records, which are shown if nothing was found on the first turn and no page has a line."""
+
+PERHAPS_HEADER = "Perhaps related:"
+"""Header of hits that may answer the message."""
 
 STANDING_HEADER = "Preferences and rules (from long-term memory):"
 """Header of the records in every prompt."""
@@ -235,10 +238,10 @@ def render_record(record: Record, *, matched: Collection[str] = (), now: datetim
     Args:
         record: The record.
         matched: Its words of the question.
-        now: The current time. A record that was changed more than a day before is dated; None for no date.
+        now: The current time. A record that was said more than a day before is dated; None for no date.
     """
-    is_old = now is not None and now - record.updated_at > timedelta(days=1)
-    label = [record.category or "", f"{record.updated_at:%Y-%m-%d}" if is_old else ""]
+    is_old = now is not None and now - record.created_at > timedelta(days=1)
+    label = [record.category or "", f"{record.created_at:%Y-%m-%d}" if is_old else ""]
     category = f" ({', '.join(filter(None, label))})" if any(label) else ""
     quoted = quote_text(record.content, id=record.id, matched=matched, most_matched=LONGEST_PASSAGE)
     return f"- [{record.id}]{category}: {quoted}{_render_validity(record, now)}"

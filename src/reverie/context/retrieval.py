@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from reverie.context import render
-from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.conversation import ROLES, Role, Turn
-from reverie.domain.filter import Filter
+from reverie.domain.filter import Filter, has_ended
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import render_for_prompt
 from reverie.domain.page import Paragraph, parse_daily_note_day
@@ -20,8 +19,8 @@ from reverie.domain.text import escaping, validation
 from reverie.domain.text.same_text import fold_text
 from reverie.domain.text.tokenizer import tokenize
 from reverie.search.hits import Hit
-from reverie.search.scoring import FLOOR
 from reverie.settings import Settings
+from reverie.stores.protocol import Store
 
 MEMORY_HEADER = "# Memory"
 LONG_TERM_HEADER = "## Long-term Memory"
@@ -98,6 +97,11 @@ def is_unconfirmed(line: str) -> bool:
     """Return whether a line of a note marks its answer as not confirmed."""
     between = _BETWEEN.search(line)
     return between is not None and _DOUBTED in between.group()
+
+
+def read_question(line: str) -> str:
+    """Return the user's words of a line of a note."""
+    return remove_answer(line).partition(" User: ")[2]
 
 
 def remove_answer(line: str) -> str:
@@ -224,11 +228,7 @@ def _render_notes(newest_first: Sequence[tuple[date, str]], today: date, *, is_c
 LONGEST_QUERY = 2_000
 """Characters of a query from a message; of a longer message, the first and the last thousand."""
 
-WEAK = 0.1
-"""Least share of the best score of a hit. On LoCoMo's development half this removes a twentieth of the hits and .003 of
-the evidence; a quarter would remove .026."""
-
-_MORE = 12  # further hits, since untrusted and replayed ones are left out
+_POOL = 30  # hits, of which the gate chooses
 _MOST_STANDING = 100  # records, of which the most important go into the prompt
 _TRUSTED = tuple(origin for origin in ORIGINS if origin not in UNTRUSTED)
 _SPEAKING: tuple[Role, ...] = tuple(role for role in ROLES if role != "tool")
@@ -258,14 +258,12 @@ def retrieve(
     scopes: tuple[str, ...],
     *,
     exclude: frozenset[str],
-    standing: frozenset[str] = frozenset(),
     now: datetime,
-    cursor: Callable[[str], str | None],
 ) -> list[Hit]:
-    """Return the best hits up to the setting's limit, and untrusted and standing ones that rank among them.
+    """Return the hits among which the prompt chooses, best first, untrusted ones too.
 
-    Turns that were read for facts come last, because records say their lasting facts in fewer words. If untrusted hits
-    fill the first result, trusted ones are searched for separately. So text from the web cannot crowd out the others.
+    If untrusted hits fill the first result, trusted ones are searched for separately. So text from the web cannot crowd
+    out the others.
 
     Args:
         recaller: The search.
@@ -273,25 +271,55 @@ def retrieve(
         query: The question, from `query_from_message`.
         scopes: The visible scopes.
         exclude: Ids of values that must not be found.
-        standing: Ids of records in every prompt, which do not count for the limit.
         now: The current time.
-        cursor: Function that reads a cursor of the store, such as that of turns that were read for facts.
     """
-    limit = settings.recall_limit
-    if not limit or not query:
+    if not settings.recall_limit or not query:
         return []
-    widened = limit + _MORE
     allowed = Filter(scopes=scopes, alive_at=now)
-    hits = recaller.recall(query, allowed=allowed, limit=widened, exclude=exclude)
-    if len(hits) >= widened and sum(hit.is_trusted for hit in hits) < limit:
+    hits = recaller.recall(query, allowed=allowed, limit=_POOL, exclude=exclude)
+    if len(hits) >= _POOL and sum(hit.is_trusted for hit in hits) < settings.recall_limit:
         for only in (
             replace(allowed, origins=_TRUSTED),
             replace(allowed, roles=_SPEAKING),
             replace(allowed, roles=("user",)),
         ):
-            hits += recaller.recall(query, allowed=only, limit=limit, exclude=exclude)
+            hits += recaller.recall(query, allowed=only, limit=settings.recall_limit, exclude=exclude)
         hits = sorted({hit.id: hit for hit in hits}.values(), key=lambda hit: -hit.score)
-    return _limit_trusted(_put_read_turns_last(hits, cursor), limit, standing)
+    return hits
+
+
+def describe_successors(store: Store, hits: Sequence[Hit], now: datetime) -> dict[str, str]:
+    """Return what has replaced the records among the hits, and what their turns say, by id.
+
+    A turn is followed to the records that cite it. Each remark is such as `→ changed on 2026-05-01: rent 960`, or says
+    which record may have replaced it.
+
+    Args:
+        store: Where the records are.
+        hits: Records and turns.
+        now: The current time.
+    """
+    turns = frozenset(hit.turn.id for hit in hits if hit.turn is not None)
+    told = (
+        [record for record in store.records(store.citing(sorted(turns))) if not record.archived]
+        if turns
+        else []
+    )
+    found = [(hit.record.id, hit.record) for hit in hits if hit.record is not None]
+    found += [(turn, record) for record in told for turn in turns.intersection(record.references)]
+    ended = {record.replaced_by for _, record in found if record.replaced_by and has_ended(record, now)}
+    successors = {record.id: record for record in store.records(sorted(ended))}
+    marks: dict[str, str] = {}
+    for name, record in found:
+        successor = successors.get(record.replaced_by)
+        if successor is not None and has_ended(record, now):
+            day = record.valid_to or successor.created_at
+            marks[name] = (
+                f"→ changed on {day:%Y-%m-%d}: {render.quote_text(successor.content, id=successor.id, longest=120)}"
+            )
+        elif record.id != name and (doubt := render.describe_doubt(record)):
+            marks.setdefault(name, f"({doubt})")
+    return marks
 
 
 def retrieve_recent(
@@ -303,7 +331,7 @@ def retrieve_recent(
     standing: frozenset[str],
     now: datetime,
 ) -> list[Record]:
-    """Return the trusted records changed last, for a first turn with no hits or only weak ones.
+    """Return the trusted records changed last, for a first turn on which nothing is found.
 
     Args:
         recaller: The search.
@@ -313,9 +341,8 @@ def retrieve_recent(
         standing: Ids of records in every prompt.
         now: The current time.
     """
-    trusted = [hit for hit in hits if hit.is_trusted]
-    limit = settings.fallback_limit - len(trusted)
-    if limit <= 0 or any(hit.score >= FLOOR for hit in trusted):
+    limit = settings.fallback_limit
+    if not limit:
         return []
     known = standing.union(hit.id for hit in hits)
     allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
@@ -352,29 +379,6 @@ def query_from_message(message: str) -> str:
     return validation.clean_text(message).strip()
 
 
-def _put_read_turns_last(hits: Sequence[Hit], cursor: Callable[[str], str | None]) -> list[Hit]:
-    """Return the hits with weak hits, and turns that were read for facts, after all others."""
-    least = WEAK * max((hit.score for hit in hits), default=0.0)
-    sessions = {hit.turn.session for hit in hits if hit.turn is not None}
-    positions = {session: parse_position(cursor(build_remembered_cursor(session))) for session in sessions}
-
-    def is_last(hit: Hit) -> bool:
-        is_read = hit.turn is not None and hit.turn.position < positions[hit.turn.session]
-        return is_read or hit.score < least
-
-    return sorted(hits, key=is_last)
-
-
-def _limit_trusted(hits: Sequence[Hit], limit: int, standing: frozenset[str]) -> list[Hit]:
-    trusted = []
-    for hit in hits:
-        if not limit:
-            break
-        limit -= hit.is_trusted and hit.id not in standing
-        trusted.append(hit)
-    return trusted
-
-
 _LONGEST_COMPARED = 2_000  # characters
 _PAST_FORM = defer_regex(
     r"\b(?:was|were|had|did|used to|war|waren|hatte|era|eran|fue|tenía|était|avait|fut)\b"
@@ -402,7 +406,8 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
     """Return the places of hits that say the same as a preferred hit, each with the place of that one.
 
     Records are preferred, then insights, paragraphs, turns and headlines; of one type the longer one, then the first.
-    The place is None for a hit in `known`. Hits that are too long are not compared.
+    The place is None for a hit in `known`. Hits that are too long are not compared. A turn is also a repetition of a
+    record that was made from it.
 
     Args:
         hits: The hits, best first.
@@ -414,7 +419,9 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
     repetitions: dict[int, int | None] = {}
     for new in candidates:
         for old in kept:
-            if _may_say_the_same(new, old) and _says_the_same(new.text, old.text):
+            if _is_told_by(new.hit, old.hit) or (
+                _may_say_the_same(new, old) and _says_the_same(new.text, old.text)
+            ):
                 assert new.place is not None
                 repetitions[new.place] = old.place
                 break
@@ -437,6 +444,11 @@ def _get_rank(hit: Hit) -> int:
     if hit.record is not None:
         return int(hit.record.kind == "insight")
     return 2 if hit.paragraph is not None else 3
+
+
+def _is_told_by(turn: Hit, record: Hit) -> bool:
+    """Return whether a record was made from a turn, so that it says the turn's facts in fewer words."""
+    return turn.turn is not None and record.record is not None and turn.turn.id in record.record.references
 
 
 def _may_say_the_same(new: _Candidate, old: _Candidate) -> bool:

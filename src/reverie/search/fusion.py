@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from math import exp
 from types import MappingProxyType
@@ -115,6 +116,16 @@ class FusedPassage(NamedTuple):
     def coverage(self) -> float:
         """Share of the question's weight that the matched words and the date have; 0 to 1."""
         return 0.0 if self.words is None else self.words.coverage
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether it has a word of the question itself; see `RankedPassage`."""
+        return self.words is not None and self.words.is_literal
+
+    @property
+    def rarest(self) -> int:
+        """Number of passages with the rarest of its matched words."""
+        return sys.maxsize if self.words is None else self.words.rarest
 
     @property
     def parts(self) -> dict[str, float]:

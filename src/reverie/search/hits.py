@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -149,6 +150,9 @@ class Explanation:
             each 0 to 1.
         evidence: The parts of relevance by name (`words`, `pairs`, `neighbours`, …).
         note: Further information, such as how a literal search found it.
+        coverage: Share of the question's weight that the matched words and the date have, 0 to 1.
+        is_literal: Whether it has a word of the question itself, and not only words of related meaning.
+        rarest: Number of passages with the rarest of its matched words.
     """
 
     matched: tuple[str, ...] = ()
@@ -156,6 +160,9 @@ class Explanation:
     parts: Mapping[str, float] = field(default_factory=lambda: _NO_PARTS)
     evidence: Mapping[str, float] = field(default_factory=lambda: _NO_PARTS)
     note: str = ""
+    coverage: float = 0.0
+    is_literal: bool = False
+    rarest: int = sys.maxsize
 
     def __str__(self) -> str:
         pieces = []

@@ -226,6 +226,9 @@ def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datet
         parts=entry.score.parts,
         evidence=ranked.parts,
         note="does not hold now: it did before, or will later" if updates.is_not_holding(value, now) else "",
+        coverage=ranked.coverage,
+        is_literal=ranked.is_literal,
+        rarest=ranked.rarest,
     )
     return wrap_value(value, why, score)
 

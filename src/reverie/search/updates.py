@@ -24,7 +24,7 @@ from reverie.domain.similarity import specifics
 from reverie.domain.text.dates import MONTHS, WEEKDAYS
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD, get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, stem
-from reverie.search.hits import Explanation, Hit
+from reverie.search.hits import Hit
 from reverie.search.related_words import get_shares
 
 NOT_HOLDING = 0.5
@@ -372,7 +372,7 @@ def put_successors_first(
         score = min(1.0, hit.score / NOT_HOLDING)
         known = found.get(record.id)
         if known is None or known.score < score:
-            own = Explanation(parts=hit.explanation.parts, note="holds now in place of a hit")
+            own = replace(hit.explanation, note="holds now in place of a hit")
             why = known.explanation if known else own
             found[record.id] = Hit(score=score, explanation=why, record=record)
     return sorted(found.values(), key=lambda hit: -hit.score)

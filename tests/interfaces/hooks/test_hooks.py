@@ -482,9 +482,9 @@ def test_a_session_begins_with_what_stands_and_a_prompt_gets_what_is_recalled(
     begun = inside(tell("session-start", source="startup"))
     assert begun.startswith("You are careful.\n\nWhat follows is remembered text")
     assert "The staging server is called Otter." in begun
-    assert "Recalled from long-term memory (most recent):" in begun
+    assert "Redis" not in begun, "a page has a line, so the newest are not shown"
     first = tell("user-prompt", prompt="Draw me three zebras")
-    assert first == "", "nothing is relevant, and the newest were shown when it began"
+    assert first == "", "nothing is relevant"
     second = inside(tell("user-prompt", prompt="On which port does Redis listen?", session_id="another"))
     assert second.endswith(
         "Recalled from long-term memory (relevant to this message):\n"
@@ -554,7 +554,7 @@ def test_the_agent_is_never_given_more_than_it_takes(folder: Path, tell: Callabl
         assert len(tell("session-start", max_chars=limit)) <= limit
         shown = tell("user-prompt", prompt="Which Redis server?", max_chars=limit, session_id=f"s{limit}")
         assert len(shown) <= limit
-    assert len(tell("session-start", max_chars=10_000)) > 3_000
+    assert len(tell("session-start", max_chars=10_000)) > 2_500
 
 
 # -- what is stored ----------------------------------------------------------------------------------------

