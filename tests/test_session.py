@@ -596,7 +596,7 @@ def test_recent_records_are_left_out_where_something_is_found_or_a_page_has_a_li
     pack = chat.context("which harbour?")
     assert [hit.content for hit in pack.hits] == ["The harbour is in Oslo"]
     page = StaticContext(pages=("# Memory\n\n## Long-term Memory\nUser likes tea.",))
-    assert start("cli:9", standing=lambda: page).context("hello there").hits == []
+    assert start("cli:9", standing=lambda scopes: page).context("hello there").hits == []
 
 
 def test_the_first_turn_after_a_summary_is_no_first_turn(chat, store):

@@ -181,8 +181,8 @@ VECTORS = GateSettings(
         missing=-0.57,
         size=-0.02,
     ),
-    answers=0.12,
-    related=0.03,
+    answers=0.06,
+    related=0.02,
 )
 """For hits of a search by words and vectors."""
 
