@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.output import check_output_file, print_table, write_json
-from reverie.context.pack import Pack
+from reverie.context.pack import NOTHING_KNOWN, Pack
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.validation import estimate_tokens
 from reverie.evals.command import embed_all
@@ -77,7 +77,7 @@ class PromptFigures:
     Attributes:
         is_marked: For each fact and turn in the prompt, whether its line says that it is, or may be, outdated.
         lines: Lines of memory, without pages and rules.
-        knows_nothing: Whether no line is above "Perhaps related".
+        knows_nothing: Whether it says that nothing about the message is remembered.
         stable: Tokens of the part that seldom changes.
         changing: Tokens of the rest.
     """
@@ -289,11 +289,10 @@ def _measure_prompt(pack: Pack, names: Mapping[str, str]) -> PromptFigures:
         for name in [names[each] for each in _LINE.findall(line) if each in names]:
             is_marked[name] = is_marked.get(name, False) or _MARK.search(line) is not None
     changing = [line for line in pack.changing_text.splitlines() if line.startswith(("- [", "["))]
-    perhaps = sum(choice.verdict == "perhaps related" for choice in pack.choices)
     return PromptFigures(
         is_marked=is_marked,
         lines=len(changing),
-        knows_nothing=len(changing) <= perhaps,
+        knows_nothing=NOTHING_KNOWN in pack.text,
         stable=estimate_tokens(pack.stable_text),
         changing=estimate_tokens(pack.changing_text),
     )
@@ -340,7 +339,7 @@ def summarize(results: Sequence[QuestionResult]) -> dict[str, float]:
     the prompt. `outdated`: share of updates where what held before stands first; `unmarked`: where it stands in the
     prompt without a mark. `wrong marks`: share of marked lines among those of facts that nothing replaces. `empty`:
     share of answerable questions without any hit. `nothing precision` and `nothing recall`: of finding nothing. `known
-    empty` and `unknown empty`: share of answerable and of other questions with nothing above "Perhaps related".
+    empty` and `unknown empty`: share of answerable and of other questions for which it says that nothing is known.
     `lines`: lines of memory in the prompt, without pages and rules. `stable` and `changing`: tokens of its parts.
     """
     answerable = [result for result in results if result.question.answers]
