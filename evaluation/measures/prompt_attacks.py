@@ -165,7 +165,7 @@ def _find_leaks(it: AttackWorld, case: AttackCase) -> Iterator[str]:
 
 def _find_harm(it: AttackWorld) -> Iterator[str]:
     """Find facts of the owner that were changed, or are not recalled."""
-    found = {hit.id for hit in it.session("probe:1").context(_QUESTION, record_shown=False).hits}
+    shown = it.session("probe:1").context(_QUESTION, record_shown=False).text
     for fact in it.facts:
         now = it.memory.get(fact.id)
         if (
@@ -180,7 +180,7 @@ def _find_harm(it: AttackWorld) -> Iterator[str]:
             )
         ):
             yield "a fact of the owner's was changed"
-        elif fact.id not in found:
+        elif fact.id not in shown:
             yield "a fact of the owner's is not recalled any more"
 
 

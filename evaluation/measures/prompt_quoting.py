@@ -11,7 +11,7 @@ import unicodedata
 from dataclasses import dataclass, field
 
 from reverie.context import render, retrieval
-from reverie.context.pack import Pack
+from reverie.context.pack import NOTHING_KNOWN, Pack
 from reverie.domain.text.escaping import NOTICE
 
 _HEADERS = {
@@ -21,6 +21,8 @@ _HEADERS = {
     retrieval.TODAY_HEADER: "notes",
     retrieval.RECENT_HEADER: "notes",
     render.RECORDS_HEADER: "recalled",
+    NOTHING_KNOWN: "recalled",
+    render.PERHAPS_HEADER: "recalled",
     render.RECENT_HEADER: "recalled",
     render.TURNS_HEADER: "recalled",
     render.WORKING_HEADER: "working",
@@ -31,6 +33,7 @@ _ITEM = re.compile(r"- \[([0-9a-f]{12})\](?: \((.*?)\))?: \S.*")
 _ENTRY = re.compile(r"- (\S.*?): (?:kept|expires in \w+)(?:, .*)?")
 _MORE = re.compile(r"- … and \d+ more: list_working_memory shows them")
 _NOTE = re.compile(r"\[\d{2}:\d{2}\] .*|… \[earlier notes are left out\]|\\.*|[^#\[-].*")
+_NOTED = re.compile(r"(?: \[[0-9a-f]{12}\])+$")
 _OTHER = {"working": (_MORE,), "notes": (_DAY, _NOTE)}
 _MARK = re.compile(
     r"<\|[^<>|]{0,40}\|>|<｜[^<>]{0,40}｜>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>"
@@ -123,6 +126,8 @@ def _read_line(line: str, section: str, found: ParsedPrompt) -> None:
         found.wrong.append(f"a line begins as a role: {line[:60]!r}")
     if section == "recalled" and (item := _ITEM.fullmatch(line)):
         found.items.append(item[1])
+    elif section == "notes" and (ids := _NOTED.search(line)):
+        found.items += ids[0].strip(" []").split("] [")
     elif section == "working" and _ENTRY.fullmatch(line):
         found.entries += 1
     elif section in {"pages", "summary"}:

@@ -65,7 +65,7 @@ def test_a_persona_is_asked_with_reverie_and_with_fts5(tmp_path: Path) -> None:
     (read,) = read_personas(tmp_path)
     found = {result.question.id: result for result in ask_questions(read)}
     assert found["q1"].found[0] == "f1"
-    assert "f1" in (found["q1"].in_prompt or ())
+    assert "f1" in (found["q1"].prompt.is_marked)
     assert found["q2"].found[0] == "c1.1"
     assert found["q3"].found == ()
     by_words = {result.question.id: result for result in ask_fts5(read)}
@@ -90,7 +90,7 @@ def test_what_is_learned_from_a_turn_counts_as_the_turn(tmp_path: Path) -> None:
     (tmp_path / "ana.json").write_text(json.dumps(persona), "utf-8")
     (result,) = ask_questions(read_personas(tmp_path)[0])
     assert result.found.count("c1.1") == 2, "the record, and the turn that says more"
-    assert "c1.1" in (result.in_prompt or ())
+    assert "c1.1" in (result.prompt.is_marked)
 
 
 def build_result(found: tuple[str, ...], answers: set[str], **more: object) -> QuestionResult:

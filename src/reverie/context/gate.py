@@ -154,8 +154,8 @@ WORDS = GateSettings(
         missing=-0.65,
         size=0.02,
     ),
-    answers=0.045,
-    related=0.015,
+    answers=0.08,
+    related=0.03,
 )
 """For hits of a search by words."""
 
@@ -181,7 +181,7 @@ VECTORS = GateSettings(
         missing=-0.57,
         size=-0.02,
     ),
-    answers=0.06,
+    answers=0.05,
     related=0.02,
 )
 """For hits of a search by words and vectors."""

@@ -242,6 +242,9 @@ _OURS = defer_regex(
       | [-*+•]\ \[\s*[0-9a-f]{12}\]
       | \[conversation\ summary\]
       | recalled\ from\ (?:long-term\ memory|past\ conversations)\b
+      | (?:perhaps\ related|recent\ memories)\s*:
+      | nothing\ about\ this\ message\ is\ remembered
+      | preferences\ and\ rules\ \(
       | working\ memory\ \(
       | what\ follows\ is\ remembered\ text
       | (?:system|assistant|human|user|developer|tool(?:\ (?:result|call|output))?|function)[*_]{0,3}\s*:
