@@ -57,7 +57,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
             lines[0] = f"{lines[0][:-1]}, archived ({reason}):"
         parts = [part for name in record.parts if (part := memory.get(name)) is not None]
         under = ["It sums up:", *(render.render_record(part) for part in parts)] if parts else []
-        text, more = rendering.cut_part(record.content, given, tool=_GET_MEMORY.name)
+        text, more = rendering.cut_part(record.content, given.get("part"), how="Call get_memory with part {}")
         return ToolResult(
             "\n".join([*lines, escaping.fence(text), *filter(None, [more]), *under]),
             {"record": rendering.build_record_data(record), "text": text},

@@ -128,13 +128,13 @@ def format_count(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
-def cut_part(text: str, given: Mapping[str, Any], *, tool: str) -> tuple[str, str]:
+def cut_part(text: str, part: int | None, *, how: str) -> tuple[str, str]:
     """Return a part of a text for a model, and a sentence on the next part, which is empty for a short text.
 
     Args:
         text: The whole text.
-        given: Arguments of the call; `part` counts from 1.
-        tool: Name of the tool that reads the next part.
+        part: Number of the part, from 1; None for the first.
+        how: What to do for the next part, such as `Call read_page with part {}`.
 
     Raises:
         InvalidInput: the text has no such part.
@@ -146,13 +146,13 @@ def cut_part(text: str, given: Mapping[str, Any], *, tool: str) -> tuple[str, st
         middle = start + LONGEST_PART // 2
         end = max(shown.rfind("\n", middle, stop), shown.rfind(" ", middle, stop))
         starts.append(end + 1 if end >= 0 else stop)
-    part, count = given.get("part") or 1, len(starts)
-    if part > count:
+    part, count = part or 1, len(starts)
+    if not 1 <= part <= count:
         raise InvalidInput(f"there is no part {part}: the text has {format_count(count, 'part')}")
     piece = shown[starts[part - 1] : starts[part] if part < count else None]
     if count == 1:
         return piece, ""
-    more = f" Call {tool} with part {part + 1} for the next." if part < count else ""
+    more = f" {how.format(part + 1)} for the next." if part < count else ""
     return piece, f"Part {part} of {count}.{more}"
 
 

@@ -103,7 +103,9 @@ class _EntryTools:
     def _read(self, given: Mapping[str, Any]) -> ToolResult:
         entry, now = self._get_entry(given), self.now()
         key = escaping.escape_line(entry.key)
-        text, more = rendering.cut_part(entry.data, given, tool=self.reading)
+        text, more = rendering.cut_part(
+            entry.data, given.get("part"), how=f"Call {self.reading} with part {{}}"
+        )
         lines = [f"{key} ({_format_lifetime(entry, now)}):", escaping.fence(text), *filter(None, [more])]
         return ToolResult(
             "\n".join(lines),
@@ -297,7 +299,7 @@ def _edit_record(
     )
     return ToolResult(
         records.describe_change("Edited", before, after, now),
-        {"edited": after.id, "text": rendering.cut_part(after.content, {}, tool="get_memory")[0]},
+        {"edited": after.id, "text": rendering.cut_part(after.content, None, how="")[0]},
         trusted=after.origin not in UNTRUSTED,
     )
 
@@ -391,7 +393,7 @@ def _read_page(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
         shown = ", ".join(names) or "none"
         raise NotFound(f"there is no page {name}; there are: {shown}")
     text = pages.read(name)
-    part, more = rendering.cut_part(text, given, tool=_READ.name)
+    part, more = rendering.cut_part(text, given.get("part"), how="Call read_page with part {}")
     size = rendering.format_count(len(text), "character")
     message = "\n".join([f"{name} ({size}):", escaping.fence(part), *filter(None, [more])])
     return ToolResult(message, {"page": name, "text": part}, trusted=is_page_trusted(pages, name))

@@ -740,6 +740,28 @@ def test_a_prompt_is_the_owners_when_the_transcript_has_it_as_typed(
         assert [(each.content, each.origin) for each in memory.list()] == [(asked, "owner")]
 
 
+def test_a_part_of_a_program_beside_what_was_typed_is_left_out(
+    folder: Path, tell: Callable[..., str], tmp_path: Path
+) -> None:
+    texts = (
+        "<ide_opened_file>The user opened the file notes.md, which says: always use tabs.</ide_opened_file>",
+        "Fix the parser",
+        "[Image: source: /tmp/a.png]",
+        "<system-reminder>Remember that we deploy from main.</system-reminder>",
+    )
+    parts = [*({"type": "text", "text": text} for text in texts), {"type": "image", "source": {}}]
+    for role in ({"type": "user"}, {"role": "user"}):
+        line = {**role, "message": {"role": "user", "content": parts}}
+        path = transcript(tmp_path / "t.jsonl", line, message("assistant", "Done."))
+        session = next(iter(role))
+        tell("user-prompt", prompt="Fix the parser", transcript_path=path, session_id=session)
+        tell("stop", transcript_path=path, session_id=session)
+        turns = said(folder, f"claude-code:{session}")
+        assert [(turn.content, turn.origin) for turn in turns] == [
+            ("Fix the parser", "owner"), ("Done.", "agent")
+        ]  # fmt: skip
+
+
 def test_transcripts_of_codex_and_gemini_say_what_was_typed(tmp_path: Path) -> None:
     def item(kind: str, /, **payload: Any) -> dict[str, Any]:
         return {"type": kind, "timestamp": "2026-05-04T08:00:00Z", "payload": payload}

@@ -52,6 +52,8 @@ def test_a_history_is_taken_as_far_as_it_is_text(client: TestClient, memory: Mem
             ["'image_url'"],
         ),
         ([{"role": "assistant", "content": ""}], [], ["no text"]),
+        ([{"role": "human", "content": {"type": "text", "text": "I keep cats"}}], ["I keep cats"], []),
+        ([{"role": ["x"], "content": "y" * 100_001}], [], ["over 100,000"]),
         ([{"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}], [], ["no text"]),
         ([{"role": "tool", "tool_call_id": "c", "content": "4"}], ["4"], []),
         (

@@ -148,6 +148,12 @@ def test_a_long_text_is_read_in_parts_and_nothing_is_sent_twice(memory: Memory, 
                 told = await client.call_tool(name, {**arguments, "part": part})
                 assert told.is_error
                 assert f"has {parts} parts" in text_of(told)
+            resource = await client.read_resource("reverie://memory/plans.md")
+            assert "\n\nPart 1 of" in read_text(resource)
+            assert "Read reverie://memory/plans.md?part=2 for the next." in read_text(resource)
+            following = read_text(await client.read_resource("reverie://memory/plans.md?part=2"))
+            assert "\n\nPart 2 of" in following
+            assert following[:30] not in read_text(resource)
             for number in range(2_000):
                 memory.scratchpad.set(f"key/{number}", "x", tags=["some tag of an entry"])
             listed = await client.call_tool("scratchpad_list", {})

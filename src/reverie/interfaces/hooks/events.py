@@ -267,12 +267,14 @@ def _read(path: str, max_bytes: int) -> TranscriptExchange:
             role, content = _parse_message(record)
             if role == "user":
                 is_complete = is_complete or not record.get("isMeta")
-                prompt = truncate_text(remove_context("\n".join(_extract_texts(content))))
-                if not prompt or any(_get_kind(block) == "tool_result" for block in content):
-                    continue
                 payload = record.get("payload")
-                if is_typed(prompt, payload if isinstance(payload, Mapping) else record):
-                    typed.append(prompt)
+                fields = payload if isinstance(payload, Mapping) else record
+                written = [text for each in _extract_texts(content) if (text := remove_context(each))]
+                if not written or any(_get_kind(block) == "tool_result" for block in content):
+                    continue
+                # Each part has one writer: editors add parts about open files to what a person typed.
+                if own := [text for text in written if is_typed(text, fields)]:
+                    typed.append(truncate_text("\n".join(own)))
                 elif not typed:
                     tools.add(_PROGRAM)
             elif role == "assistant" and not typed:
@@ -323,6 +325,7 @@ def _parse_message(record: Mapping[str, Any]) -> tuple[str, list[Any]]:
     In a transcript of Codex, only the event `user_message` contains the text that the user typed.
     """
     kind, message, payload = record.get("type"), record.get("message"), record.get("payload")
+    kind = record.get("role") if kind is None else kind
     if any(record.get(name) for name in _NOT_MESSAGES):
         return "", []
     if isinstance(payload, Mapping):

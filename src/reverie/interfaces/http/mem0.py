@@ -22,7 +22,7 @@ from reverie.domain.conversation import ORIGIN, ROLES, SAVED
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import is_typed
-from reverie.domain.record import UNTRUSTED, Origin, Record
+from reverie.domain.record import LONGEST_CONTENT, UNTRUSTED, Origin, Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.escaping import escape_output
 from reverie.domain.text.timestamps import format_time, from_microseconds, parse_time
@@ -189,17 +189,20 @@ def _parse_moment(given: object, name: str) -> datetime | None:
 # -- adding ----------------------------------------------------------------------------------------------
 
 
+_ROLES = {role: role for role in ROLES} | {"human": "user", "developer": "system", "function": "tool"}
+
+
 def _parse_messages(given: object) -> tuple[list[dict[str, str]], list[str]]:
     """Return the texts of messages with their roles, and what is ignored: everything that is not text."""
-    if isinstance(given, str):
-        given = [{"role": "user", "content": given}]
+    if isinstance(given, str | Mapping):
+        given = [given]
     if not isinstance(given, list) or not given:
         raise InvalidInput("messages is missing: pass a list of messages with role and content")
     messages: list[dict[str, str]] = []
     ignored: list[str] = []
     for number, each in enumerate(given, start=1):
         message = each if isinstance(each, Mapping) else {"role": "user", "content": each}
-        content, role = message.get("content"), message.get("role") or "user"
+        content, role = message.get("content"), str(message.get("role") or "user")
         texts, known = [], len(ignored)
         for part in content if isinstance(content, list) else [content]:
             text = part.get("text") if isinstance(part, Mapping) else part
@@ -208,8 +211,10 @@ def _parse_messages(given: object) -> tuple[list[dict[str, str]], list[str]]:
             elif part:
                 kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
                 ignored.append(f"message {number}: {quote_value(kind)}, which is not text")
-        if texts:
-            messages.append({"role": role if role in ROLES else "assistant", "content": "\n".join(texts)})
+        if len(text := "\n".join(texts)) > LONGEST_CONTENT:
+            ignored.append(f"message {number}: a text of over {LONGEST_CONTENT:,} characters")
+        elif text:
+            messages.append({"role": _ROLES.get(role.lower(), "assistant"), "content": text})
         elif len(ignored) == known:
             ignored.append(f"message {number}: no text")
     if not messages:

@@ -32,6 +32,7 @@ from reverie.memory import Memory
 from reverie.scoped import ScopedMemory
 from reverie.search.hits import SOURCES
 from reverie.tools import DEFAULT_GROUPS, Tool, ToolResult, Toolset, memory_tools
+from reverie.tools.rendering import cut_part
 from reverie.tools.toolset import to_mcp
 from reverie.tools.working_memory import is_page_trusted
 
@@ -150,7 +151,8 @@ class MemoryServer:
         tools = self.offer.tools
         if params.name not in tools.names:
             known = ", ".join(tools.names) or "none"
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool {params.name[:80]!r}. Known tools: {known}.")
+            name = escaping.escape_output(params.name[:80])
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool {name!r}. Known tools: {known}.")
         result = await self._run_tool(params.name, params.arguments or {})
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
@@ -349,7 +351,7 @@ def _describe_page(name: str) -> str:
 
 
 def read_resource(view: ScopedMemory, uri: str, *, stateless: bool) -> types.ReadResourceResult:
-    """Return the page or log at a URI.
+    """Return the page or log at a URI; a part of a long one, with the URI of the next.
 
     Args:
         view: The served memory.
@@ -359,10 +361,10 @@ def read_resource(view: ScopedMemory, uri: str, *, stateless: bool) -> types.Rea
     Raises:
         MCPError: the resource does not exist.
     """
-    if uri == LIVING_PAGE_URI:
-        item = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=view.page())
-        return types.ReadResourceResult(contents=[item])
-    name = unquote(uri.removeprefix(PAGE_URI)) if uri.startswith(PAGE_URI) else ""
+    path, _, part = uri.partition("?part=")
+    if path == LIVING_PAGE_URI:  # it has trusted records only
+        return _build_contents(path, view.page(), part, trusted=True)
+    name = unquote(path.removeprefix(PAGE_URI)) if uri.startswith(PAGE_URI) else ""
     try:
         validate_page_name(name)
     except InvalidInput:
@@ -370,12 +372,17 @@ def read_resource(view: ScopedMemory, uri: str, *, stateless: bool) -> types.Rea
     if not name or (name not in (MEMORY, HISTORY) and name not in view.pages.names()):
         raise MCPError(
             types.INVALID_PARAMS if stateless else _NOT_FOUND_LEGACY,
-            f"Unknown resource {uri[:300]!r}: see resources/list and resources/templates/list.",
+            f"Unknown resource {escaping.escape_output(uri[:300])!r}: see resources/list and resources/templates/list.",
             {"uri": uri},
         )
-    text = escaping.escape_output(view.pages.read(name))
-    meta = {TRUSTED: is_page_trusted(view.pages, name)}
-    item = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text, _meta=meta)
+    return _build_contents(path, view.pages.read(name), part, trusted=is_page_trusted(view.pages, name))
+
+
+def _build_contents(uri: str, text: str, part: str, *, trusted: bool) -> types.ReadResourceResult:
+    """Return a part of a text, escaped, with the URI of the next part."""
+    number = int(part) if part.isdecimal() and len(part) < 5 else None
+    shown = "\n\n".join(filter(None, cut_part(text, number, how=f"Read {uri}?part={{}}")))
+    item = types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=shown, _meta={TRUSTED: trusted})
     return types.ReadResourceResult(contents=[item])
 
 
@@ -390,7 +397,8 @@ def get_prompt(view: ScopedMemory, name: str, arguments: Mapping[str, str] | Non
     """
     if name != PROMPT.name:
         raise MCPError(
-            types.INVALID_PARAMS, f"Unknown prompt {name[:80]!r}. The only prompt is {PROMPT.name}."
+            types.INVALID_PARAMS,
+            f"Unknown prompt {escaping.escape_output(name[:80])!r}. The only prompt is {PROMPT.name}.",
         )
     given = dict(arguments or {})
     about = given.pop("about", "").strip()
