@@ -226,10 +226,7 @@ class ScopedMemory(MemoryReader):
             keep_secret=keep_secret,
         )
         started = time.perf_counter()
-        with trace(self.settings, "upsert_memory", scope=self.scope) as span:
-            result = self._parts.records.save(record)
-            _describe_records(span, [result.record])
-            span.set("reverie.outcome", result.outcome)
+        (result,) = self._trace_save(lambda: [self._parts.records.save(record)])
         self._parts.activity.note_save([result.outcome], time.perf_counter() - started)
         return result
 
@@ -254,11 +251,8 @@ class ScopedMemory(MemoryReader):
         """
         given = validation.validate_values(records, name="records", of="texts, records or mappings")
         progress = validation.validate_progress(progress)
-        with trace(self.settings, "upsert_memory", scope=self.scope) as span:
-            results = self._parts.records.save_many(
-                [self._add_scope(each) for each in given], progress=progress
-            )
-            _describe_records(span, [result.record for result in results])
+        notes = [self._add_scope(each) for each in given]
+        results = self._trace_save(lambda: self._parts.records.save_many(notes, progress=progress))
         self._parts.activity.note_save([result.outcome for result in results])
         return results
 
@@ -300,10 +294,10 @@ class ScopedMemory(MemoryReader):
         ttl = None if record.expires_at is None else record.expires_at - self._clock()
         if ttl is not None and ttl <= timedelta(0):
             raise InvalidInput(f"record {id!r} has expired: give it a later `expires_at` first")
-        with trace(self.settings, "upsert_memory", scope=to) as span:
-            result = self._parts.records.save(_copy_for_scope(record, to, ttl=ttl), promoted_from=record.id)
-            _describe_records(span, [result.record])
-            return result
+        note = _copy_for_scope(record, to, ttl=ttl)
+        return self._trace_save(lambda: [self._parts.records.save(note, promoted_from=record.id)], scope=to)[
+            0
+        ]
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -606,6 +600,18 @@ class ScopedMemory(MemoryReader):
                 f"{self.scope!r}. Save what differs as a record of its own"
             )
         return id
+
+    def _trace_save(
+        self, save: Callable[[], builtins.list[SaveResult]], *, scope: str | None = None
+    ) -> builtins.list[SaveResult]:
+        if not self.settings.telemetry:
+            return save()
+        with trace(self.settings, "upsert_memory", scope=self.scope if scope is None else scope) as span:
+            results = save()
+            _describe_records(span, [each.record for each in results])
+            if len(results) == 1:
+                span.set("reverie.outcome", results[0].outcome)
+            return results
 
     def _trace_update(self, update: Callable[[], Record]) -> Record:
         with trace(self.settings, "update_memory", scope=self.scope) as span:

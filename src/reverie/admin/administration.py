@@ -19,14 +19,13 @@ from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
 from reverie.repositories.records import RecordRepository
-from reverie.repositories.writing import Cursors
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
 from reverie.stores.living_page import LivingPages
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import Cursors, StoreWriter
 
 if TYPE_CHECKING:
     from reverie.admin.doctor import Diagnosis

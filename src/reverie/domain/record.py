@@ -58,6 +58,8 @@ _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
 
 def infer_kind(category_path: str | None) -> Kind:
     """Return the kind of a record by its category."""
+    if category_path is None:
+        return "fact"
     if category.is_within_category(category_path, category.ANTI_PATTERNS):
         return "anti_pattern"
     return "preference" if category.is_within_category(category_path, category.USER_PREFERENCES) else "fact"
@@ -304,6 +306,14 @@ def _list_category_words(path: str) -> str:
     return category.to_search_words(named or None)
 
 
+def _validate_links(record: Record) -> None:
+    for name in ("replaced_by", "promoted_from", "perhaps_replaced_by"):
+        if linked := getattr(record, name):
+            ids.validate_id(linked, name=name)
+    for linked in normalize_labels(record.replaces, name="replaced record"):
+        ids.validate_id(linked, name="replaces")
+
+
 def validate_record(record: Record) -> Record:
     """Return the record.
 
@@ -323,7 +333,8 @@ def validate_record(record: Record) -> Record:
     normalize_labels(record.references, name="reference", longest=2_000)
     validate_parts(record.parts, of=record.id)
     validate_text(record.source, name="source", longest=LONGEST_LABEL, empty=True)
-    validate_scope(record.scope)
+    if record.scope:
+        validate_scope(record.scope)
     validate_text(record.archive_reason, name="reason", longest=2_000, empty=True)
     if not isinstance(record.pinned, bool):
         raise InvalidInput(f"pinned is {quote_value(record.pinned)}: pass True or False")
@@ -339,11 +350,7 @@ def validate_record(record: Record) -> Record:
             raise InvalidInput(f"{name} is {quote_value(getattr(record, name))}: pass True or False")
     validate_text(record.item_key, name="item_key", longest=LONGEST_CONTENT, empty=True)
     validate_text(record.resolved_dates, name="resolved_dates", longest=LONGEST_CONTENT, empty=True)
-    for name in ("replaced_by", "promoted_from", "perhaps_replaced_by"):
-        if linked := getattr(record, name):
-            ids.validate_id(linked, name=name)
-    for linked in normalize_labels(record.replaces, name="replaced record"):
-        ids.validate_id(linked, name="replaces")
+    _validate_links(record)
     for key, text in record.metadata.items():
         validate_text(key, name="metadata key", longest=LONGEST_LABEL)
         validate_text(text, name=f"metadata {key!r}", longest=LONGEST_CONTENT, empty=True)

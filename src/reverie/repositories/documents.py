@@ -34,9 +34,8 @@ from reverie.domain.text.validation import validate_raw_text
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import PutItem
 from reverie.repositories.pages import Pages, refuse_twin
-from reverie.repositories.writing import WritingRepository
 from reverie.stores.protocol import Store
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, WritingRepository
 
 Parts = tuple[str, ...]
 """A path below the root, name by name; empty for the root itself."""

@@ -32,10 +32,9 @@ from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_count, validate_values
 from reverie.repositories import key_value_codec
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
-from reverie.repositories.writing import WritingRepository
 from reverie.search.hits import MOST_HITS, SearchRequest
 from reverie.search.searcher import Searcher
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, WritingRepository
 
 _SPARE = 16  # further hits to ask for, since some are left out afterwards
 _SHARE = 100  # a lifetime is renewed only if that adds a hundredth of it, or a minute

@@ -40,12 +40,11 @@ from reverie.domain.record import UNTRUSTED, Origin
 from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.validation import validate_count
-from reverie.repositories.writing import WritingRepository
 from reverie.settings import Settings
 from reverie.stores.living_page import LivingPages, read_block
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
-from reverie.stores.writer import StoreWriter, add_extra_cursors
+from reverie.stores.writer import StoreWriter, WritingRepository, add_extra_cursors
 
 _log = logging.getLogger("reverie")
 

@@ -41,13 +41,12 @@ from reverie.domain.record import (
 )
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
-from reverie.repositories.writing import WritingRepository
 from reverie.stores.redacting import redact_value
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, WritingRepository
 
 ANTI_PATTERN_TAG = "anti-pattern"
 if TYPE_CHECKING:
-    from reverie.domain.similarity.deduplication import Decision
+    pass
 
 Settlement = Literal["ended", "wrong", "both"]
 """Decision about the other of two records: it held until now, never did, or holds too."""
@@ -194,21 +193,22 @@ class RecordRepository(WritingRepository):
             note: The record.
             promoted_from: Id of the record in a narrower scope that it is a copy of.
         """
-        from reverie.domain.similarity.deduplication import decide  # here: a search saves nothing
-
         record = replace(self._build_record(note), promoted_from=promoted_from)
 
         def attempt(_: int) -> SaveResult:
-            decision = decide(
-                record, self._store.record_like(record.scope, record.fingerprint), now=self._clock()
-            )
-            operation: Operation = "save" if decision.old is None else "reinforce"
+            old = self._store.record_like(record.scope, record.fingerprint)
+            after = self._combine(old, record)
+            operation: Operation = "save" if old is None else "reinforce"
             self._writer.commit(
-                [decision.change],
+                [Change(before=old, after=after)],
                 operation="promote" if promoted_from else operation,
                 reference=promoted_from,
             )
-            return _to_saved(decision, note)
+            return SaveResult(
+                record=after,
+                outcome="created" if old is None else "reinforced",
+                notice=_describe_redaction(note, record),
+            )
 
         return self._run_with_retries(attempt)
 
@@ -247,8 +247,6 @@ class RecordRepository(WritingRepository):
 
     def _decide_chunk(self, chunk: Sequence[Record]) -> tuple[list[Change], list[SaveResult]]:
         """Return one change for each record concerned, and the result for each record of the chunk."""
-        from reverie.domain.similarity.deduplication import decide  # here: a search saves nothing
-
         marks = list(dict.fromkeys((record.scope, record.fingerprint) for record in chunk))
         stored = self._store.records_like(marks)
         before = {(record.scope, record.fingerprint): record for record in stored}
@@ -256,10 +254,19 @@ class RecordRepository(WritingRepository):
         saved = []
         for record in chunk:
             mark = record.scope, record.fingerprint
-            decision = decide(record, latest.get(mark), now=self._clock())
-            latest[mark] = decision.after
-            saved.append(_to_saved(decision))
+            old = latest.get(mark)
+            latest[mark] = self._combine(old, record)
+            outcome: Outcome = "created" if old is None else "reinforced"
+            saved.append(SaveResult(record=latest[mark], outcome=outcome))
         return [Change(before=before.get(mark), after=latest[mark]) for mark in marks], saved
+
+    def _combine(self, old: Record | None, new: Record) -> Record:
+        """Return a new record, or the live record with the same text after it was reinforced."""
+        if old is None:
+            return new
+        from reverie.domain.similarity.deduplication import reinforce_record  # here: a search saves nothing
+
+        return reinforce_record(old, new, now=self._clock())
 
     def _build_record(self, note: NewRecord) -> Record:
         """Return the note as a redacted, validated record."""
@@ -538,14 +545,6 @@ def _require_unchanged(record: Record, expected: Record | None) -> None:
 def describe_missing_record(id: str) -> str:
     """Return the message for an id that no record has."""
     return f"no record has the id {id!r}: search or list for the right one"
-
-
-def _to_saved(decision: Decision, note: NewRecord | None = None) -> SaveResult:
-    return SaveResult(
-        record=decision.after,
-        outcome="created" if decision.old is None else "reinforced",
-        notice="" if note is None else _describe_redaction(note, decision.after),
-    )
 
 
 def _describe_redaction(note: NewRecord, record: Record) -> str:

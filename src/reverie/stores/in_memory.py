@@ -29,7 +29,7 @@ from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import BaseStore, build_conflict
 from reverie.stores.codec import analyze_searched, find_ids
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import Order, refuse_nested_change
+from reverie.stores.protocol import NestedChange, Order
 
 if TYPE_CHECKING:
     from reverie.stores.protocol import StoreProblem
@@ -151,7 +151,8 @@ class InMemoryStore(BaseStore):
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Hold the lock for a change; readers keep the data that they see."""
-        refuse_nested_change(getattr(self._thread, "data", None) is not None)
+        if getattr(self._thread, "data", None) is not None:
+            raise NestedChange
         with self._open():
             if self._live.readers:
                 self._live = self._live.copy()

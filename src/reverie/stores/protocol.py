@@ -492,11 +492,8 @@ class VectorStore(Protocol):
 class NestedChange(RuntimeError):
     """A change of a store inside its `reading()` block, which is a fault of the caller."""
 
-
-def refuse_nested_change(is_reading: bool) -> None:
-    """Raise `NestedChange` if a thread that is in a `Store.reading` block changes the store."""
-    if is_reading:
-        raise NestedChange("a store cannot be changed inside its reading() block: end the block first")
+    def __init__(self) -> None:
+        super().__init__("a store cannot be changed inside its reading() block: end the block first")
 
 
 def get_reader(store: Store, subject: Subject) -> Callable[[Sequence[Any]], Sequence[Any]]:

@@ -1,26 +1,31 @@
-"""Writer that commits changes to a store as one actor, publishes them, and retries."""
+"""Writer that commits changes to a store as one actor, publishes them, and retries; repositories that use it."""
 
 from __future__ import annotations
 
+import builtins
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from reverie.domain.change import Change, JournalEntry, Operation
-from reverie.domain.errors import Conflict, InvalidInput, translate_os_errors
+from reverie.domain.errors import Conflict, InvalidInput, build_os_error
 from reverie.domain.text.ids import NewId, generate_id
 from reverie.domain.text.timestamps import Clock, utc_now
+from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import Store
+from reverie.stores.redacting import get_redactor
 
 ATTEMPTS = 60
 """Number of attempts before a change fails with `Conflict`."""
 
 _LONGEST_PAUSE_S = 0.02
+_CHUNK = 1_000
 
 T = TypeVar("T")
 Publish: TypeAlias = Callable[[Sequence[JournalEntry]], None]
@@ -144,8 +149,11 @@ class StoreWriter:
             Conflict: the last attempt failed, or the conflict is permanent.
             StoreUnavailable: the operating system refused something, such as another open file.
         """
-        with translate_os_errors("a change cannot be made"):
+        try:
             return retry_conflicts(attempt, read_state=self.store.sequence, attempts=attempts)
+        except OSError as error:
+            advice = "see that there are room and permissions, and try again"
+            raise build_os_error("a change cannot be made", error, advice) from error
 
 
 def retry_conflicts(
@@ -175,3 +183,70 @@ def retry_conflicts(
 
                 time.sleep(random.uniform(0, _LONGEST_PAUSE_S))
     return attempt(attempts - 1)
+
+
+class WritingRepository:
+    """A repository that changes a store. Safe to use from several threads, and beside other processes."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._store = writer.store
+        self._redactor = get_redactor(writer.store)
+        self._lock = ForkSafeLock()
+
+    def _run_with_retries(self, attempt: Callable[[int], T]) -> T:
+        """Run `StoreWriter.retrying`, one thread at a time: a lock costs less than a lost race."""
+        with self._lock:
+            return self._writer.retrying(attempt)
+
+    def _commit_in_chunks(self, find_changes: Callable[[], Iterable[Change]], *, operation: Operation) -> int:
+        """Commit changes, a thousand in a transaction, until none are found; return their number.
+
+        Args:
+            find_changes: Finds the changes that remain; called again after each transaction and each lost race.
+            operation: The operation, for the journal.
+        """
+
+        def attempt(_: int) -> int:
+            changes = list(islice(find_changes(), _CHUNK))
+            if changes:
+                self._writer.commit(changes, operation=operation)
+            return len(changes)
+
+        total = 0
+        while number := self._run_with_retries(attempt):
+            total += number
+        return total
+
+
+class Cursors:
+    """Named texts in one store. Safe to use from several threads and processes."""
+
+    def __init__(self, writer: StoreWriter) -> None:
+        self._writer = writer
+        self._store = writer.store
+
+    def get(self, name: str) -> str | None:
+        """Return the text of that name; None if there is none."""
+        return self._store.cursor(name)
+
+    def list(self, prefix: str) -> builtins.dict[str, str]:
+        """Return the texts whose names begin so, by name."""
+        return dict(self._store.cursors(prefix))
+
+    def set(self, values: Mapping[str, str | None]) -> None:
+        """Write texts in one transaction.
+
+        Args:
+            values: Texts by name; None removes one.
+
+        Raises:
+            StoreUnavailable: they could not be written; nothing was changed.
+        """
+        self._writer.commit([], cursors=values)
+
+    @contextmanager
+    def setting(self, values: Mapping[str, str | None]) -> Iterator[None]:
+        """Write texts in every transaction that this thread makes until the block ends."""
+        with setting_cursors(values):
+            yield

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.domain.record import ORIGINS, UNTRUSTED, Kind, Record, validate_record
-from reverie.domain.similarity.deduplication import decide, merge_same_texts, reinforce_record
+from reverie.domain.similarity.deduplication import merge_same_texts, reinforce_record
 from tests.factories import make_record
 
 THEN = datetime(2025, 1, 1, tzinfo=UTC)
@@ -48,13 +48,12 @@ OLD = st.fixed_dictionaries(FIELDS).map(lambda fields: record(number=1, **fields
 NEW = st.fixed_dictionaries(FIELDS).map(lambda fields: new_record(**fields))
 
 
-def test_a_text_is_created_once_and_reinforced_then() -> None:
+def test_a_text_that_is_saved_again_is_reinforced() -> None:
     new = new_record("LIKES  tea!", tags=("b",), importance=0.7, confidence=0.2)
-    assert decide(new, None, now=NOW).after == new
     old = record(tags=("a",), importance=0.3, confidence=0.9)
-    decision = decide(new, old, now=NOW)
-    assert decision.old == old
-    assert decision.after == replace(old, tags=("a", "b"), importance=0.7, seen_count=2, last_seen_at=NOW)
+    assert reinforce_record(old, new, now=NOW) == replace(
+        old, tags=("a", "b"), importance=0.7, seen_count=2, last_seen_at=NOW
+    )
 
 
 # -- trust -----------------------------------------------------------------------------------------------

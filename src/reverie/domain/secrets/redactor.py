@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import compile_pattern, defer_regex
 from reverie.domain.secrets import named
 from reverie.domain.secrets.rules import SecretRule, Span, get_words, load_table
 
@@ -247,7 +247,7 @@ class Redactor:
         return None
 
     def _find_spans(self, text: str) -> Iterator[Span]:
-        lower = named.fold_case(text)
+        lower = text.lower() if text.isascii() else named.fold_case(text)
         for own in self._own:
             for start, end in own.find_spans(text, timeout_s=_PATTERN_TIMEOUT_S):
                 if start < end:
@@ -256,10 +256,12 @@ class Redactor:
             for rule in _select_triggered_rules(_BY_FORM, runs):
                 yield from rule.find_spans(text, runs)
         for rule in _select_triggered_rules(_BY_FRAME, lower):
-            yield from rule.find_spans(text, lower)
-        names = named.find_trigger_words(lower)
-        yield from named.find_named(text, lower, names)
-        yield from named.find_columns(text, names)
+            if not rule.needs or compile_pattern(rule.needs, True).search(text) is not None:
+                yield from rule.find_spans(text, lower)
+        if any([word in lower for word in named.TRIGGERS]):
+            names = named.find_trigger_words(lower)
+            yield from named.find_named(text, lower, names)
+            yield from named.find_columns(text, names)
 
     def _remember(self, text: str) -> None:
         if len(text) <= _LONGEST_CLEAN:

@@ -11,41 +11,12 @@ A repetition does not raise trust:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
 from reverie.domain.change import Change
 from reverie.domain.record import MOST_LABELS, ORIGINS, UNTRUSTED, Record, merge_tags
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """Result of saving a record: a new record, or a reinforced one.
-
-    Attributes:
-        old: The existing record with the same text, as it was read; None if there is none.
-        after: That record after the reinforcement; the new record if there is none.
-    """
-
-    old: Record | None
-    after: Record
-
-    @property
-    def change(self) -> Change:
-        """The change that carries it out."""
-        return Change(before=self.old, after=self.after)
-
-
-def decide(new: Record, old: Record | None, *, now: datetime) -> Decision:
-    """Return whether `new` reinforces a live record or is created.
-
-    Args:
-        new: The validated record to be saved.
-        old: The live record with the same scope and fingerprint; None if there is none.
-        now: The current time.
-    """
-    return Decision(old=old, after=new if old is None else reinforce_record(old, new, now=now))
 
 
 def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:

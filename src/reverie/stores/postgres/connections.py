@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from reverie.domain.errors import InvalidInput, MissingExtra, StoreCorrupt, StoreError, StoreUnavailable
 from reverie.domain.text.validation import validate_text
-from reverie.stores.protocol import refuse_nested_change
+from reverie.stores.protocol import NestedChange
 
 if TYPE_CHECKING:
     import psycopg
@@ -537,7 +537,8 @@ class PostgresConnections:
     def refuse_change(self) -> None:
         """Raise if this store cannot be changed now: it is closed, or this thread is in a `viewing` block."""
         self.refuse_closed()
-        refuse_nested_change(self.view is not None)
+        if self.view is not None:
+            raise NestedChange
 
     def _repeat(self, action: Callable[[], T]) -> T:
         """Return the result of an action, repeated while connections are lost.

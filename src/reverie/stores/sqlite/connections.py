@@ -16,7 +16,7 @@ from typing import Any
 
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import pause_for_forks
-from reverie.stores.protocol import refuse_nested_change
+from reverie.stores.protocol import NestedChange
 from reverie.stores.sqlite.migrations import build_uri
 from reverie.stores.sqlite.reading import CASEFOLD, translate_error
 
@@ -200,7 +200,8 @@ class ConnectionPool:
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Yield the writing connection in a transaction, which is committed at the end and rolled back on an error."""
-        refuse_nested_change(self.view is not None)
+        if self.view is not None:
+            raise NestedChange
         own = self._own
         if not own.writing.acquire(timeout=self._patience):
             raise StoreUnavailable(
