@@ -37,7 +37,7 @@ from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.ranking import RankingSettings
 from reverie.search.related_words import load_related_words
 from reverie.search.searcher import Searcher, to_scoring_settings
-from reverie.session import Session, build_static_context
+from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages
@@ -536,7 +536,9 @@ class _SessionOpener(NamedTuple):
             recaller=self.searcher,
             settings=self.settings,
             scope=scope,
-            standing=lambda scopes: build_static_context(pages, self.profile, scopes),
+            standing=lambda scopes: pages.build_static_context(
+                scopes, self.profile.read() if self.profile else ()
+            ),
             look=self._prepare_context,
             listener=self.learner if is_recording else None,
             note_prompt=self.activity.note_prompt,

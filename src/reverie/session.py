@@ -14,23 +14,13 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from reverie.context.pack import Pack, PackInput, StaticContext, build
-from reverie.context.render import TokenBudget, validate_tokens
+from reverie.context.gathering import PackGatherer, SessionView, build_budget, redact_pack
+from reverie.context.pack import Pack, StaticContext, build
 from reverie.context.retrieval import (
     Retriever,
-    describe_successors,
-    drop_replayed,
-    query_from_message,
-    retrieve,
-    retrieve_recent,
-    retrieve_standing,
 )
 from reverie.context.window import (
-    ShownLedger,
-    build_recalled_counter,
-    build_shown_cursor,
-    find_question,
-    prepend_question,
+    ShownBuffer,
     trim_window,
 )
 from reverie.domain import provenance
@@ -50,13 +40,11 @@ from reverie.domain.conversation import (
 )
 from reverie.domain.entry import build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, quote_value, translate_os_errors
-from reverie.domain.filter import Filter, is_record_allowed, validate_filter
-from reverie.domain.record import Origin, Record, validate_fraction
+from reverie.domain.filter import Filter, validate_filter
+from reverie.domain.record import Origin, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
-from reverie.files.profile import Profile
 from reverie.repositories.pages import (
-    Pages,
     build_daily_note_changes,
     build_note_rewrites,
     commit_with_notes,
@@ -130,7 +118,6 @@ class Session:
         self._recaller = recaller
         self._settings = settings
         self._scope = validate_scope(scope)
-        self._standing = standing
         self._look = look
         self._listener = listener
         self._note_prompt = note_prompt
@@ -139,11 +126,17 @@ class Session:
         self._stored: SessionState | None = None
         self._window: tuple[Turn, ...] = ()
         self._next = 0
-        self._standing_records: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
-        self._shown = ShownLedger()
-        self._shown_is_stored = True
-        self._stored_shown = ShownLedger()  # as the store has it
+        self._shown = ShownBuffer(id)
         self._prompt_log = PromptLogBuffer(id)
+        self._gatherer = PackGatherer(
+            self._store,
+            recaller,
+            settings,
+            self._clock,
+            standing=standing,
+            read_session=self._read_view,
+            read_entries=self.working.list,
+        )
 
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
@@ -183,16 +176,8 @@ class Session:
             InvalidInput: an argument is not of its form, or the session is terminated.
             Conflict: other processes were faster in each of sixty attempts.
         """
-        given: dict[str, Any] = {
-            "role": role,
-            "content": content,
-            "speaker": speaker,
-            "at": at,
-            "tool_calls": tool_calls,
-            "tool_call_id": tool_call_id,
-            "metadata": metadata,
-        }
-        return self.add_many([given])[0]
+        names = {"tool_calls": tool_calls, "tool_call_id": tool_call_id, "metadata": metadata}
+        return self.add_many([{"role": role, "content": content, "speaker": speaker, "at": at, **names}])[0]
 
     def add_many(self, turns: Iterable[Mapping[str, Any]]) -> list[Turn]:
         """Add several turns one after the other, all of them or none, in one transaction.
@@ -351,87 +336,22 @@ class Session:
         if not isinstance(extra_context, str):
             raise InvalidInput(f"extra_context is {quote_value(extra_context)}: pass a string")
         message = None if message is None else self.redact_text(message)  # as it was stored, if it was
-        budget = self._build_budget(soft_tokens, hard_tokens)
+        budget = build_budget(self._settings, soft=soft_tokens, hard=hard_tokens)
         started = time.perf_counter()
         tracing = trace(self._settings, "search_memory", scope=self._scope, session=self.id)
         with translate_os_errors("the memory cannot be searched"), tracing as span:
             self._look(visible_scopes(self._scope if self._stored is None else self._stored.scope))
-            given = self._gather(message, budget, extra_context)
-            pack = self._redact_pack(build(given))
+            given = self._gatherer.gather(message, budget, extra_context)
+            pack = redact_pack(build(given), self._redactor)
             span.measure("reverie.pack.tokens", pack.diagnostics.tokens, by="section")
         if record_shown:
             with self._lock:
                 asked = any(turn.position == given.now_at for turn in given.replay)
                 self._prompt_log.add(given, pack, asked=asked)
-                if shown := [*pack.hits, *pack.standing]:
-                    begin = given.replay[0].position if given.replay else given.now_at
-                    self._shown = self._shown.since(begin).add_shown(shown, at=given.now_at)
-                    self._shown_is_stored = False
+                begin = given.replay[0].position if given.replay else given.now_at
+                self._shown.add([*pack.hits, *pack.standing], since=begin, at=given.now_at)
             self._note_prompt(pack.tokens, time.perf_counter() - started)
         return pack
-
-    def _gather(self, message: str | None, budget: TokenBudget, related: str) -> PackInput:
-        """Read everything that a pack for the message is made of, from one state of the store."""
-        settings = self._settings
-        with self._store.reading():
-            with self._lock:
-                state = self._read_state()
-                window, following, shown = self._window, self._next, self._shown
-                sequence = self._sequence
-            asking = find_question(message, window)
-            now_at = following if asking is None else asking.position
-            query = query_from_message(message or "" if asking is None else asking.content)
-            replayed = prepend_question(trim_window(window, settings.replay_turns), asking)
-            replayed_ids = frozenset(turn.id for turn in replayed)
-            now = self._clock()
-            hits: list[Hit] = []
-            recent: list[Record] = []
-            marks: dict[str, str] = {}
-            scopes = visible_scopes(state.scope)
-            standing = self._standing(scopes)._replace(summary=state.summary)
-            if settings.is_injecting:
-                records = self._retrieve_standing(scopes, now)
-                ids = frozenset(record.id for record in records)
-                hits = retrieve(self._recaller, settings, query, scopes, exclude=replayed_ids, now=now)
-                marks = describe_successors(self._store, hits, now)
-                is_first = not state.summary and all(turn.position >= now_at for turn in window)
-                if is_first and not standing.pages:
-                    recent = retrieve_recent(self._recaller, settings, scopes, hits, standing=ids, now=now)
-                notes = drop_replayed(standing.notes, replayed_ids)
-                standing = standing._replace(records=records, notes=notes)
-            else:
-                standing, related = standing._replace(pages=(), changed="", notes=()), ""
-            return PackInput(
-                query=query,
-                candidates=hits,
-                recent=recent,
-                replay=replayed,
-                now_at=now_at,
-                now=now,
-                sequence=sequence,
-                budget=budget,
-                standing=standing,
-                entries=self.working.list(),
-                shown=shown,
-                related=related,
-                related_tokens=settings.rag_tokens,
-                recall_limit=settings.recall_limit,
-                marks=marks,
-                memories=self._count_memories(scopes, replayed) if settings.is_injecting else 0,
-            )
-
-    def _count_memories(self, scopes: Sequence[str], replayed: Sequence[Turn]) -> int:
-        """Return the number of records and turns that a prompt can recall, without the replayed ones."""
-        records, turns = (self._store.measure(subject, scopes).passages for subject in ("record", "turn"))
-        return records + max(0, turns - len(replayed))
-
-    def _retrieve_standing(self, scopes: tuple[str, ...], now: datetime) -> tuple[Record, ...]:
-        """Return the records that stand in every prompt now; read again when the store has changed."""
-        key = self._store.sequence(), scopes
-        if self._standing_records is None or self._standing_records[0] != key:
-            self._standing_records = key, retrieve_standing(self._recaller, self._settings, scopes)
-        holding = Filter(alive_at=now, valid_at=now)
-        return tuple(record for record in self._standing_records[1] if is_record_allowed(holding, record))
 
     def redact_text(self, text: str) -> str:
         """Return a text as this session would store it: with secrets replaced, unless the setting is off."""
@@ -475,19 +395,17 @@ class Session:
             InvalidInput: an argument is not of its form.
         """
         given = {"role": "user", "content": content, "metadata": metadata}
-        draft = redact_value(draft_turn(given, session=self.id, now=self._clock()), self._redactor)
+        draft = draft_turn(given, session=self.id, now=self._clock())
 
         def change(turn: Turn, state: SessionState) -> Turn:
             after = replace(turn, content=draft.content, metadata=draft.metadata)
-            return self._mark_origins(
-                [after], [each for each in self._window if each.position < turn.position]
-            )[0]
+            earlier = [each for each in self._window if each.position < turn.position]
+            return self._mark_origins([after], earlier)[0]
 
         ((before, after),) = self._rewrite([turn_id], change, operation="replace")
-        assert after is not None
         if after != before:
-            self._notify([after])
-        return after
+            self._notify([cast(Turn, after)])
+        return cast(Turn, after)
 
     def rewrite_last_turn(self, change: Callable[[Turn, SessionState], Turn | None]) -> None:
         """Replace or remove the last turn, and with it the line that it left in a daily note.
@@ -509,11 +427,11 @@ class Session:
             if self._stored is None:
                 return
             fresh = replace(provenance.set_summary(state, "", origin="agent"), window_start=self._next)
-            if ITEMS_FROM in fresh.metadata:
-                items = {**fresh.metadata, ITEMS_FROM: str(self._next)}
+            if ITEMS_FROM in (items := dict(fresh.metadata)):
+                items[ITEMS_FROM] = str(self._next)
                 fresh = replace(fresh, metadata=MappingProxyType(items))
             edits = [Change(before=state, after=fresh)] if fresh != state else []
-            self._commit(edits, operation="restart", shown=ShownLedger())
+            self._commit(edits, operation="restart", is_restart=True)
 
         self._run_with_retries(attempt)
 
@@ -603,16 +521,16 @@ class Session:
             StoreUnavailable: the store cannot be written.
         """
         with self._lock:
-            if (self._prompt_log or not self._shown_is_stored) and self._stored is not None:
+            if (self._prompt_log or not self._shown.is_stored) and self._stored is not None:
                 self._commit([])
-            return self._shown_is_stored
+            return self._shown.is_stored
 
     def discard(self) -> None:
         """Drop everything that this object has read, and what was shown since, without storing anything."""
         with self._lock:
             self._sequence = -1
             self._stored, self._window, self._next = None, (), 0
-            self._shown, self._shown_is_stored, self._stored_shown = ShownLedger(), True, ShownLedger()
+            self._shown = ShownBuffer(self.id)
             self._prompt_log.clear()
 
     # -- inside ----------------------------------------------------------------------------------------
@@ -628,24 +546,11 @@ class Session:
         if self._listener is not None:
             with self._lock:
                 self._refresh()
-                window, shown = self._window, frozenset(self._shown.marks)
+                window, shown = self._window, frozenset(self._shown.ledger.marks)
             self._listener.on_turns_added(window, added, shown)
 
     def _reset_after_fork(self) -> None:
         self._sequence = -1
-
-    def _redact_pack(self, pack: Pack) -> Pack:
-        """Return the pack without secrets, which profile files and texts stored without redaction may contain."""
-        kept = {
-            hit.record.content[span.start : span.end]
-            for hit in (*pack.hits, *pack.standing)
-            if hit.record is not None and hit.record.keep_secret
-            for span in self._redactor.find(hit.record.content)
-        }
-        sections = tuple(
-            each._replace(text=self._redactor.text(each.text, keep=kept)) for each in pack.sections
-        )
-        return pack if sections == pack.sections else replace(pack, sections=sections)
 
     def _refresh(self) -> None:
         """Read the window again if anything changed in the store; the caller has the lock."""
@@ -662,21 +567,13 @@ class Session:
         self._stored = stored
         self._next = read[-1].position + 1 if read else 0
         self._window = tuple(trim_window(inside, self._settings.retain_turns))
-        self._read_shown(stored)
+        self._shown.read(self._store.cursor if stored is not None else lambda name: None)
         self._sequence = sequence
 
-    def _read_shown(self, stored: SessionState | None) -> None:
-        """Read what this session was shown in other processes."""
-        text = self._store.cursor(build_shown_cursor(self.id)) if stored is not None else None
-        try:
-            elsewhere = ShownLedger.from_text(text) if text else ShownLedger()
-        except InvalidInput as error:
-            _log.warning(
-                "what session %r was shown cannot be read and is taken as nothing: %s", self.id, error
-            )
-            elsewhere = ShownLedger()
-        self._stored_shown = elsewhere
-        self._shown = elsewhere if self._shown_is_stored else elsewhere.merged(self._shown)
+    def _read_view(self) -> SessionView:
+        with self._lock:
+            state = self._read_state()
+            return SessionView(state, self._window, self._next, self._shown.ledger, self._sequence)
 
     def _read_state(self) -> SessionState:
         """Return the stored state, or the state of a new session. The caller holds the lock."""
@@ -687,36 +584,25 @@ class Session:
 
     def _build_note_edits(self, added: Sequence[Turn]) -> list[Change]:
         """Return the edits that note the exchanges which these turns complete in the daily notes."""
-        if not self._settings.daily_notes or all(turn.role != "assistant" for turn in added):
-            return []
-        turns = [*self._window, *added]
-        now = self._clock()
-        return build_daily_note_changes(
-            self._store, turns, since=added[0].position, now=now, new_id=self._writer.new_id
-        )
+        now, new_id = self._clock(), self._writer.new_id
+        turns = [*self._window, *added] if self._settings.daily_notes else []
+        return build_daily_note_changes(self._store, turns, since=added[0].position, now=now, new_id=new_id)
 
     def _commit(
         self,
         edits: Sequence[Change],
         *,
         operation: Operation = "say",
-        shown: ShownLedger | None = None,
+        is_restart: bool = False,
         noted: Callable[[], Sequence[Change]] = tuple,
     ) -> None:
         """Make the edits and store what was shown, in one transaction; the caller has the lock.
 
-        Args:
-            edits: The changes.
-            operation: The operation.
-            shown: What counts as shown from now on; None for no change.
-            noted: Returns the changes of daily notes, which are made if they can be.
+        After a restart nothing counts as shown. `noted` returns changes of daily notes, which are made if they can be.
         """
-        ledger = self._shown if shown is None else shown
         now = self._clock()
-        cursors: dict[str, str | None] = {}
-        if ledger is not self._shown or not self._shown_is_stored:
-            cursors[build_shown_cursor(self.id)] = ledger.to_text() if ledger.marks else None
-        counters = [build_recalled_counter(name) for name in self._shown.list_newer_ids(self._stored_shown)]
+        counters = self._shown.list_counters()
+        cursors = self._shown.build_cursors(is_restart=is_restart)
         cursors |= dict.fromkeys(counters, timestamps.format_time(now))
         cursors |= self._prompt_log.build_cursors(self._store, edits)
         rows = commit_with_notes(
@@ -729,7 +615,7 @@ class Session:
             cursors=cursors or None,
             counts=dict.fromkeys(counters, 1) or None,
         )
-        self._shown, self._shown_is_stored, self._stored_shown = ledger, True, ledger
+        self._shown.mark_stored(is_restart=is_restart)
         self._prompt_log.clear()
         if rows:
             self._take_in(rows)
@@ -767,34 +653,22 @@ class Session:
         *,
         operation: Operation,
     ) -> list[tuple[Turn, Turn | None]]:
-        """Change or remove turns with their lines in daily notes, in one transaction.
-
-        Args:
-            turn_ids: The ids of the turns; None for the last one.
-            change: Returns the new turn; None to remove it. Called again after a lost race.
-            operation: The operation.
-
-        Returns:
-            The turns before and after.
-        """
+        """Change or remove turns, or the last one, with their lines in daily notes; return them before and after."""
         if wrong := [each for each in turn_ids or () if not isinstance(each, str)]:
             raise InvalidInput(f"turn_id is {quote_value(wrong[0])}: pass a string")
 
+        def validate(turn: Turn | None) -> Turn | None:
+            return None if turn is None else redact_value(validate_turn(turn), self._redactor, known=True)
+
         def attempt() -> list[tuple[Turn, Turn | None]]:
             state = self._read_state()
-            if turn_ids is None:
-                found = self.stored_turns(-1)
-            else:
-                found = [turn for turn in self._store.turns(list(turn_ids)) if turn.session == self.id]
+            found = self.stored_turns(-1) if turn_ids is None else self._store.turns(list(turn_ids))
+            found = [turn for turn in found if turn.session == self.id]
             if missing := set(turn_ids or ()).difference(turn.id for turn in found):
                 raise NotFound(
                     f"session {self.id!r} has no turn {min(missing)!r}: see `turns` for those it has"
                 )
-            pairs = [(turn, change(turn, state)) for turn in found]
-            pairs = [
-                (old, None if new is None else redact_value(validate_turn(new), self._redactor, known=True))
-                for old, new in pairs
-            ]
+            pairs = [(turn, validate(change(turn, state))) for turn in found]
             edits = [Change(before=old, after=new) for old, new in pairs if new != old]
             if edits:
                 reworded = {old.id: new for old, new in pairs if new is None or new.content != old.content}
@@ -824,30 +698,3 @@ class Session:
             return replace(state, status=status)
 
         return self._change_state(change, operation="set_status")
-
-    def _build_budget(self, soft: int | None, hard: int | None) -> TokenBudget:
-        settings = self._settings
-        if hard is None:
-            hard = settings.hard_tokens if soft is None else max(settings.hard_tokens, validate_tokens(soft))
-        if soft is None:
-            soft = min(settings.soft_tokens, validate_tokens(hard, name="hard_tokens"))
-        return TokenBudget(
-            soft_tokens=soft,
-            hard_tokens=hard,
-            layer_limits=settings.layer_limits,
-            working=settings.working_top_k,
-            page_tokens=settings.page_tokens,
-            standing_tokens=settings.standing_tokens,
-            notes_tokens=settings.notes_tokens,
-        )
-
-
-def build_static_context(pages: Pages, profile: Profile | None, scopes: Sequence[str]) -> StaticContext:
-    """Return what stands in every prompt of some scopes: profile, `MEMORY.md`, living pages and daily notes."""
-    page, changed = pages.render_for_prompt(scopes)
-    return StaticContext(
-        profile=profile.read() if profile is not None else (),
-        pages=(page,),
-        changed=changed,
-        notes=tuple(pages.notes()),
-    )

@@ -23,7 +23,7 @@ from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.search.ranking import RankingSettings
 from reverie.search.searcher import Searcher, to_scoring_settings
-from reverie.session import Session, build_static_context
+from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.writer import StoreWriter
@@ -99,7 +99,9 @@ class Snapshot(MemoryReader):
             writer=self._writer,
             recaller=self._searcher,
             settings=self.settings,
-            standing=lambda scopes: build_static_context(self.pages, self._profile, scopes),
+            standing=lambda scopes: self.pages.build_static_context(
+                scopes, self._profile.read() if self._profile else ()
+            ),
         )
 
     def total_stats(self) -> Stats:

@@ -7,7 +7,8 @@ turn that is still replayed is not shown again, unless it has changed. Values on
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import escaping, ids, validation
 from reverie.search.hits import Hit
+
+_log = logging.getLogger("reverie")
 
 NO_RESULT = "[no result was recorded]"
 """Result sent to a chat API for a call without a stored result."""
@@ -244,6 +247,56 @@ class ShownLedger(NamedTuple):
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"not a ledger of what was shown: {error}") from None
         return _limit_marks(marks)
+
+
+class ShownBuffer:
+    """What the prompts of one session contain, and how much of that is stored. Its session has a lock.
+
+    Attributes:
+        ledger: What was shown, in all processes as far as known.
+        is_stored: Whether all of it is stored.
+    """
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self.ledger = self._stored = ShownLedger()
+        self.is_stored = True
+
+    def add(self, hits: Sequence[Hit], *, since: int, at: int) -> None:
+        """Add hits that were shown at position `at`, and drop what was shown before the position `since`."""
+        if hits:
+            self.ledger = self.ledger.since(since).add_shown(hits, at=at)
+            self.is_stored = False
+
+    def read(self, cursor: Callable[[str], str | None]) -> None:
+        """Read what the session was shown in other processes.
+
+        Args:
+            cursor: Reads a cursor of the store.
+        """
+        text = cursor(build_shown_cursor(self._session))
+        try:
+            self._stored = ShownLedger.from_text(text) if text else ShownLedger()
+        except InvalidInput as error:
+            _log.warning(
+                "what session %r was shown cannot be read and is taken as nothing: %s", self._session, error
+            )
+            self._stored = ShownLedger()
+        self.ledger = self._stored if self.is_stored else self._stored.merged(self.ledger)
+
+    def list_counters(self) -> list[str]:
+        """Return the counters of the items that were shown since the last transaction."""
+        return [build_recalled_counter(name) for name in self.ledger.list_newer_ids(self._stored)]
+
+    def build_cursors(self, *, is_restart: bool) -> dict[str, str | None]:
+        """Return the cursors that store it, or that store nothing after a restart; none if it is stored."""
+        text = self.ledger.to_text() if self.ledger.marks and not is_restart else None
+        return {} if self.is_stored and not is_restart else {build_shown_cursor(self._session): text}
+
+    def mark_stored(self, *, is_restart: bool) -> None:
+        """Note that a transaction has stored it; after a restart it is empty."""
+        self.ledger = self._stored = ShownLedger() if is_restart else self.ledger
+        self.is_stored = True
 
 
 def build_recalled_counter(id: str) -> str:

@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any, Literal, NoReturn
 
 from reverie.context import retrieval
+from reverie.context.pack import StaticContext
 from reverie.context.window import build_remembered_cursor, parse_position
 from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.conversation import Turn
@@ -236,6 +237,11 @@ class Pages(WritingRepository):
             changed = "\n".join(filter(None, map(self._living.describe_changes, blocks)))
         text = retrieval.render_memory_section(outside, blocks, room=self._settings.page_tokens)
         return text, changed
+
+    def build_static_context(self, scopes: Sequence[str], profile: tuple[str, ...] = ()) -> StaticContext:
+        """Return what is in every prompt of some scopes: profile, `MEMORY.md`, living pages and daily notes."""
+        page, changed = self.render_for_prompt(scopes)
+        return StaticContext(profile=profile, pages=(page,), changed=changed, notes=tuple(self.notes()))
 
     def context(self, now: datetime | None = None) -> str:
         """Return the pages as a text for a prompt, in three sections; empty if the pages are empty.
