@@ -14,7 +14,6 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from reverie.context.gathering import PackGatherer, SessionView, build_budget, redact_pack
 from reverie.context.pack import Pack, StaticContext, build
 from reverie.context.retrieval import (
     Retriever,
@@ -44,6 +43,7 @@ from reverie.domain.filter import Filter, validate_filter
 from reverie.domain.record import Origin, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
+from reverie.repositories.gathering import PackGatherer, SessionView, build_budget, redact_pack
 from reverie.repositories.pages import (
     build_daily_note_changes,
     build_note_rewrites,
