@@ -250,6 +250,7 @@ class AsyncPages(_Wrapper[Pages]):
     paragraphs = _on_thread(Pages.paragraphs)
     notes = _on_thread(Pages.notes)
     render_for_prompt = _on_thread(Pages.render_for_prompt)
+    build_static_context = _on_thread(Pages.build_static_context)
     context = _on_thread(Pages.context)
     write = _on_thread(Pages.write)
     replace = _on_thread(Pages.replace)
