@@ -104,6 +104,11 @@ class EditedFolder:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         self.touch(name)
 
+    def move(self, old: str, new: str) -> None:
+        """Give a file another name or folder."""
+        self.path(new).parent.mkdir(parents=True, exist_ok=True)
+        self.path(old).rename(self.path(new))
+
     def touch(self, name: str) -> None:
         """Give a file a modification time of its own."""
         self._saved = getattr(self, "_saved", 1_900_000_000_000_000_000) + 1_000_000

@@ -9,9 +9,10 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,13 +83,6 @@ def test_a_file_that_was_only_reformatted_is_no_change(edited_folder: EditedFold
     edited_folder.assert_settled()
 
 
-def test_a_file_that_was_only_touched_is_no_change(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note())
-    edited_folder.touch(build_note_path(1))
-    assert not edited_folder.sync()
-    edited_folder.assert_settled()
-
-
 def test_a_new_file_needs_nothing_but_content(edited_folder: EditedFolder) -> None:
     edited_folder.write("memory/anti-patterns/python/anything.json", '{"content": "Do not use bare except"}')
     (taken,) = edited_folder.sync().taken
@@ -128,18 +122,75 @@ def test_a_deleted_file_archives_its_record(edited_folder: EditedFolder) -> None
     edited_folder.assert_settled()
 
 
-def test_a_deleted_file_that_is_put_back_restores_its_record(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    trash = edited_folder.path(build_note_path(1)).read_bytes()
-    edited_folder.path(build_note_path(1)).unlink()
-    edited_folder.sync()
-    assert edited_folder.record(1).archived
-    edited_folder.write(build_note_path(1), trash)
-    (taken,) = edited_folder.sync().taken
-    assert taken.what == "restored"
-    assert edited_folder.record(1) == make_note(1)
-    assert edited_folder.files() == [build_note_path(1)]
-    edited_folder.assert_settled()
+NOTE, ARCHIVED_NOTE = build_note_path(1), "memory/.archive/notes/000000000001.json"
+
+
+def move_and_edit(folder: EditedFolder) -> None:
+    text = folder.load_json(NOTE) | {"content": "Edited on the way"}
+    folder.path(NOTE).unlink()
+    folder.write("memory/renamed.json", json.dumps(text))
+
+
+def rename_without_id(folder: EditedFolder) -> None:
+    folder.path(NOTE).unlink()
+    folder.write("memory/notes/mine.json", json.dumps({"content": make_note(1).content, "tags": ["new"]}))
+
+
+def delete_and_put_back(folder: EditedFolder) -> None:
+    text = folder.path(NOTE).read_bytes()
+    folder.path(NOTE).unlink()
+    folder.sync()
+    assert folder.record(1).archived
+    folder.write(NOTE, text)
+
+
+ARCHIVED = {"archived_at": make_time(1), "archive_reason": "old"}
+LIVE = {"archived_at": None, "archive_reason": ""}
+Act = Callable[[EditedFolder], object]
+ACTS: dict[str, tuple[dict[str, Any], Act, list[str], dict[str, Any], str]] = {
+    "touched": ({}, lambda folder: folder.touch(NOTE), [], {}, NOTE),
+    "moved into the archive": (
+        {}, lambda folder: folder.move(NOTE, ARCHIVED_NOTE), ["archived"], {"archived_at": NOW}, ARCHIVED_NOTE,
+    ),
+    "deleted in the archive": (
+        ARCHIVED, lambda folder: folder.path(ARCHIVED_NOTE).unlink(), ["kept"], ARCHIVED, ARCHIVED_NOTE,
+    ),
+    "archived_at set to null": (
+        ARCHIVED, lambda folder: folder.edit(ARCHIVED_NOTE, archived_at=None), ["restored"], LIVE, NOTE,
+    ),
+    "deleted and put back": ({}, delete_and_put_back, ["restored"], {}, NOTE),
+    "moved to another folder": (
+        {}, lambda folder: folder.move(NOTE, "memory/ideas/new/000000000001.json"), ["moved"],
+        {"category": "ideas/new"}, "memory/ideas/new/000000000001.json",
+    ),
+    "another category": (
+        {}, lambda folder: folder.edit(NOTE, category="ideas"), ["moved"],
+        {"category": "ideas"}, "memory/ideas/000000000001.json",
+    ),
+    "moved and edited": (
+        {}, move_and_edit, ["changed"],
+        {"content": "Edited on the way", "category": None}, "memory/000000000001.json",
+    ),
+    "renamed": ({}, lambda folder: folder.move(NOTE, "memory/notes/my favourite.json"), [], {}, NOTE),
+    "renamed, without an id": ({}, rename_without_id, ["changed"], {"tags": ("new",)}, NOTE),
+    "a pin is taken back": (
+        {"pinned": True}, lambda folder: folder.edit(NOTE, pinned=False), ["changed"], {"pinned": False}, NOTE,
+    ),
+}  # fmt: skip
+"""Fields of a record, what a person does to its file, what is imported, fields afterwards, and its place."""
+
+
+def test_what_a_person_does_to_a_file_is_done_to_its_record(tmp_path: Path) -> None:
+    for number, (name, (fields, act, taken, after, place)) in enumerate(ACTS.items()):
+        with open_edited_folder(tmp_path / str(number)) as edited_folder:
+            edited_folder.add(make_note(1, **fields))
+            act(edited_folder)
+            assert [each.what for each in edited_folder.sync().taken] == taken, name
+            expected = replace(make_note(1, **fields), **after)
+            found = edited_folder.record(1)
+            assert found == replace(expected, updated_at=found.updated_at), name
+            assert edited_folder.files() == [place], name
+            edited_folder.assert_settled()
 
 
 def test_the_file_of_an_archived_record_can_be_edited_and_moved_back(edited_folder: EditedFolder) -> None:
@@ -158,99 +209,6 @@ def test_the_file_of_an_archived_record_can_be_edited_and_moved_back(edited_fold
     assert (edited_folder.record(1).archived, edited_folder.record(1).archive_reason) == (False, "")
     assert edited_folder.record(1).content == "Said better"
     assert edited_folder.files() == [build_note_path(1)]
-    edited_folder.assert_settled()
-
-
-def test_a_file_moved_into_the_archive_archives(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    edited_folder.path("memory/.archive/notes").mkdir(parents=True)
-    edited_folder.path(build_note_path(1)).rename(
-        edited_folder.path("memory/.archive/notes/000000000001.json")
-    )
-    assert [each.what for each in edited_folder.sync().taken] == ["archived"]
-    assert edited_folder.record(1).archived
-    edited_folder.assert_settled()
-
-
-def test_deleting_the_file_of_an_archived_record_loses_nothing(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1, archived_at=make_time(1), archive_reason="old"))
-    edited_folder.path("memory/.archive/notes/000000000001.json").unlink()
-    (taken,) = edited_folder.sync().taken
-    assert taken.what == "kept"
-    assert edited_folder.record(1).archived
-    assert edited_folder.files() == ["memory/.archive/notes/000000000001.json"]
-    edited_folder.assert_settled()
-
-
-def test_archived_at_null_restores_too(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1, archived_at=make_time(1), archive_reason="old"))
-    edited_folder.edit("memory/.archive/notes/000000000001.json", archived_at=None)
-    assert [each.what for each in edited_folder.sync().taken] == ["restored"]
-    assert (edited_folder.record(1).archived, edited_folder.record(1).archive_reason) == (False, "")
-    assert edited_folder.files() == [build_note_path(1)]
-    edited_folder.assert_settled()
-
-
-def test_a_file_moved_to_another_folder_changes_the_category(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    edited_folder.path("memory/ideas/new").mkdir(parents=True)
-    edited_folder.path(build_note_path(1)).rename(edited_folder.path("memory/ideas/new/000000000001.json"))
-    (taken,) = edited_folder.sync().taken
-    assert (taken.what, taken.id) == ("moved", f"{1:012x}")
-    assert edited_folder.record(1).category == "ideas/new"
-    assert edited_folder.files() == ["memory/ideas/new/000000000001.json"]
-    edited_folder.assert_settled()
-
-
-def test_a_moved_and_edited_file_is_still_the_same_record(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    text = edited_folder.load_json(build_note_path(1)) | {"content": "Edited on the way"}
-    edited_folder.path(build_note_path(1)).unlink()
-    edited_folder.write("memory/renamed.json", json.dumps(text))
-    assert [each.what for each in edited_folder.sync().taken] == ["changed"]
-    found = edited_folder.record(1)
-    assert (found.content, found.category, found.archived) == ("Edited on the way", None, False)
-    assert edited_folder.files() == ["memory/000000000001.json"]
-    edited_folder.assert_settled()
-
-
-def test_a_renamed_file_gets_its_name_again(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    edited_folder.path(build_note_path(1)).rename(edited_folder.path("memory/notes/my favourite.json"))
-    assert not edited_folder.sync().taken
-    assert edited_folder.record(1) == make_note(1)
-    assert edited_folder.files() == [build_note_path(1)]
-    edited_folder.assert_settled()
-
-
-def test_a_renamed_file_without_an_id_is_known_by_what_it_says(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    edited_folder.path(build_note_path(1)).unlink()
-    edited_folder.write(
-        "memory/notes/mine.json", json.dumps({"content": make_note(1).content, "tags": ["new"]})
-    )
-    edited_folder.sync()
-    assert (edited_folder.record(1).tags, edited_folder.record(1).archived) == (("new",), False)
-    assert edited_folder.files() == [build_note_path(1)]
-    edited_folder.assert_settled()
-
-
-def test_the_category_field_moves_the_file(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    edited_folder.edit(build_note_path(1), category="ideas")
-    edited_folder.sync()
-    assert edited_folder.record(1).category == "ideas"
-    assert edited_folder.files() == ["memory/ideas/000000000001.json"]
-    edited_folder.assert_settled()
-
-
-def test_a_pin_can_be_taken_back_by_hand(edited_folder: EditedFolder) -> None:
-    """The file then says exactly what it said before the pin, and is not taken for an old one."""
-    edited_folder.add(make_note(1))
-    edited_folder.change(make_note(1), make_note(1, pinned=True))
-    edited_folder.edit(build_note_path(1), pinned=False)
-    edited_folder.sync()
-    assert not edited_folder.record(1).pinned
     edited_folder.assert_settled()
 
 
