@@ -10,10 +10,9 @@ are not reached.
 from __future__ import annotations
 
 import logging
-import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -36,11 +35,13 @@ from reverie.admin.erasure.matching import (
 from reverie.admin.erasure.remains import (
     EVER,
     build_kept_item,
+    build_purge_edits,
     describe_copies,
     find_files,
     find_names,
     find_upgrade_copies,
     remove_old_indexes,
+    report_unfinished,
 )
 from reverie.admin.erasure.request import EraseRequest, ErasureItem, ErasureReport
 from reverie.consolidation.cycle import LOG, drop_log_entries
@@ -48,12 +49,12 @@ from reverie.consolidation.inbox import find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import ForgettingUnfinished, NotFound, StoreError
+from reverie.domain.errors import NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import MEMORY, Page, Paragraph
+from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.passage import SEARCHABLE, CandidateQuery
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within
@@ -230,20 +231,33 @@ class Eraser:
             meant = {name[1] for name, match in collector.matches.items() if match.is_meant}
             query = replace(query, related=frozenset(self._find_related(meant)))
         decided = {name: decide(match, query) for name, match in collector.matches.items()}
-        for name, decision in decided.items():
-            if name[0] == "turn" and _is_erased(decision):
-                collector.mark_notes_of(name[1])
-                now = decision.match.now
-                if isinstance(now, Turn) and (answer := self._find_answer(now)) is not None:
-                    collector.mark_notes_of(answer.id, repeating=now.content)
-            elif name[0] == "record" and decision.item.fate in ("removed", "past"):
-                collector.mark_headlines_of(name[1])
+        collector.query = replace(query, gone=self._find_gone(decided))
+        made = self._store.citing(sorted(collector.query.gone))
+        for name in made:
+            for row in iter_rows_forwards(self._store, id=name):
+                collector.add_row(row)
+        present: list[Value] = [*self._store.records(made), *self._store.paragraphs(made)]
+        for value in present:
+            collector.add_value(value)
         decided |= {
             name: decide(match, query)
             for name, match in collector.matches.items()
             if name[0] == "paragraph" or match.asked
         }
         return collector, list(decided.values())
+
+    def _find_gone(self, decided: Mapping[Name, EraseDecision]) -> dict[str, str]:
+        """Return the ids of what is erased, as in `EraseQuery.gone`."""
+        gone: dict[str, str] = {}
+        for (subject, name), decision in decided.items():
+            now = decision.match.now
+            if subject == "turn" and _is_erased(decision):
+                gone[name] = ""
+                if isinstance(now, Turn) and (answer := self._find_answer(now)) is not None:
+                    gone.setdefault(answer.id, now.content)
+            elif subject == "record" and decision.item.fate in ("removed", "past"):
+                gone[name] = ""
+        return gone
 
     def _collect_named(self, query: EraseQuery) -> tuple[MatchCollector, EraseQuery]:
         """Collect the versions of the requested things, of what is related to them, and of what resembles them.
@@ -384,7 +398,7 @@ class Eraser:
             if not going:
                 return False
             rows = self._erase(decisions, self._find_cursors(query), query)
-            with _report_unfinished():
+            with report_unfinished():
                 self._announce(decisions, rows)
             if keys is not None:
                 keys.update(row.key for row in rows)
@@ -397,7 +411,7 @@ class Eraser:
         if not done:
             raise _build_not_found(request, left)
         ids = [name for subject, name in done if subject == "record"]
-        with _report_unfinished():
+        with report_unfinished():
             notes = self.describe_copies()
             erased = set(ids).difference(record.id for record in self._store.records(ids))
             return ErasureReport(
@@ -443,7 +457,7 @@ class Eraser:
         Raises:
             ForgettingUnfinished: it failed; `pending` names the erasure as before.
         """
-        with _report_unfinished():
+        with report_unfinished():
             return self._finish(keys)
 
     def _finish(self, keys: Collection[int] | None) -> tuple[str, ...]:
@@ -634,20 +648,6 @@ class Eraser:
         return any(each.is_suspect for each in collector.matches.values())
 
 
-@contextmanager
-def _report_unfinished() -> Iterator[None]:
-    """Raise `ForgettingUnfinished` for a failure after content has gone from the database."""
-    try:
-        yield
-    except ForgettingUnfinished:
-        raise
-    except (StoreError, OSError) as error:
-        raise ForgettingUnfinished(
-            f"The content has gone from the database, but not yet from everywhere else ({error}). "
-            "Fix the cause, then run `reverie doctor --fix`."
-        ) from error
-
-
 # -- decisions as changes -------------------------------------------------------------------------------
 
 
@@ -676,40 +676,6 @@ def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:
         of = tombstone_keys if whole else compute_content_marks
         marks |= dict.fromkeys(mark for value in decision.forgotten for mark in of(value, key))
     return list(marks)
-
-
-def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
-    """Build changes that erase the journal of removed things: each is added without content, and removed.
-
-    Only the journal still has them, and a store erases only what a change is about.
-    """
-    session = SessionState(id=f"forgotten:{secrets.token_hex(6)}", created_at=now)
-    turns = [name for subject, name in names if subject == "turn"]
-    things: list[Value] = [session] if turns else []
-    things += [
-        Turn(id=name, session=session.id, position=position, role="tool", content="", at=now)
-        for position, name in enumerate(turns)
-    ]
-    for subject, name in names:
-        if subject == "record":
-            things.append(
-                Record(
-                    id=name,
-                    content=FORGOTTEN,
-                    created_at=now,
-                    updated_at=now,
-                    last_seen_at=now,
-                    archived_at=now,
-                )
-            )
-        elif subject == "session":
-            things.append(SessionState(id=name, created_at=now))
-        elif subject == "page":
-            things.append(Page(name=name, content="", updated_at=now))
-        elif subject == "paragraph":
-            things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
-    additions = [Change(before=None, after=thing) for thing in things]
-    return [*additions, *(edit.invert() for edit in reversed(additions))]
 
 
 def _list_quotable_texts(value: Value) -> list[str]:

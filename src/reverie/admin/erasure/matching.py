@@ -76,8 +76,6 @@ _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
 
 
-_OVER_IT = "a headline over it"
-
 _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
     {
         Record: ("tags", "source", "references", "metadata", "item_key", "resolved_dates"),
@@ -155,6 +153,8 @@ class EraseQuery:
         names: The sort and id of each thing requested by its id.
         texts: The contents of what is requested by its id, the latest version first.
         related: Ids of the things that were made from a requested one, or from which one was made, and of copies.
+        gone: Ids of the turns and records that are erased. For the answer to an erased turn, the text of that turn,
+            which a note of both has to repeat; empty for the others.
     """
 
     phrases: PhraseMatcher
@@ -166,6 +166,7 @@ class EraseQuery:
     names: frozenset[Name] = frozenset()
     texts: tuple[str, ...] = ()
     related: frozenset[str] = frozenset()
+    gone: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def is_copy(self, text: str) -> bool:
         """Return whether a text contains all words of a requested one in their order."""
@@ -192,12 +193,23 @@ class EraseQuery:
             return "written from it"
         if isinstance(value, Record) and ("record", value.promoted_from) in self.names:
             return "copied from it"
-        if isinstance(value, Record) and any(("record", part) in self.names for part in value.parts):
-            return _OVER_IT
+        if isinstance(value, Record) and not self.gone.keys().isdisjoint(value.parts):
+            return "a headline over it"
+        if isinstance(value, Paragraph) and self._is_note(value):
+            return "written from a turn that goes"
         own = get_name(value) in self.names
         if self.scope is not None and not isinstance(value, Paragraph | Page):
             own = own or is_within(get_owning_scope(value), self.scope)
         return "asked for" if own or get_session(value) in self.sessions else ""
+
+    def _is_note(self, value: Paragraph) -> bool:
+        """Return whether a paragraph was written from an erased turn."""
+        text = self.gone.get(value.source)
+        # A line of a daily note repeats the turn; a paragraph of `HISTORY.md` is about a whole conversation.
+        if text is None or not (self.sessions or parse_daily_note_day(value.page)):
+            return False
+        beginning = PhraseMatcher.of([tuple(normalize_words(text)[:RUN])])
+        return not text or bool(beginning.find_phrases(value.content))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,6 +380,7 @@ class MatchCollector:
     """Collection of everything that may match a request.
 
     Attributes:
+        query: The query, to which more can be added.
         matches: Matches by the name of the thing.
         mentions: Records by the ids of their sources.
     """
@@ -376,9 +389,7 @@ class MatchCollector:
         """Collect matches of a query."""
         self.matches: dict[Name, Match] = {}
         self.mentions: dict[str, dict[str, Record]] = {}
-        self._query = query
-        self._notes: dict[str, dict[Name, Match]] = {}
-        self._headlines: dict[str, dict[Name, Match]] = {}
+        self.query = query
 
     def add_row(self, row: JournalEntry) -> None:
         """Examine a journal entry and its note."""
@@ -387,12 +398,12 @@ class MatchCollector:
         for value in row.values:
             self._add_value(value, at=row.at)
         for note in extract_notes(row):
-            if has_side_match(note, self._query.phrases):
+            if has_side_match(note, self.query.phrases):
                 name = get_name(row.edit.value)
                 match = self.matches.setdefault(name, Match(name=name))
-                match.had_piece |= has_side_piece(note, self._query.phrases)
+                match.had_piece |= has_side_piece(note, self.query.phrases)
                 match.notes.add(note)
-                for phrase in self._query.phrases.find_phrases(note):
+                for phrase in self.query.phrases.find_phrases(note):
                     match.once_had.setdefault(phrase, row.at)
 
     def add_value(self, value: Value | Entry) -> None:
@@ -406,15 +417,15 @@ class MatchCollector:
 
     def _add_value(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
         name = get_name(value)
-        asked = self._query.explain(value)
+        asked = self.query.explain(value)
         piece, phrases = self._find_hits(value)
-        labelled = not self._query.labels.isdisjoint(extract_side_texts(value))
-        named = any(map(self._query.phrases.has_piece, _list_names(value))) or has_call_id(
-            value, self._query.phrases
+        labelled = not self.query.labels.isdisjoint(extract_side_texts(value))
+        named = any(map(self.query.phrases.has_piece, _list_names(value))) or has_call_id(
+            value, self.query.phrases
         )
         match = self.matches.get(name)
         if match is None:
-            match = self._register_derived(value) or Match(name=name)
+            match = Match(name=name)
             if asked or piece or phrases or labelled or named:
                 self.matches[name] = match
         match.asked = match.asked or asked
@@ -423,7 +434,7 @@ class MatchCollector:
         match.belongs_to = get_owning_scope(value)
         if phrases and not match.is_copy:
             texts = (*extract_texts(value, by_label=True), *extract_side_texts(value))
-            match.is_copy = any(map(self._query.is_copy, texts))
+            match.is_copy = any(map(self.query.is_copy, texts))
         if at is None:
             match.has_piece, match.now_has = piece, phrases
             return match
@@ -436,52 +447,13 @@ class MatchCollector:
 
     def _find_hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
         phrases, texts, sides = (
-            self._query.phrases,
+            self.query.phrases,
             extract_texts(value, by_label=True),
             extract_side_texts(value),
         )
         hits = {phrase for text in (*texts, *sides) if text for phrase in phrases.find_phrases(text)}
         piece = any(map(phrases.has_piece, texts)) or any(has_side_piece(text, phrases) for text in sides)
         return piece, hits
-
-    def _register_derived(self, value: Value | Entry) -> Match | None:
-        """Return one match for all versions of a paragraph or headline, in case what it was made from is erased."""
-        sources: tuple[str, ...]
-        if isinstance(value, Paragraph) and value.source:
-            sources, registry = (value.source,), self._notes
-        elif isinstance(value, Record):
-            sources, registry = value.parts, self._headlines
-        else:
-            return None
-        name = get_name(value)
-        known = (registry.get(source, {}).get(name) for source in sources)
-        match = next(filter(None, known), None) or Match(name=name)
-        for source in sources:
-            registry.setdefault(source, {})[name] = match
-        return match if sources else None
-
-    def mark_headlines_of(self, record: str) -> None:
-        """Mark the headlines over an erased record."""
-        for name, match in self._headlines.get(record, {}).items():
-            self.matches[name] = match
-            match.asked = match.asked or _OVER_IT
-
-    def mark_notes_of(self, turn: str, *, repeating: str = "") -> None:
-        """Mark the notes written from an erased turn.
-
-        Args:
-            turn: The id of the turn that is their source.
-            repeating: Only mark those that repeat the beginning of this text.
-        """
-        beginning = PhraseMatcher.of([tuple(normalize_words(repeating)[:RUN])])
-        for name, match in self._notes.get(turn, {}).items():
-            note = match.now if isinstance(match.now, Paragraph) else None
-            # A line of a daily note repeats the turn; a paragraph of `HISTORY.md` is about a whole conversation.
-            if note is not None and not self._query.sessions and parse_daily_note_day(note.page) is None:
-                continue
-            if not repeating or (note is not None and beginning.find_phrases(note.content)):
-                self.matches[name] = match
-                match.asked = match.asked or "written from a turn that goes"
 
 
 # -- removal of matches ------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from reverie.admin.erasure.eraser import Eraser, build_purge_edits
+from reverie.admin.erasure.eraser import Eraser
+from reverie.admin.erasure.remains import build_purge_edits
 from reverie.admin.erasure.request import EraseRequest
 from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.conversation import SessionState

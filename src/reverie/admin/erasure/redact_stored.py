@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from reverie.admin.erasure.eraser import Eraser, build_purge_edits
+from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.matching import Name, get_name
-from reverie.admin.erasure.remains import EVER
+from reverie.admin.erasure.remains import EVER, build_purge_edits
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput

@@ -1,16 +1,23 @@
-"""Remains that a person has to remove after an erasure: names, foreign files and copies."""
+"""Remains of erased content: names, foreign files and copies, which a person has to remove, and the journal."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reverie.admin.erasure.matching import get_entry_session, get_owning_scope, has_call_id
+from reverie.admin.erasure.matching import FORGOTTEN, get_entry_session, get_owning_scope, has_call_id
 from reverie.admin.erasure.request import ErasureItem
+from reverie.domain.change import Change, Value
+from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.errors import ForgettingUnfinished, StoreError
 from reverie.domain.filter import Filter
+from reverie.domain.page import Page, Paragraph
+from reverie.domain.record import Record
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.atomic import DRAFTS
 from reverie.files.layout import HOOKS, MEMORY, SESSIONS, parse_path, parse_recovered_path
@@ -138,3 +145,54 @@ def remove_old_indexes(folder: Path) -> list[Path]:
     for each in old:
         remove_index(each)
     return [each for each in old if each.exists()]
+
+
+# -- the journal, and failures ---------------------------------------------------------------------------
+
+
+def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[Change]:
+    """Build changes that erase the journal of removed things: each is added without content, and removed.
+
+    Only the journal still has them, and a store erases only what a change is about.
+    """
+    session = SessionState(id=f"forgotten:{secrets.token_hex(6)}", created_at=now)
+    turns = [name for subject, name in names if subject == "turn"]
+    things: list[Value] = [session] if turns else []
+    things += [
+        Turn(id=name, session=session.id, position=position, role="tool", content="", at=now)
+        for position, name in enumerate(turns)
+    ]
+    for subject, name in names:
+        if subject == "record":
+            things.append(
+                Record(
+                    id=name,
+                    content=FORGOTTEN,
+                    created_at=now,
+                    updated_at=now,
+                    last_seen_at=now,
+                    archived_at=now,
+                )
+            )
+        elif subject == "session":
+            things.append(SessionState(id=name, created_at=now))
+        elif subject == "page":
+            things.append(Page(name=name, content="", updated_at=now))
+        elif subject == "paragraph":
+            things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
+    additions = [Change(before=None, after=thing) for thing in things]
+    return [*additions, *(edit.invert() for edit in reversed(additions))]
+
+
+@contextmanager
+def report_unfinished() -> Iterator[None]:
+    """Raise `ForgettingUnfinished` for a failure after content has gone from the database."""
+    try:
+        yield
+    except ForgettingUnfinished:
+        raise
+    except (StoreError, OSError) as error:
+        raise ForgettingUnfinished(
+            f"The content has gone from the database, but not yet from everywhere else ({error}). "
+            "Fix the cause, then run `reverie doctor --fix`."
+        ) from error
