@@ -456,6 +456,8 @@ HOSTILE = [
     "Passwort für ", "密码", "[redacted: ", "0", "f", "deadbeef-", "password:\n", "password: |\n", "password: '''",
     "password(", "password (", "WIFI:a;", "password,a\n", "|password|a1|\n", 'password,"', "password - ",
     "passwords: a1b,", "passwords: [", "passwords:\n- a1b2\n", "- a1b2: ", "password from a1b2 to ", "password a b c ",
+    "api_key=", "recovery codes: a1b2-c3d4 ", 'config = {"password": "hunter2", "token": os.environ["T"]}\n',
+    'def login(user, password="kT9x-2vQ7zLp"):\n    self.password = password\n',
 ]  # fmt: skip
 
 

@@ -99,9 +99,13 @@ class SecretRule(NamedTuple):
             yield 0, len(text)
             return
         announcement = compile_pattern(self.announcement, self.case)
+        is_bounded, stop = "within" in announcement.groupindex, 0
         for match in announcement.finditer(text):
-            is_bounded = "within" in announcement.groupindex
-            yield match.span("within") if is_bounded else (match.end(), match.end() + _REACH)
+            if is_bounded:
+                yield match.span("within")
+            else:  # what the announcement before it has covered is not searched again
+                yield max(match.end(), stop - _LONG), match.end() + _REACH
+                stop = match.end() + _REACH
 
 
 class RuleTable(NamedTuple):
