@@ -17,7 +17,7 @@ from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.provenance import extract_content_words
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, stem_word
-from reverie.domain.text.dates import DateMention, find_dates, get_local_day
+from reverie.domain.text.dates import DateMention, find_dates, get_local_day, load_words
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
 from reverie.domain.text.tokenizer import find_language
 
@@ -43,17 +43,7 @@ _OWNER = defer_regex(
     re.IGNORECASE,
 )
 _DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
-_FRAME = parse_word_set(
-    """
-    live work call name named called prefer want need use person people name is was one new now current currently
-    nutzer nutzerin benutzer benutzerin person heißt wohnt arbeitet bevorzugt möchte mag hat ist sind wurde wird der die
-    das den dem des ein eine einen einem einer und oder mit für von zu zum zur im in am an auf aus bei seit nach bis um
-    sie er es ihr ihre sein seine nicht kein keine
-    usuario usuaria persona vive trabaja prefiere quiere tiene llama el la los las un una de del al y o en con para por
-    su sus que se es son está lo le no
-    les des du au aux et ou dans pour avec sur est sont ont ne pas plus il elle qui son sa ses
-    """
-)
+_FRAME = frozenset(load_words(__package__, "specifics.txt")["frame"])
 """Words of the form of third-person statements, and function words of German, Spanish and French."""
 
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 import Stemmer
 
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
+from reverie.domain.text.dates import load_words
 from reverie.domain.text.tokenizer import MONTHS
 
 _CHANGE = defer_regex(
@@ -46,93 +47,29 @@ def tells_of_change(text: str) -> bool:
 # -- specifics ------------------------------------------------------------------------------------
 
 
+_LISTS = load_words(__package__, "specifics.txt")
+
 MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, len(name))} | {
     "sept": 9
 }
 WEEKDAYS = parse_word_set("monday tuesday wednesday thursday friday saturday sunday")
 
-NUMBER_WORDS = {
-    "zero": "0", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7",
-    "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "thirteen": "13",
-    "fourteen": "14", "fifteen": "15", "sixteen": "16", "seventeen": "17", "eighteen": "18",
-    "nineteen": "19", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50", "sixty": "60",
-    "seventy": "70", "eighty": "80", "ninety": "90",
-}  # fmt: skip
+NUMBER_WORDS = _LISTS["numbers"]
 """Numbers in words. `one` is left out, because it is mostly a pronoun."""
 
-_QUANTITIES = parse_word_set(
-    """
-    one once twice thrice half halves third thirds quarter quarters double triple pair couple dozen dozens
-    hundred hundreds thousand thousands million millions billion billions several few both all every each
-    most many some any half-dozen percent
-    """
-)
-_COMPARISONS = parse_word_set(
-    """
-    before after more less fewer than until till since first second last next previous earlier later over
-    under above below between least most best worst better worse minimum maximum only instead rather except
-    unless if always often usually sometimes rarely seldom hardly first-ever
-    """
-)
-_RELATIVE_DAYS = parse_word_set("yesterday today tomorrow tonight weekly daily monthly yearly hourly")
+_QUANTITIES = frozenset(_LISTS["quantities"])
+_COMPARISONS = frozenset(_LISTS["comparisons"])
+_RELATIVE_DAYS = frozenset(_LISTS["relative_days"])
 
-NEGATIONS = parse_word_set(
-    """
-    not no never without nobody nothing nowhere none neither nor cannot stop avoid refuse refuses avoids
-    stops refused stopped avoided ain't dont doesnt didnt isnt arent wasnt werent cant wont wouldnt shouldnt
-    couldnt nicht kein keine keinen keiner niemals nie pas jamais nunca não nem niet geen nooit inte ikke ei
-    nie не нет никогда
-    """
-)
+NEGATIONS = frozenset(_LISTS["negations"])
 """Words of denial in English and related languages, lower-cased; `n't` is recognized separately."""
 
 _DENYING_PIECES = ("不", "没", "沒", "無", "无", "别", "ない", "ません", "않", "안 ", "없", "못")
 
-UNITS = {
-    "ms": "ms", "millisecond": "ms", "milliseconds": "ms", "s": "s", "sec": "s", "secs": "s",
-    "second": "s", "seconds": "s", "min": "min", "mins": "min", "minute": "min", "minutes": "min",
-    "h": "h", "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "day": "day", "days": "day",
-    "week": "week", "weeks": "week", "month": "month", "months": "month", "year": "year",
-    "years": "year", "kg": "kg", "g": "g", "mg": "mg", "lb": "lb", "lbs": "lb", "km": "km", "m": "m",
-    "cm": "cm", "mm": "mm", "mile": "mile", "miles": "mile", "l": "l", "ml": "ml", "kb": "KB",
-    "mb": "MB", "gb": "GB", "tb": "TB", "percent": "%", "%": "%", "$": "$", "€": "€", "£": "£",
-    "¥": "¥", "usd": "$", "dollar": "$", "dollars": "$", "eur": "€", "euro": "€", "euros": "€",
-    "gbp": "£", "pound": "£", "pounds": "£", "hz": "Hz", "khz": "kHz", "mhz": "MHz", "ghz": "GHz",
-    "w": "W", "kw": "kW", "v": "V", "token": "token", "tokens": "token", "°c": "°C", "°f": "°F",
-}  # fmt: skip
+UNITS = _LISTS["units"]
 """Units as people write them, lower-cased, each with its normalized spelling."""
 
-_ORDINARY = parse_word_set(
-    """
-    a about above according across actually add added after again against ago all allow almost along already
-    also although always am among an and another any anyone anything are around as ask asked at avoid away
-    back bad be became because become been before began begin being below best better between big both
-    bought bring build built but buy by call called came can cannot change changed check clear close code
-    come common could create created current currently data date day decided default delete deploy did
-    different do does doing done down due during each early easy either else enable end enjoy enjoys ensure
-    enough error even ever every everyone everything example except expect fact fail failed few file files
-    find first fix fixed follow following for found from full further gave get gets give given go goes going
-    good got great had half happy has hate hates have having he help her here hers high him his hold home
-    hope how however i idea if ignore important in include includes inside instead into is issue issues it
-    its itself just keep keeps kept kind know knows known large last later lead learn learned least leave
-    leaves less let lets like liked likes list little live lives located long look looking looks lot love
-    loves made main major make makes making many may maybe me mean means meeting meets might mine more most
-    move moved much must my myself near need needs never new next no nobody none nor not note nothing now
-    number of off often ok okay old on once one only open or order other others our ours out over own owner
-    owns part people perhaps place plan plans play plays please point possible prefer preferred prefers
-    previous probably problem project provide put question quick quite rather read ready really reason
-    recent remember remove replace request require requires result results right run running runs said same
-    save saw say says search see seems send sent set sets several shall she should show simple since small
-    so some someone something sometimes soon sorry speaks start started stay still stop store such sure
-    system take takes talk team tell test tests than thank thanks that the their theirs them then there
-    these they thing things think thinks this those though through time to today together told tomorrow
-    tonight too took tool travel tried try two under unless until up upon us use used useful user users uses
-    using usually value version very via visit visited visits wait want wanted wants was way we week well
-    went were what whatever when whenever where whether which while who whole whom whose why will wish with
-    within without wonder word work worked working works would write writes wrong year yes yesterday yet you
-    your yours yourself
-    """
-)
+_ORDINARY = frozenset(_LISTS["ordinary"])
 """Words that are no names at the beginning of a sentence."""
 _ORDINARY_ENDINGS = ("ing", "ed", "ly", "tion", "ness", "ment", "n't")
 
@@ -538,20 +475,10 @@ class _Reader:
             self._add("affirmed", stem)
 
 
-COSTS = parse_word_set("cost costs paid pay pays price priced worth weighs measures rate scored")
+COSTS = frozenset(_LISTS["costs"])
 """Words before a number that is no version."""
-_VERSIONED = parse_word_set("version v release python node ubuntu java go")
-_STATEMENTS = parse_word_set(
-    """
-    add allow ask avoid begin bring build buy call change check clear close create delete deploy enable
-    enjoy enjoys fail failed find fix fixed follow get give go goes hate hates help hold include includes
-    keep keeps know knows learn leave like liked likes list live lives look love loves make makes move moved
-    need needs open owns plan plans play plays prefer preferred prefers provide put read remove replace
-    request require requires run running runs save say says search see send set sets show speaks start stop
-    store take takes talk tell test tests think thinks travel try use used uses using visit visits wait want
-    wanted wants work worked working works write writes
-    """
-)
+_VERSIONED = frozenset(_LISTS["versioned"])
+_STATEMENTS = frozenset(_LISTS["statements"])
 """Ordinary words with a meaning of their own, so that their denial matters."""
 
 

@@ -15,11 +15,10 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from reverie.domain.passage import SEARCHABLE, Searchable
 from reverie.stores.forks import pause_for_forks
@@ -44,6 +43,18 @@ _STAMP_RESOLUTION_S = 0.05
 """A file that was changed more recently may change again without another time of change."""
 _TYPICAL_COUNT = 20
 _MIN_DEVIATION = 1e-3
+
+
+class _Numpy:
+    """Stand-in for numpy, which is imported on first use: most memories without vectors need it never."""
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(import_module("numpy"), name)
+        setattr(self, name, value)
+        return value
+
+
+np: Any = _Numpy()
 
 
 class VectorFileDamaged(Exception):

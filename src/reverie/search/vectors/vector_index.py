@@ -31,6 +31,20 @@ from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, Passage, Searchable, get_scope
 from reverie.domain.record import STANDING, Record
 from reverie.llm.embedding import Embedder, RuleClassifiers, is_loaded_here
+from reverie.search.vectors.vector_file import (
+    TYPICAL_COSINE,
+    Likeness,
+    Neighbours,
+    NewVector,
+    QuantizedVector,
+    VectorFile,
+    VectorFileDamaged,
+    VectorTransaction,
+    get_file_name,
+    hash_text,
+    normalize_vector,
+    quantize_vector,
+)
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.protocol import KeptVector, Store, VectorStore, get_reader, read_or_none
@@ -39,13 +53,6 @@ from reverie.stores.telemetry import trace_model
 
 if TYPE_CHECKING:
     from reverie.search.query import ParsedQuery
-    from reverie.search.vectors.vector_file import (
-        Likeness,
-        Neighbours,
-        QuantizedVector,
-        VectorFile,
-        VectorTransaction,
-    )
 
 _log = logging.getLogger("reverie")
 
@@ -153,8 +160,6 @@ class VectorIndex:
         Returns:
             None if there are no vectors yet, or the embedder fails; then only words count.
         """
-        from reverie.search.vectors.vector_file import TYPICAL_COSINE
-
         if not text.strip():
             return None
         self._start()
@@ -215,8 +220,6 @@ class VectorIndex:
         )
 
     def _embed_query(self, text: str, dimension: int) -> Any:
-        from reverie.search.vectors.vector_file import normalize_vector
-
         text = text.strip()[:LONGEST_TEXT]
         with self._lock:
             self._asked_at = time.monotonic()
@@ -242,15 +245,13 @@ class VectorIndex:
     def _embed(self, texts: Sequence[str], *, is_query: bool) -> Sequence[Any]:
         """Return one vector for each text; raises `ModelUnavailable` whatever the embedder raises."""
         embed = self.embedder.embed_queries if is_query else self.embedder.embed_passages
-        try:
-            with trace_model(self._settings, "embeddings", self.embedder.name) as span:
-                span.set("gen_ai.embeddings.dimension.count", self.embedder.dimension)
-                vectors = embed(texts)
-                count = len(vectors)
-        except Exception as error:
-            raise ModelUnavailable(
-                f"the embedder {self.embedder.name} failed: {type(error).__name__}: {error}"
-            ) from error
+        with (
+            self._translating_errors(),
+            trace_model(self._settings, "embeddings", self.embedder.name) as span,
+        ):
+            span.set("gen_ai.embeddings.dimension.count", self.embedder.dimension)
+            vectors = embed(texts)
+            count = len(vectors)
         if count != len(texts):
             raise ModelUnavailable(
                 f"the embedder {self.embedder.name} returned {count} vectors for {len(texts)} texts"
@@ -265,8 +266,6 @@ class VectorIndex:
             VectorFileDamaged: they differ, so the vectors are made again.
             ModelUnavailable: they have differed a moment ago too.
         """
-        from reverie.search.vectors.vector_file import VectorFileDamaged
-
         if dimension not in (0, length):
             message = f"the embedder {self.embedder.name} returned {length} numbers, not {dimension}"
             if time.monotonic() - self._changed_at < _LONGEST_PAUSE_S:
@@ -290,22 +289,25 @@ class VectorIndex:
 
     # -- the file ------------------------------------------------------------------------------------------
 
-    def _get_path(self) -> Path | None:
-        """Return the file of the embedder; raises `ModelUnavailable` if the embedder cannot be identified."""
-        from reverie.search.vectors.vector_file import get_file_name
+    def _identify_embedder(self) -> str:
+        """Return the fingerprint of the embedder; raises `ModelUnavailable` whatever the embedder raises."""
+        with self._translating_errors():
+            return self.embedder.fingerprint
 
-        if self._folder is None:
-            return None
+    @contextmanager
+    def _translating_errors(self) -> Iterator[None]:
+        """Raise `ModelUnavailable` for any error of the embedder, which may be a caller's function."""
         try:
-            return self._folder / get_file_name(self.embedder.fingerprint)
+            yield
         except Exception as error:
             raise ModelUnavailable(
                 f"the embedder {self.embedder.name} failed: {type(error).__name__}: {error}"
             ) from error
 
-    def _get_file(self) -> VectorFile:
-        from reverie.search.vectors.vector_file import VectorFile
+    def _get_path(self) -> Path | None:
+        return None if self._folder is None else self._folder / get_file_name(self._identify_embedder())
 
+    def _get_file(self) -> VectorFile:
         if self._file is None:
             path = self._get_path()
             with self._lock:
@@ -314,8 +316,6 @@ class VectorIndex:
 
     def _read(self, read: Callable[[VectorFile], T]) -> T | None:
         """Return the result of `read` for the file; None if it cannot be read."""
-        from reverie.search.vectors.vector_file import VectorFileDamaged
-
         if self._file is None and time.monotonic() < self._retry_at:
             return None
         try:
@@ -373,8 +373,6 @@ class VectorIndex:
         Args:
             until: When to stop, by the monotonic clock; None for never.
         """
-        from reverie.search.vectors.vector_file import VectorFileDamaged
-
         while not self._must_stop(until):
             pause = self._retry_at - time.monotonic()
             if pause > 0:
@@ -495,8 +493,6 @@ class VectorIndex:
         Returns:
             The number of embedded texts, and the remaining keys.
         """
-        from reverie.search.vectors.vector_file import NewVector, quantize_vector
-
         file = self._get_file()
         known = file.read_digests([key for key, _ in keys])
         with self._store.reading():
@@ -544,14 +540,12 @@ class VectorIndex:
             items: The texts.
             dimension: Length of a vector; 0 if it is unknown.
         """
-        from reverie.search.vectors.vector_file import QuantizedVector, hash_text
-
         digests = {item.key: item.digest for item in items if item.text}
         if self._shared is None or not digests:
             return {}
         vectors: dict[int, QuantizedVector] = {}
         for key, kept in self._shared.read_vectors(
-            hash_text(self.embedder.fingerprint), list(digests)
+            hash_text(self._identify_embedder()), list(digests)
         ).items():
             dimension = dimension or len(kept.numbers)
             if kept.digest == digests[key] and len(kept.numbers) == dimension:
@@ -560,12 +554,10 @@ class VectorIndex:
 
     def _share(self, made: Mapping[int, KeptVector], read_at: int) -> None:
         """Store vectors for other machines, by key."""
-        from reverie.search.vectors.vector_file import hash_text
-
         if self._shared is None:
             return
         try:
-            self._shared.keep_vectors(hash_text(self.embedder.fingerprint), made, read_at=read_at)
+            self._shared.keep_vectors(hash_text(self._identify_embedder()), made, read_at=read_at)
             self._is_sharing = True
         except StoreUnavailable as error:  # the role may only read, or the server does
             if self._is_sharing:
@@ -601,13 +593,11 @@ class VectorIndex:
         Returns:
             False if the disk refused it.
         """
-        from reverie.search.vectors.vector_file import VectorFileDamaged, hash_text
-
         with self._lock:
             self._queries.clear()
         try:
             try:
-                path, shared = self._get_path(), hash_text(self.embedder.fingerprint)
+                path, shared = self._get_path(), hash_text(self._identify_embedder())
                 file: VectorFile | None = self._get_file()
             except ModelUnavailable:  # then all vectors are removed
                 path, shared, file = None, 0, None
@@ -716,14 +706,10 @@ def _to_chance(log_odds: float) -> float:
 
 
 def _hash_scopes(scopes: Sequence[str] | None) -> list[int] | None:
-    from reverie.search.vectors.vector_file import hash_text
-
     return None if scopes is None else [hash_text(scope) for scope in scopes]
 
 
 def _build_item(key: int, subject: Searchable, value: Record | Turn | Paragraph) -> _Item:
-    from reverie.search.vectors.vector_file import hash_text
-
     text, scope = build_embedded_text(value), get_scope(value)
     return _Item(key, subject, hash_text(scope), hash_text(f"{scope}\0{text}"), text)
 
