@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, is_within_category, validate_category
 from reverie.domain.change import Change, Operation
@@ -45,9 +45,6 @@ from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, WritingRepository
 
 ANTI_PATTERN_TAG = "anti-pattern"
-if TYPE_CHECKING:
-    pass
-
 Settlement = Literal["ended", "wrong", "both"]
 """Decision about the other of two records: it held until now, never did, or holds too."""
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from reverie.domain.change import JournalEntry
 from reverie.domain.errors import translate_os_errors
-from reverie.domain.filter import Filter
 from reverie.domain.passage import SEARCHABLE, Among, CandidateQuery, Searchable, TermWeight
 from reverie.search.index.inverted_index import BRIEFEST, OFTEN, compute_emphasis
 from reverie.stores.protocol import Store
+
+if TYPE_CHECKING:
+    from reverie.search.index.search_index import SearchIndex
+    from reverie.search.index.table_index import TableIndex
 
 _FINENESS = 32  # weights are rounded to multiples of 1/32
 _MAX_COUNTS = 100_000
@@ -63,54 +65,8 @@ class CountCache:
         return self._counts
 
 
-class CandidateIndex(Protocol):
-    """Candidates and exact word statistics over a store, with the newest changes."""
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Use one state for all answers to this thread until the block ends. Call it inside `Store.reading`."""
-
-    def search_any(
-        self,
-        subject: Searchable,
-        query: CandidateQuery,
-        allowed: Filter,
-        limit: int,
-        *,
-        category: str | None = None,
-    ) -> list[int]:
-        """Return the keys of passages that may answer best (see `SearchIndex.search_any`)."""
-
-    def frequencies(
-        self,
-        subject: Searchable,
-        words: Sequence[str],
-        scopes: Collection[str] | None,
-        category: str | None = None,
-    ) -> dict[str, int]:
-        """Return the exact number of live passages in those scopes (None: in all) with each word."""
-
-    def collect_words(
-        self, subject: Searchable, word: str, allowed: Filter, *, category: str | None = None
-    ) -> set[str]:
-        """Return words of passages, including those near a word."""
-
-    def status(self) -> IndexStatus:
-        """Return the state of the index."""
-
-    def collect_keys(self, subject: Searchable) -> set[int]:
-        """Return the keys of all searchable passages."""
-
-    def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Apply changes of this process."""
-
-    def scrub(self) -> bool:
-        """Remove every word of erased text; return False if other processes prevented it."""
-
-    def rebuild(self) -> None:
-        """Build the index again from the store."""
-
-    def close(self) -> None:
-        """Finish pending work."""
+CandidateIndex: TypeAlias = "SearchIndex | TableIndex"
+"""Candidates and exact word statistics over a store, with the newest changes."""
 
 
 def compute_rarities(
