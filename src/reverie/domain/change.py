@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.page import Page, Paragraph
@@ -166,15 +166,27 @@ class JournalEntry:
         return self.edit is None or (self.edit.before is None and self.key != self.sequence)
 
 
+class JournalNote(TypedDict, total=False):
+    """What the journal says of a transaction, beside its author and its time.
+
+    Attributes:
+        operation: The operation; `update` if it is left out.
+        note: A person's words about it.
+        reference: Its origin: ids and numbers, never content.
+    """
+
+    operation: Operation
+    note: str
+    reference: str
+
+
 def build_entries(
     first: int,
     made: Iterable[tuple[int, Subject, Change | None]],
     *,
     at: datetime,
     actor: str,
-    operation: Operation,
-    note: str = "",
-    reference: str = "",
+    note: JournalNote,
 ) -> list[JournalEntry]:
     """Return the journal entries of one transaction.
 
@@ -183,9 +195,7 @@ def build_entries(
         made: Key, subject and content of each change.
         at: When they were made.
         actor: Who made them.
-        operation: The operation.
-        note: A person's words.
-        reference: Its origin.
+        note: What the journal says of it.
     """
     return [
         JournalEntry(
@@ -193,9 +203,9 @@ def build_entries(
             batch=first,
             at=at,
             actor=actor,
-            operation=operation,
-            note=note,
-            reference=reference,
+            operation=note.get("operation", "update"),
+            note=note.get("note", ""),
+            reference=note.get("reference", ""),
             key=key,
             subject=subject,
             edit=edit,

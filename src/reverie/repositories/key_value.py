@@ -253,20 +253,10 @@ class KeyValueStore(WritingRepository):
         return self._store.reading()
 
     def namespaces(self) -> list[Namespace]:
-        """Return the namespaces that contain anything, in order, without reading items."""
+        """Return the namespaces that contain anything, in order."""
         wanted = self._build_filter((), alive=self._clock())
-        categories = self._store.tally("category", wanted)
-        return sorted({space for each in categories if (space := self._read_namespace(each)) is not None})
-
-    def _read_namespace(self, category: str) -> Namespace | None:
-        """Return the namespace of a category; None if nothing in it belongs to this store."""
-        namespace = key_value_codec.decode_category(self.name, category)
-        if namespace is not None:
-            return namespace
-        for record in self._store.find(Filter(scopes=(self.scope,), categories=(category,))):
-            if (place := key_value_codec.decode_place(self.name, record)) is not None:
-                return place[0][: key_value_codec.count_levels(self.name, category)]
-        return None
+        places = (key_value_codec.decode_place(self.name, record) for record in self._store.find(wanted))
+        return sorted({place[0] for place in places if place is not None})
 
     # -- expiry ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,8 +37,6 @@ _OURS = defer_regex(r"kept(-how|-value(-\d+)?)?")
 _LONGEST_PARTS = (50_000, 47_000, 44_000, 41_000)
 _UNPRINTED = defer_regex(r"[\x7f\ud800-\udfff]")
 _NOT_IN_A_CATEGORY = defer_regex(r"[^A-Za-z0-9_-]|(?<=-)-")
-_ENCODED = defer_regex(r"--([0-9a-f]+|x)-")
-_DIGEST = defer_regex(r"--h[0-9a-f]{16}-")
 _NO_LABEL = "--x-"
 _LONGEST_LABEL = 48
 _NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
@@ -136,28 +133,11 @@ def build_category(store_name: str, namespace: Namespace) -> str:
     return category
 
 
-def decode_category(store_name: str, category: str) -> Namespace | None:
-    """Return the namespace of a category; None if one of its labels is a digest, which only an item resolves."""
-    if _DIGEST.search(category):
-        return None
-    segments = category[len(store_name) + 1 :].split("/") if category != store_name else []
-    return tuple(_ENCODED.sub(_decode_character, segment) for segment in segments)
-
-
-def count_levels(store_name: str, category: str) -> int:
-    """Return the number of labels of the namespace of a category."""
-    return category.count("/") - store_name.count("/")
-
-
 def _encode_label(label: str) -> str:
     segment = _NOT_IN_A_CATEGORY.sub(lambda found: f"--{ord(found.group()):x}-", label) or _NO_LABEL
     if len(segment) <= _LONGEST_LABEL:
         return segment
     return f"--h{hashlib.sha256(label.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}-"
-
-
-def _decode_character(found: re.Match[str]) -> str:
-    return "" if found.group() == _NO_LABEL else chr(int(found[1], 16))
 
 
 def decode_place(store_name: str, record: Record) -> Place | None:

@@ -46,6 +46,14 @@ class BaseStore(ABC):
     def _fetch_paragraphs(self, page: str, start: int) -> list[Paragraph]:
         """Return the paragraphs of a log; a negative `start` counts from the end."""
 
+    @abstractmethod
+    def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
+        """Return the live records with one of these scopes and fingerprints."""
+
+    def record_like(self, scope: str, fingerprint: str) -> Record | None:
+        """Return the live record with this scope and fingerprint; None if there is none."""
+        return next(iter(self.records_like([(scope, fingerprint)])), None)
+
     def records(self, wanted: Sequence[str | int]) -> list[Record]:
         """Return records by id (text) or key (number), archived ones too, in the given order."""
         return self._fetch_things("record", wanted)

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from reverie.domain.category import is_within_category
-from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value, build_entries, get_subject
+from reverie.domain.change import (
+    Change,
+    JournalEntry,
+    JournalNote,
+    Subject,
+    Value,
+    build_entries,
+    get_subject,
+)
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreUnavailable
@@ -29,7 +37,7 @@ from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import BaseStore, build_conflict
 from reverie.stores.codec import analyze_searched, find_ids
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import NestedChange, Order
+from reverie.stores.protocol import CommitOptions, NestedChange, Order
 
 if TYPE_CHECKING:
     from reverie.stores.protocol import StoreProblem
@@ -161,34 +169,21 @@ class InMemoryStore(BaseStore):
     # -- changing ------------------------------------------------------------------------------------
 
     def commit(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        operation: Operation = "update",
-        note: str = "",
-        reference: str = "",
-        at: datetime,
-        since: int | None = None,
-        cursors: Mapping[str, str | None] | None = None,
-        counts: Mapping[str, int] | None = None,
-        expected: Mapping[str, str | None] | None = None,
+        self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Make all changes, or none, with a journal row for each."""
         with self._changing():
-            self._refuse_if_changed(since)
-            for name, wanted in (expected or {}).items():
+            self._refuse_if_changed(options.get("since"))
+            for name, wanted in (options.get("expected") or {}).items():
                 if self._data.cursors.get(name) != wanted:
                     raise build_conflict("cursor", name=name)
-            rows = self._apply_changes(
-                edits, actor=actor, at=at, operation=operation, note=note, reference=reference
-            )
+            rows = self._apply_changes(edits, actor=actor, at=at, note=options)
             self._data.journal += rows
-            for name, value in (cursors or {}).items():
+            for name, value in (options.get("cursors") or {}).items():
                 self._data.cursors.pop(name, None)
                 if value is not None:
                     self._data.cursors[name] = value
-            self._data.counters.update(counts or {})
+            self._data.counters.update(options.get("counts") or {})
             return rows
 
     def erase(
@@ -201,7 +196,7 @@ class InMemoryStore(BaseStore):
     ) -> list[JournalEntry]:
         """Make all changes, or none, and remove the content of the things concerned from the journal."""
         with self._changing():
-            rows = self._apply_changes(edits, actor=actor, at=at, operation="forget")
+            rows = self._apply_changes(edits, actor=actor, at=at, note={"operation": "forget"})
             first = len(self._data.journal)
             self._data.journal += rows
             last = {(edit.subject, edit.id): number for number, edit in enumerate(edits, first)}
@@ -234,14 +229,7 @@ class InMemoryStore(BaseStore):
             return True
 
     def _apply_changes(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        at: datetime,
-        operation: Operation,
-        note: str = "",
-        reference: str = "",
+        self, edits: Sequence[Change], *, actor: str, at: datetime, note: JournalNote
     ) -> list[JournalEntry]:
         """Make the changes, or none; return their rows, which are not in the journal yet."""
         first = len(self._data.journal) + 1
@@ -259,9 +247,7 @@ class InMemoryStore(BaseStore):
             failed.pop_all()
         self._data.names.update((key, (edit.subject, edit.id)) for key, edit in zip(keys, edits, strict=True))
         made = ((key, edit.subject, edit) for key, edit in zip(keys, edits, strict=True))
-        return build_entries(
-            first, made, at=at, actor=actor, operation=operation, note=note, reference=reference
-        )
+        return build_entries(first, made, at=at, actor=actor, note=note)
 
     def _refuse_if_changed(self, since: int | None) -> None:
         if since is not None:
@@ -382,15 +368,11 @@ class InMemoryStore(BaseStore):
 
     # -- records -------------------------------------------------------------------------------------
 
-    def record_like(self, scope: str, fingerprint: str) -> Record | None:
-        """Return the live record with this scope and fingerprint; None if there is none."""
-        with self._open():
-            item = self._data.by_words.get((scope, fingerprint))
-            return item.value if item is not None and isinstance(item.value, Record) else None
-
     def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
         """Return the live records with one of these scopes and fingerprints."""
-        return [found for mark in marks if (found := self.record_like(*mark)) is not None]
+        with self._open():
+            items = map(self._data.by_words.get, marks)
+            return [item.value for item in items if item is not None and isinstance(item.value, Record)]
 
     def find(
         self,

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
-from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value
+from reverie.domain.change import Change, JournalEntry, JournalNote, Subject, Value
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt
@@ -102,6 +102,22 @@ Thing = TypeVar("Thing")
 Order = Literal["updated", "created"]
 
 
+class CommitOptions(JournalNote, total=False):
+    """Options of a commit, besides what the journal says of it.
+
+    Attributes:
+        since: Refuse if a record was changed after this sequence number: for decisions that rest on a search.
+        cursors: Names and values to set in the same transaction; None removes one. Not journalled.
+        counts: Names of counters and what to add to each. Not journalled.
+        expected: Names of cursors and the values they must have before; None where there must be none.
+    """
+
+    since: int | None
+    cursors: Mapping[str, str | None] | None
+    counts: Mapping[str, int] | None
+    expected: Mapping[str, str | None] | None
+
+
 class Store(Protocol):
     """A store. Safe to use from several threads; several processes may open the same one.
 
@@ -112,33 +128,15 @@ class Store(Protocol):
     # -- changing ------------------------------------------------------------------------------------
 
     def commit(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        operation: Operation = "update",
-        note: str = "",
-        reference: str = "",
-        at: datetime,
-        since: int | None = None,
-        cursors: Mapping[str, str | None] | None = None,
-        counts: Mapping[str, int] | None = None,
-        expected: Mapping[str, str | None] | None = None,
+        self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction.
 
         Args:
             edits: The changes, in order. Their values are not validated again.
             actor: The author, for the journal.
-            operation: The operation, for the journal.
-            note: A person's words about it, for the journal.
-            reference: Its origin, for the journal: ids and numbers, never content.
             at: The time of the change, for the journal.
-            since: Refuse if a record was changed after this sequence number: for decisions that rest on
-                a search.
-            cursors: Names and values to set in the same transaction; None removes one. Not journalled.
-            counts: Names of counters and what to add to each. Not journalled.
-            expected: Names of cursors and the values they must have before; None where there must be none.
+            **options: See `CommitOptions`.
 
         Returns:
             The journal rows, in the order of the changes.

@@ -15,9 +15,9 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from reverie.domain.change import Change, JournalEntry, Operation, Value
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
@@ -25,7 +25,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor, redact_secrets
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import CommitOptions, Store
 
 if TYPE_CHECKING:
     from reverie.llm.messages import ChatMessage, ModelRequest
@@ -79,18 +79,7 @@ class RedactingStore:
         self.close = store.close
 
     def commit(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        operation: Operation = "update",
-        note: str = "",
-        reference: str = "",
-        at: datetime,
-        since: int | None = None,
-        cursors: Mapping[str, str | None] | None = None,
-        counts: Mapping[str, int] | None = None,
-        expected: Mapping[str, str | None] | None = None,
+        self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Make all changes, or none (see `Store.commit`), with secrets replaced in the new values.
 
@@ -98,18 +87,9 @@ class RedactingStore:
             InvalidInput: a name in them is a secret.
         """
         clean = self.redactor.text
-        return self.inner.commit(
-            self._redact_changes(edits),
-            actor=clean(actor),
-            operation=operation,
-            note=clean(note),
-            reference=reference,
-            at=at,
-            since=since,
-            cursors=self._redact_cursors(cursors),
-            counts=counts,
-            expected=expected,
-        )
+        options["note"] = clean(options.get("note", ""))
+        options["cursors"] = self._redact_cursors(options.get("cursors"))
+        return self.inner.commit(self._redact_changes(edits), actor=clean(actor), at=at, **options)
 
     def erase(
         self, edits: Sequence[Change], *, actor: str, at: datetime, tombstones: Sequence[str] = ()

@@ -11,14 +11,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, Unpack
 
 from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.errors import Conflict, InvalidInput, build_os_error
 from reverie.domain.text.ids import NewId, generate_id
 from reverie.domain.text.timestamps import Clock, utc_now
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import CommitOptions, Store
 from reverie.stores.redacting import get_redactor
 
 ATTEMPTS = 60
@@ -90,48 +90,23 @@ class StoreWriter:
         return replace(self, actor=actor)
 
     def commit(
-        self,
-        changes: Sequence[Change],
-        *,
-        operation: Operation = "update",
-        note: str = "",
-        reference: str = "",
-        at: datetime | None = None,
-        since: int | None = None,
-        cursors: Mapping[str, str | None] | None = None,
-        counts: Mapping[str, int] | None = None,
-        expected: Mapping[str, str | None] | None = None,
+        self, changes: Sequence[Change], *, at: datetime | None = None, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Commit changes in one transaction, then publish them; see `Store.commit`.
 
         Args:
             changes: The changes.
-            operation: The operation, for the journal.
-            note: A person's words about it, for the journal.
-            reference: Its origin, for the journal: ids and numbers, never content.
             at: The time of the change; None for now.
-            since: Refuse if a record was changed after this sequence number.
-            cursors: Cursors to set in the same transaction.
-            counts: Counters to add to in the same transaction.
-            expected: Cursors that must have these values before.
+            **options: See `CommitOptions`.
 
         Raises:
             Conflict: the store has changed since it was read; nothing was changed.
         """
-        if not isinstance(note, str):
+        if not isinstance(note := options.get("note", ""), str):
             raise InvalidInput(f"reason is {type(note).__name__}: pass a string")
-        rows = self.store.commit(
-            changes,
-            actor=self.actor,
-            operation=operation,
-            note=note,
-            reference=reference,
-            at=self.clock() if at is None else at,
-            since=since,
-            cursors=add_extra_cursors(cursors),
-            counts=counts,
-            expected=expected,
-        )
+        options["cursors"] = add_extra_cursors(options.get("cursors"))
+        at = self.clock() if at is None else at
+        rows = self.store.commit(changes, actor=self.actor, at=at, **options)
         if rows:
             self.publish(rows)
         return rows

@@ -63,6 +63,7 @@ def test_tables_are_created_upgraded_and_checked(url: str, tmp_path: Path) -> No
         "emoji",
         "operations",
         "record fields",
+        "more words",
     ]
     assert run(tmp_path, "store", "upgrade", url, "-q").output == ""
     assert json.loads(run(tmp_path, "store", "create", url, "--json").output)["steps"] == []

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
+import os
 import random
+import time
 import uuid
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +17,8 @@ import pytest
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.worker import LEASE_TIME
 from reverie.search.analyzer import analyze
-from reverie.stores.postgres import PostgresStore
+from reverie.stores.postgres import PostgresStore, connections
+from reverie.stores.postgres.connections import parse_postgres_url
 from tests.factories import MovableClock
 from tests.stores.postgres.server import OWNER, PostgresServer
 from tests.support.contract.replay import replay
@@ -209,3 +213,24 @@ def test_a_copy_of_a_database_has_an_index_of_its_own(
             assert not memory.admin.doctor().findings
     for database in (first, second):
         postgres.execute("postgres", f"DROP DATABASE {database} WITH (FORCE)")
+
+
+@pytest.mark.parametrize("index", ["cache", "tables"])
+def test_memories_that_nobody_uses_are_released_without_being_closed(
+    url: str, index: str, settings: Settings
+) -> None:
+    gc.disable()  # a program with many objects collects seldom
+    try:
+        for number in range(12):
+            memory = Memory.open(f"{url}&index={index}", settings=settings)
+            memory.save(f"Ferry {number} leaves at nine")
+            assert memory.search("ferry")
+        open_files = len(os.listdir("/proc/self/fd"))
+        del memory
+        until = time.monotonic() + 10
+        while (address := parse_postgres_url(url).connection) in connections._pools:
+            assert time.monotonic() < until, address
+            time.sleep(0.02)
+        assert len(os.listdir("/proc/self/fd")) < open_files < 100
+    finally:
+        gc.enable()

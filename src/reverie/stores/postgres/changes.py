@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from reverie.domain.change import Change, Operation, Value
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict
 from reverie.domain.passage import Analyse
@@ -15,6 +15,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import build_conflict
 from reverie.stores.codec import TABLES, analyze_searched, to_document, to_json
+from reverie.stores.protocol import CommitOptions
 
 CHANGE = (
     "SELECT * FROM reverie.change_things(%(space)s, %(token)s, %(is_retry)s, %(is_erasure)s, %(patience)s, "
@@ -36,12 +37,7 @@ def build_parameters(
     patience: str,
     actor: str,
     at: datetime,
-    operation: Operation = "update",
-    note: str = "",
-    reference: str = "",
-    since: int | None = None,
-    cursors: Mapping[str, str | None] = {},
-    counts: Mapping[str, int] = {},
+    options: CommitOptions,
     marks: Sequence[str] = (),
     is_erasure: bool = False,
     restored_keys: Sequence[int] | None = None,
@@ -55,16 +51,12 @@ def build_parameters(
         patience: How long to wait for its lock, as PostgreSQL writes it.
         actor: The author.
         at: The time of the change.
-        operation: The operation.
-        note: A person's words.
-        reference: Its origin.
-        since: Refuse if a record was changed after this sequence number.
-        cursors: Cursors to set, or to remove where the value is None.
-        counts: Counters to add to.
+        options: The options of the commit.
         marks: Tombstones.
         is_erasure: Whether to empty the journal rows of the things concerned.
         restored_keys: Keys under which to insert things that the journal has already; None for a commit.
     """
+    cursors, counts = options.get("cursors") or {}, options.get("counts") or {}
     analyses = [analyze_searched(edit.after, analyse) for edit in edits]
 
     def pick(name: str) -> list[Any]:
@@ -76,11 +68,11 @@ def build_parameters(
         "is_erasure": is_erasure,
         "patience": patience,
         "actor": actor,
-        "operation": operation,
-        "note": note,
-        "reference": reference,
+        "operation": options.get("operation", "update"),
+        "note": options.get("note", ""),
+        "reference": options.get("reference", ""),
         "at": to_microseconds(at),
-        "since": since,
+        "since": options.get("since"),
         "subjects": [edit.subject for edit in edits],
         "ids": [edit.id for edit in edits],
         "befores": [_encode(edit.before) for edit in edits],

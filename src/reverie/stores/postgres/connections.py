@@ -290,7 +290,7 @@ class ReadingView:
 
 # -- pools that are shared -----------------------------------------------------------------------------
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a release may come in the middle, from the collector
 _pools: dict[str, tuple[psycopg_pool.ConnectionPool, int]] = {}
 _abandoned: list[object] = []  # those of a parent process, whose connections a child must not close
 _views: WeakKeyDictionary[psycopg.Connection, int] = WeakKeyDictionary()  # by connections without a pooler
@@ -298,7 +298,7 @@ _views: WeakKeyDictionary[psycopg.Connection, int] = WeakKeyDictionary()  # by c
 
 def _acquire_pool(connection: str, patience: float) -> psycopg_pool.ConnectionPool:
     with _lock:
-        pool, users = _pools.get(connection, (None, 0))
+        pool, _ = _pools.get(connection, (None, 0))
         if pool is None:
             pool = load_pool().ConnectionPool(
                 connection,
@@ -314,7 +314,7 @@ def _acquire_pool(connection: str, patience: float) -> psycopg_pool.ConnectionPo
                 configure=_allow_preparing,
             )
             pool.open()
-        _pools[connection] = (pool, users + 1)
+        _pools[connection] = (pool, _pools.get(connection, (pool, 0))[1] + 1)
     return pool
 
 
@@ -342,7 +342,7 @@ def _release_pool(connection: str, process: int) -> None:
 
 def _forget_pools() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
     _abandoned.extend(_pools.values())
     _pools.clear()
 

@@ -16,6 +16,7 @@ from reverie.stores.postgres.connections import SET_SPACE, parse_postgres_url
 from reverie.stores.postgres.schema import refuse_existing
 from reverie.stores.postgres.store import PostgresStore
 from reverie.stores.postgres.upkeep import analyze_tables
+from reverie.stores.protocol import CommitOptions
 
 if TYPE_CHECKING:
     import psycopg
@@ -123,7 +124,7 @@ class PostgresCopyTarget(PostgresCopySource):
                 [(self._space, *ENTRIES.encode(entry)) for entry in rest.entries],
             )
             values = self._build_parameters(
-                {}, cursors=rest.cursors, counts=rest.counters, marks=rest.tombstones, is_erasure=True
+                {}, {"cursors": rest.cursors, "counts": rest.counters}, marks=rest.tombstones, is_erasure=True
             )
             connection.execute(CHANGE, values)
         with self._connections.connection() as connection:
@@ -142,10 +143,12 @@ class PostgresCopyTarget(PostgresCopySource):
     def _restore(self, connection: psycopg.Connection, rows: Sequence[tuple[int, Subject, str]]) -> None:
         things = {key: decode_value(subject, body) for key, subject, body in rows}
         connection.execute(
-            CHANGE, self._build_parameters({key: one for key, one in things.items() if one is not None})
+            CHANGE, self._build_parameters({key: one for key, one in things.items() if one is not None}, {})
         )
 
-    def _build_parameters(self, things: dict[int, Value], **more: Any) -> dict[str, Any]:
+    def _build_parameters(
+        self, things: dict[int, Value], options: CommitOptions, **more: Any
+    ) -> dict[str, Any]:
         values = build_parameters(
             [Change(before=None, after=thing) for thing in things.values()],
             self._analyse,
@@ -153,6 +156,7 @@ class PostgresCopyTarget(PostgresCopySource):
             patience="10s",
             actor="",
             at=_EPOCH,
+            options=options,
             restored_keys=list(things),
             **more,
         )

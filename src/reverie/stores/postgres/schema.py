@@ -85,7 +85,13 @@ def _merge(
     now = datetime.now(UTC)
     if changes := find_merges(records.values(), now=now):
         parameters = build_parameters(
-            changes, analyse, space=space, patience=_PATIENCE, actor=MIGRATOR, at=now, operation="reinforce"
+            changes,
+            analyse,
+            space=space,
+            patience=_PATIENCE,
+            actor=MIGRATOR,
+            at=now,
+            options={"operation": "reinforce"},
         )
         connection.execute(CHANGE, {**parameters, "is_retry": False})
 

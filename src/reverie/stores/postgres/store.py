@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
-from reverie.domain.change import Change, JournalEntry, Operation, Subject, Value, build_entries
+from reverie.domain.change import Change, JournalEntry, Subject, Value, build_entries
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreCorrupt, StoreUnavailable
@@ -51,7 +51,7 @@ from reverie.stores.postgres.upkeep import (
     read_status,
     rewrite_tables,
 )
-from reverie.stores.protocol import KeptVector, Order
+from reverie.stores.protocol import CommitOptions, KeptVector, Order
 
 if TYPE_CHECKING:
     from reverie.stores.protocol import ServerStatus, StoreProblem
@@ -117,32 +117,10 @@ class PostgresStore(DatabaseStore):
     # -- changing ------------------------------------------------------------------------------------
 
     def commit(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        operation: Operation = "update",
-        note: str = "",
-        reference: str = "",
-        at: datetime,
-        since: int | None = None,
-        cursors: Mapping[str, str | None] | None = None,
-        counts: Mapping[str, int] | None = None,
-        expected: Mapping[str, str | None] | None = None,
+        self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
-        return self._change(
-            edits,
-            expected=expected or {},
-            actor=actor,
-            operation=operation,
-            note=note,
-            reference=reference,
-            at=at,
-            since=since,
-            cursors=cursors or {},
-            counts=counts or {},
-        )
+        return self._change(edits, actor, at, options)
 
     def erase(
         self,
@@ -153,7 +131,7 @@ class PostgresStore(DatabaseStore):
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
         """Make all changes, or none, and remove the content of the things concerned from the journal."""
-        rows = self._change(edits, actor=actor, at=at, operation="forget", marks=tombstones, is_erasure=True)
+        rows = self._change(edits, actor, at, {"operation": "forget"}, marks=tombstones, is_erasure=True)
         newest = {(edit.subject, edit.id): number for number, edit in enumerate(edits)}
         return [
             replace(row, edit=Change(before=None, after=edit.after))
@@ -194,13 +172,9 @@ class PostgresStore(DatabaseStore):
     def _change(
         self,
         edits: Sequence[Change],
-        *,
         actor: str,
         at: datetime,
-        operation: Operation,
-        note: str = "",
-        reference: str = "",
-        expected: Mapping[str, str | None] = {},
+        options: CommitOptions,
         **more: Any,
     ) -> list[JournalEntry]:
         """Make the changes; `more` goes to `build_parameters`."""
@@ -211,20 +185,16 @@ class PostgresStore(DatabaseStore):
             patience=self._connections.lock_timeout,
             actor=actor,
             at=at,
-            operation=operation,
-            note=note,
-            reference=reference,
+            options=options,
             **more,
         )
         try:
-            first, keys = self._connections.change(CHANGE, values, expected)
+            first, keys = self._connections.change(CHANGE, values, options.get("expected") or {})
         except ChangeRefused as refusal:
-            raise build_refusal(edits, more.get("since"), **refusal.detail) from None
+            raise build_refusal(edits, options.get("since"), **refusal.detail) from None
         self._read_cache.note_change(first, keys)
         made = ((key, edit.subject, edit) for edit, key in zip(edits, keys, strict=True))
-        return build_entries(
-            first, made, at=at, actor=actor, operation=operation, note=note, reference=reference
-        )
+        return build_entries(first, made, at=at, actor=actor, note=options)
 
     # -- the journal ---------------------------------------------------------------------------------
 
@@ -288,13 +258,6 @@ class PostgresStore(DatabaseStore):
         return [decode_change(row) for row in rows]
 
     # -- records -------------------------------------------------------------------------------------
-
-    def record_like(self, scope: str, fingerprint: str) -> Record | None:
-        """Return the live record with this scope and fingerprint; None if there is none."""
-        where = MemoryConditions(self._space, "record")
-        where.add("it.scope = %s AND it.fingerprint = %s", scope, fingerprint)
-        found: list[Record] = self._fetch_values("record", where)
-        return found[0] if found else None
 
     def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
         """Return the live records with one of these scopes and fingerprints."""

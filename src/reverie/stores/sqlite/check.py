@@ -63,6 +63,14 @@ _COUNTED = " UNION ALL ".join(
 )
 """SQL for the rows of `measures`, counted again from the tables."""
 
+_FINDINGS = {
+    "row {1} of {0} belongs to none of {2}": "SELECT * FROM pragma_foreign_key_check",
+    "the session of key {} has {} turns in {} positions": (
+        "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session HAVING count(*) <> max(position) + 1"
+    ),
+}
+"""Queries by what each of their rows means."""
+
 _SHOWN = 3  # findings about pages that a problem names
 
 _VALIDATORS: Mapping[type, Callable[[Any], Value]] = MappingProxyType(
@@ -84,13 +92,12 @@ def find_problems(file: sqlite3.Connection) -> list[StoreProblem]:
         *map(
             _report,
             (
-                *_check_references(file),
+                *_check_queries(file),
                 *(line for table in TABLES.values() for line in _check_things(file, table)),
                 *(line for table in TABLES.values() for line in _check_vanished(file, table)),
                 *_check_gaps(file),
                 *_check_chain(file),
                 *_check_counters(file),
-                *_check_positions(file),
                 *_check_entries(file),
                 *_check_marks(file),
             ),
@@ -118,9 +125,11 @@ def _shorten_row(row: str) -> str:
     return "; ".join(findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
-def _check_references(file: sqlite3.Connection) -> Iterator[str]:
-    for table, key, parent, _ in file.execute("PRAGMA foreign_key_check"):
-        yield f"row {key} of {table} belongs to none of {parent}"
+def _check_queries(file: sqlite3.Connection) -> Iterator[str]:
+    """Report the rows of queries that find nothing in a file without problems."""
+    for text, sql in _FINDINGS.items():
+        for row in file.execute(sql):
+            yield text.format(*row)
 
 
 def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[str]:
@@ -210,16 +219,6 @@ def _check_counters(file: sqlite3.Connection) -> Iterator[str]:
         yield f"the counters of {subject}s in {area!r} differ from a recount"
 
 
-def _check_positions(file: sqlite3.Connection) -> Iterator[str]:
-    sql = (
-        "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session "
-        "HAVING count(*) <> max(position) + 1"
-    )
-    for session, count, end in file.execute(sql):
-        what = f"the session of key {session} has {count} turns in {end} positions"
-        yield what
-
-
 def _check_entries(file: sqlite3.Connection) -> Iterator[str]:
     for row in fetch_rows_tolerantly(file, f"SELECT {', '.join(ENTRIES.names)} FROM entries", ()):
         try:
@@ -294,7 +293,7 @@ def rewrite_records(file: sqlite3.Connection, analyse: Analyse) -> None:
         transaction = WriteTransaction(file)
         for change in changes:
             transaction.make(prepare_change(change, analyse))
-        transaction.finish(actor=MIGRATOR, operation="reinforce", at=now)
+        transaction.finish(actor=MIGRATOR, at=now, note={"operation": "reinforce"})
     file.executemany(
         "UPDATE records SET fingerprint = ? WHERE key = ? AND fingerprint <> ?",
         [(mark, key, mark) for key, mark in ((key, each.fingerprint) for key, each in records.items())],

@@ -142,7 +142,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
             changes.set_cursors(rest.cursors)
             changes.add_counts(rest.counters)
             changes.add_tombstones(rest.tombstones)
-            changes.finish(actor="", operation="rebuild", at=_EPOCH)
+            changes.finish(actor="", at=_EPOCH, note={"operation": "rebuild"})
 
     def publish(self) -> None:
         """Close the store and give its file its own name."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
-from reverie.domain.change import Change, JournalEntry, Operation, Subject
+from reverie.domain.change import Change, JournalEntry, Subject
 from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable, build_os_error
@@ -41,7 +41,7 @@ from reverie.stores.codec import (
     decode_change,
 )
 from reverie.stores.forks import not_forking
-from reverie.stores.protocol import Order
+from reverie.stores.protocol import CommitOptions, Order
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.reading import (
@@ -135,31 +135,20 @@ class SQLiteStore(DatabaseStore):
     # -- changing ------------------------------------------------------------------------------------
 
     def commit(
-        self,
-        edits: Sequence[Change],
-        *,
-        actor: str,
-        operation: Operation = "update",
-        note: str = "",
-        reference: str = "",
-        at: datetime,
-        since: int | None = None,
-        cursors: Mapping[str, str | None] | None = None,
-        counts: Mapping[str, int] | None = None,
-        expected: Mapping[str, str | None] | None = None,
+        self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
         ready = [prepare_change(edit, self._analyse) for edit in edits]
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
-            if since is not None:
+            if (since := options.get("since")) is not None:
                 changes.refuse_if_changed(since)
-            changes.refuse_other_cursors(expected or {})
+            changes.refuse_other_cursors(options.get("expected") or {})
             for edit in ready:
                 changes.make(edit)
-            changes.set_cursors(cursors or {})
-            changes.add_counts(counts or {})
-            return changes.finish(actor=actor, at=at, operation=operation, note=note, reference=reference)
+            changes.set_cursors(options.get("cursors") or {})
+            changes.add_counts(options.get("counts") or {})
+            return changes.finish(actor=actor, at=at, note=options)
 
     def erase(
         self,
@@ -176,7 +165,7 @@ class SQLiteStore(DatabaseStore):
             for edit in ready:
                 changes.erase(edit)
             changes.add_tombstones(tombstones)
-            return changes.finish(actor=actor, at=at, operation="forget")
+            return changes.finish(actor=actor, at=at, note={"operation": "forget"})
 
     def tombstones(self, marks: Sequence[str]) -> set[str]:
         """Return those of some marks that `erase` has stored."""
@@ -265,19 +254,16 @@ class SQLiteStore(DatabaseStore):
 
     # -- records -------------------------------------------------------------------------------------
 
-    def record_like(self, scope: str, fingerprint: str) -> Record | None:
-        """Return the live record with this scope and fingerprint; None if there is none."""
-        rows = self._connections.rows(
-            f"SELECT {RECORDS.selected} FROM records AS it "
-            "WHERE it.fingerprint = ? AND it.scope = ? AND it.archived_at IS NULL",
-            (fingerprint, scope),
-        )
-        return decode_or_raise(RECORDS, rows[0]) if rows else None
-
     def records_like(self, marks: Sequence[tuple[str, str]]) -> list[Record]:
         """Return the live records with one of these scopes and fingerprints."""
-        with self._connections.viewing():
-            return [found for mark in marks if (found := self.record_like(*mark)) is not None]
+        sql = (
+            f"SELECT {RECORDS.selected} FROM records AS it "
+            "WHERE it.scope = ? AND it.fingerprint = ? AND it.archived_at IS NULL"
+        )
+        with self._connections.viewing() if len(marks) > 1 else nullcontext():
+            return [
+                decode_or_raise(RECORDS, row) for mark in marks for row in self._connections.rows(sql, mark)
+            ]
 
     def find(
         self,

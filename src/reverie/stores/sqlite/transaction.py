@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from reverie.domain.change import Change, JournalEntry, Operation, Subject, build_entries
+from reverie.domain.change import Change, JournalEntry, JournalNote, Subject, build_entries
 from reverie.domain.conversation import Turn
 from reverie.domain.page import HISTORY
 from reverie.domain.passage import Analyse
@@ -81,6 +81,7 @@ def _build_select(table: TableCodec[Any]) -> str:
 _INSERT = {table.subject: _build_insert(table) for table in TABLES.values()}
 _SELECT = {table.subject: _build_select(table) for table in TABLES.values()}
 _DELETE = {table.subject: f"DELETE FROM {table.name} WHERE key = ?" for table in TABLES.values()}
+_get_fields = attrgetter("actor", "operation", "note", "reference", "key", "subject")
 _JOURNAL = (
     f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES ({', '.join('?' * len(CHANGE_COLUMNS.split(', ')))})"
 )
@@ -205,35 +206,21 @@ class WriteTransaction:
             else:
                 self._file.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (name, value))
 
-    def finish(
-        self, *, actor: str, at: datetime, operation: Operation, note: str = "", reference: str = ""
-    ) -> list[JournalEntry]:
+    def finish(self, *, actor: str, at: datetime, note: JournalNote) -> list[JournalEntry]:
         """Check what only the whole can show, and write the journal and the counters."""
         self._refuse_gaps()
+        made = [(row.key, row.name[0], row.edit) for row in self._made]
+        entries = build_entries(self._first, made, at=at, actor=actor, note=note)
         moment = to_microseconds(at)
         self._file.executemany(
             _JOURNAL,
             [
-                (
-                    row.sequence,
-                    self._first,
-                    moment,
-                    actor,
-                    operation,
-                    note,
-                    reference,
-                    row.key,
-                    row.name[0],
-                    *row[3:5],
-                )
-                for row in self._made
+                (each.sequence, each.batch, moment, *_get_fields(each), *row[3:5])
+                for each, row in zip(entries, self._made, strict=True)
             ],
         )
         self._write_measures()
-        made = ((row.key, row.name[0], row.edit) for row in self._made)
-        return build_entries(
-            self._first, made, at=at, actor=actor, operation=operation, note=note, reference=reference
-        )
+        return entries
 
     # -- one thing ---------------------------------------------------------------------------------
 
