@@ -13,14 +13,14 @@ from typing import Literal, TypeVar, get_args
 
 from reverie.admin.erasure.matching import FORGOTTEN
 from reverie.consolidation.rule_learning import build_cursor_name
-from reverie.context.window import build_remembered_cursor, build_shown_cursor
+from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject
-from reverie.repositories.pages import find_notes_from_turns
+from reverie.repositories.pages import build_note_rewrites
 from reverie.stores.protocol import Store, get_reader, iter_rows_forwards
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
@@ -339,15 +339,22 @@ class ImportBatch:
         plan = _plan_revision(state, item, thread, found)
         updated = [(old, new) for old, new in plan.updated if not self._is_forgotten(new)]
         left_out["differs"] += len(plan.left)
-        notes = find_notes_from_turns(self._store, plan.gone)
+        changed = dict.fromkeys([turn.id for turn in plan.gone]) | {old.id: new for old, new in updated}
+        stored = {turn.id: changed[turn.id] for turn in self._store.turns(list(changed))}
+        notes = build_note_rewrites(self._store, state.id, stored) if stored else []
         self._edits += [
             *([Change(before=state, after=plan.state)] if plan.state != state else ()),
             *(Change(before=old, after=new) for old, new in updated),
             *(Change(before=turn, after=None) for turn in reversed(plan.gone)),
-            *(Change(before=note, after=None) for note in notes),
+            *notes,
         ]
         if plan.gone:
-            for build in (build_shown_cursor, build_cursor_name, build_remembered_cursor):
+            for build in (
+                build_shown_cursor,
+                build_cursor_name,
+                build_remembered_cursor,
+                build_history_cursor,
+            ):
                 self.cursors[build(state.id)] = None
         later = {new.id: new for _, new in updated}
         new = {turn.id for turn in (*plan.fresh, *plan.left)}
@@ -357,9 +364,9 @@ class ImportBatch:
         self.met.sessions[state.id] = plan.state
         self.met.threads[state.id] = tuple(later.get(turn.id, turn) for turn in kept)
         self._following[state.id] = len(kept)
-        changed = {name for name, text in plan.state.metadata.items() if text != state.metadata.get(name)}
-        changed.discard(UPDATED_AT)
-        if plan.gone or updated or changed:
+        renamed = {name for name, text in plan.state.metadata.items() if text != state.metadata.get(name)}
+        renamed.discard(UPDATED_AT)
+        if plan.gone or updated or renamed:
             gone, fresh = ({turn.id for turn in turns} for turns in (plan.gone, plan.fresh))
             self.revised.append(
                 Revision(
@@ -368,7 +375,7 @@ class ImportBatch:
                     withdrawn=len(gone - fresh),
                     updated=len(updated),
                     added=len(fresh - gone),
-                    metadata=tuple(sorted(changed)),
+                    metadata=tuple(sorted(renamed)),
                 )
             )
         return plan.fresh
