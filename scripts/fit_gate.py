@@ -36,6 +36,7 @@ from evaluation.measures.questions import Persona, divide_persona, open_persona,
 
 MAX_HITS = 30
 SMALL = (6, 20)  # facts
+FROM_TALK = 5.0  # weight of a question that a turn answers
 UNKNOWN = 30  # questions that talk alone does not answer
 PENALTY = 1e-3
 ROUNDS = 25
@@ -130,16 +131,25 @@ def fit(asked: Sequence[Asked]) -> Any:
     """Return the constant and the coefficients."""
     rows = np.concatenate([each.quantities for each in asked])
     right = np.concatenate([each.right for each in asked]).astype(float)
+    weight = np.concatenate([np.full(len(each.right), _weigh(each)) for each in asked])
+    weight *= len(weight) / weight.sum()
     mean, deviation = rows.mean(0), rows.std(0) + 1e-9
     scaled = np.c_[np.ones(len(rows)), (rows - mean) / deviation]
     penalty = PENALTY * np.r_[0.0, np.ones(rows.shape[1])]
     weights = np.zeros(scaled.shape[1])
     for _ in range(ROUNDS):
         chance = 1 / (1 + np.exp(-scaled @ weights))
-        gradient = scaled.T @ (chance - right) / len(right) + penalty * weights
-        curvature = (scaled.T * (chance * (1 - chance))) @ scaled / len(right) + np.diag(penalty + 1e-9)
+        gradient = scaled.T @ (weight * (chance - right)) / len(right) + penalty * weights
+        curvature = (scaled.T * (weight * chance * (1 - chance))) @ scaled / len(right) + np.diag(
+            penalty + 1e-9
+        )
         weights -= np.linalg.solve(curvature, gradient)
     return np.r_[weights[0] - (weights[1:] / deviation) @ mean, weights[1:] / deviation]
+
+
+def _weigh(asked: Asked) -> float:
+    """Return the weight of a question: those that a turn answers are few here, and many in use."""
+    return FROM_TALK if asked.type == "conversation" else 1.0
 
 
 def compute_chances(asked: Asked, weights: Any) -> Any:

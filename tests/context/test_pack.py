@@ -117,7 +117,7 @@ def test_hits_that_hardly_answer_are_perhaps_related_and_the_prompt_says_that_no
     scores = [0.01, 0.06, 0.06, 0.06, 0.06]
     weak = [hit(record(place, f"The spare key is with {place}"), score) for place, score in enumerate(scores)]
     chances = gate.compute_chances("is it with Otto", weak, 100)
-    assert all(settings.related <= chance < settings.answers for chance in chances), chances
+    assert all(settings.related <= chance < settings.known for chance in chances), chances
     pack = packed(query="is it with Otto", candidates=weak, memories=100)
     assert [choice.verdict for choice in pack.choices] == ["perhaps related"] * 3 + ["weak"] * 2
     assert pack.text.startswith(f"{escaping.NOTICE}\n\n{NOTHING_KNOWN}\n\n{render.PERHAPS_HEADER}\n- [")

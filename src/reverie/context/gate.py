@@ -124,65 +124,69 @@ class GateSettings(NamedTuple):
         weights: The coefficients, in the order of `HitQuantities`.
         answers: Chance from which a hit is shown.
         related: Chance from which it is shown under "Perhaps related".
+        known: Chance of the best hit below which nothing answers, so that all hits are at most perhaps related.
     """
 
     constant: float
     weights: HitQuantities
     answers: float
     related: float
+    known: float
 
 
 WORDS = GateSettings(
-    constant=-1.83,
+    constant=-0.13,
     weights=HitQuantities(
-        relevance=2.15,
-        log_relevance=0.37,
-        coverage=1.72,
-        neighbours=1.55,
-        matched=1.15,
-        first=0.93,
-        log_rank=-0.23,
-        best_coverage=-1.86,
-        turn=-1.89,
-        beside_records=-1.05,
-        rule=-6.64,
-        standing=-0.72,
-        length=0.86,
+        relevance=0.93,
+        log_relevance=0.49,
+        coverage=1.49,
+        neighbours=0.8,
+        matched=0.52,
+        first=0.43,
+        log_rank=-0.46,
+        best_coverage=-2.0,
+        turn=-1.05,
+        beside_records=-0.28,
+        rule=-6.75,
+        standing=-0.83,
+        length=0.66,
         vector=0.0,
         best_vector=0.0,
         gap=0.0,
-        missing=-0.65,
-        size=0.02,
+        missing=-0.42,
+        size=-0.03,
     ),
-    answers=0.08,
-    related=0.03,
+    answers=0.06,
+    related=0.02,
+    known=0.15,
 )
 """For hits of a search by words."""
 
 VECTORS = GateSettings(
-    constant=-3.30,
+    constant=-2.24,
     weights=HitQuantities(
-        relevance=3.43,
-        log_relevance=0.24,
-        coverage=0.53,
-        neighbours=1.34,
-        matched=0.89,
-        first=0.79,
-        log_rank=-0.21,
-        best_coverage=-0.74,
-        turn=-0.58,
-        beside_records=0.69,
-        rule=-6.42,
-        standing=-0.2,
-        length=0.11,
-        vector=1.65,
-        best_vector=-1.11,
-        gap=1.06,
-        missing=-0.57,
-        size=-0.02,
+        relevance=1.89,
+        log_relevance=0.27,
+        coverage=0.84,
+        neighbours=0.54,
+        matched=0.78,
+        first=0.53,
+        log_rank=-0.36,
+        best_coverage=-0.91,
+        turn=0.1,
+        beside_records=1.19,
+        rule=-5.31,
+        standing=-0.28,
+        length=-0.03,
+        vector=1.2,
+        best_vector=-0.64,
+        gap=1.59,
+        missing=-0.32,
+        size=-0.08,
     ),
-    answers=0.05,
-    related=0.02,
+    answers=0.08,
+    related=0.03,
+    known=0.15,
 )
 """For hits of a search by words and vectors."""
 
@@ -210,5 +214,5 @@ def compute_chances(message: str, hits: Sequence[Hit], memories: int) -> list[fl
         chance = 1.0 / (1.0 + exp(-settings.constant - sum(map(mul, settings.weights, quantities))))
         why = hit.explanation
         is_covered = why.coverage >= COVERED and why.is_literal and why.evidence.get("words", 0.0) > 0.0
-        chances.append(max(chance, settings.answers) if is_covered else chance)
+        chances.append(max(chance, settings.known) if is_covered else chance)
     return chances

@@ -412,8 +412,8 @@ def build(given: PackInput) -> Pack:
     stable, cut, standing_records = _build_stable_sections(standing, budget, chances)
     pages = next((section.text for section in stable if section.name == "pages"), "")
     standing_ids = find_shown_ids(pages).union(record.id for record in standing_records)
-    if standing.changed:
-        text = cut_section(standing.changed, budget.soft_tokens // 4)
+    left = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
+    if text := cut_section(standing.changed, min(budget.soft_tokens // 4, left)):
         stable.append(PackSection(name="changed", text=text, tokens=estimate_section_cost(text)))
     room = budget.hard_tokens - sum(section.tokens for section in stable) - _NOTICE_TOKENS
     lines = [render.render_entry(entry, now) for entry in given.entries if entry.live(now)]
@@ -620,7 +620,7 @@ def _judge(
     past = asks_for_past(given.query)
     trusted = [hit for hit in given.candidates if hit.is_trusted]
     limits = gate.choose_settings(trusted)
-    least = limits.related if is_list else limits.answers
+    least = _find_least_chance(limits, chances, is_list=is_list)
     found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
     ids: set[str] = set()
     is_known = is_noted
@@ -629,7 +629,7 @@ def _judge(
     for hit, recent in [*((hit, False) for hit in found), *((_to_hit(each), True) for each in given.recent)]:
         if recent and (is_known or perhaps):
             break
-        chance = 1.0 if recent else chances.get(hit.id, 0.0)
+        chance = _NEVER if recent else chances.get(hit.id, 0.0)
         shown_at = given.shown.find_seen_position(hit, replayed_from=replayed_from, now_at=given.now_at)
         mark = given.marks.get(hit.id, "")
         line = f"{render.render_hit(hit, given.now)}{mark and f' {mark}'}"
@@ -672,6 +672,14 @@ def _judge(
     return choices, is_known
 
 
+def _find_least_chance(limits: gate.GateSettings, chances: Mapping[str, float], *, is_list: bool) -> float:
+    """Return the chance from which a candidate answers."""
+    if is_list:
+        return limits.related
+    return limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
+
+
+_NEVER = 2.0  # a chance that no hit has
 _NO_EVIDENCE: tuple[Verdict, ...] = ("untrusted", "does not hold now", "empty")
 
 
