@@ -104,6 +104,28 @@ class NewRecord:
     keep_secret: bool = False
 
 
+class RecordFields(TypedDict, total=False):
+    """Fields of a `NewRecord` beside its content and scope, as keyword arguments."""
+
+    category: str | None
+    kind: Kind | None
+    layer: Layer | None
+    tags: Iterable[str]
+    confidence: float
+    importance: float
+    source: str
+    references: Iterable[str]
+    origin: Origin
+    pinned: bool
+    valid_from: datetime | None
+    valid_to: datetime | None
+    ttl: str | float | timedelta | None
+    metadata: Mapping[str, str]
+    created_at: datetime | None
+    draft: bool
+    keep_secret: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveResult:
     """Result of a save.

@@ -153,44 +153,41 @@ def delete_record(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
 
 _ID = rendering.build_text_schema("The id in square brackets that a search shows.", longest=200)
 
-_SAVE_MEMORY = ToolSpec(
-    name="save_memory",
-    description="Remember something for the long term: a fact, preference, decision or lesson, in one "
+_SAVE_MEMORY = rendering.build_spec(
+    "save_memory",
+    "Remember something for the long term: a fact, preference, decision or lesson, in one "
     "sentence that can be understood by itself. Saying it again does no harm.",
-    parameters=rendering.build_parameters(
-        ["content"],
-        content=rendering.build_text_schema(
-            "What to remember, in words that make sense without this conversation."
-        ),
-        category=rendering.CATEGORY,
-        tags=rendering.TAGS,
+    ["content"],
+    content=rendering.build_text_schema(
+        "What to remember, in words that make sense without this conversation."
     ),
+    category=rendering.CATEGORY,
+    tags=rendering.TAGS,
 )
-_SEARCH_MEMORY = ToolSpec(
-    name="search_memory",
-    description="Search long-term memory. Without a query it lists what changed last.",
-    parameters=rendering.build_parameters(
-        query={**rendering.QUERY, "description": "What to look for, in a few words or as a question."},
-        category=rendering.IN_CATEGORY,
-        tags=rendering.WITH_TAGS,
-        limit=rendering.build_limit_schema(_HITS),
-    ),
+_SEARCH_MEMORY = rendering.build_spec(
+    "search_memory",
+    "Search long-term memory. Without a query it lists what changed last.",
+    query={**rendering.QUERY, "description": "What to look for, in a few words or as a question."},
+    category=rendering.IN_CATEGORY,
+    tags=rendering.WITH_TAGS,
+    limit=rendering.build_limit_schema(_HITS),
 )
-_GET_MEMORY = ToolSpec(
-    name="get_memory",
-    description="Read one memory in full by the id that search_memory shows, when what it shows was cut.",
-    parameters=rendering.build_parameters(["id"], id=_ID, part=rendering.PART),
+_GET_MEMORY = rendering.build_spec(
+    "get_memory",
+    "Read one memory in full by the id that search_memory shows, when what it shows was cut.",
+    ["id"],
+    id=_ID,
+    part=rendering.PART,
 )
-_DELETE_MEMORY = ToolSpec(
-    name="delete_memory",
-    description="Archive a memory by the id that search_memory shows: searches no longer find it. "
+_DELETE_MEMORY = rendering.build_spec(
+    "delete_memory",
+    "Archive a memory by the id that search_memory shows: searches no longer find it. "
     "It can be restored; nothing is erased.",
-    parameters=rendering.build_parameters(["id"], id=_ID),
+    ["id"],
+    id=_ID,
 )
-_LIST_CATEGORIES = ToolSpec(
-    name="list_memory_categories",
-    description="List the categories of long-term memory with how many memories each has.",
-    parameters=rendering.build_parameters(),
+_LIST_CATEGORIES = rendering.build_spec(
+    "list_memory_categories", "List the categories of long-term memory with how many memories each has."
 )
 
 
@@ -312,29 +309,27 @@ def _build_result_data(operation: str, data: Mapping[str, Any] | None) -> Mappin
     }
 
 
-_MEMORY = ToolSpec(
-    name="memory",
-    description="Work with long-term memory. add: content (category, kind, layer, tags, confidence, "
+_MEMORY = rendering.build_spec(
+    "memory",
+    "Work with long-term memory. add: content (category, kind, layer, tags, confidence, "
     "importance). search: query and filters. update: id and what changes. promote: id of something that "
     "happened (episodic) and should be kept as knowledge (semantic, procedural). forget: id; archives it, "
     "so that searches no longer find it. Nothing is erased.",
-    parameters=rendering.build_parameters(
-        ["operation"],
-        operation=rendering.build_enum_schema(list(_TAKES), "What to do."),
-        content=rendering.build_text_schema("What to remember (add), or what it should say (update)."),
-        query={**rendering.QUERY, "description": "What to look for; without it, what changed last (search)."},
-        id=rendering.build_text_schema(
-            "Which memory (update, promote, forget): the id that a search shows.", longest=200
-        ),
-        category=rendering.CATEGORY,
-        kind=rendering.KIND,
-        layer=rendering.LAYER,
-        tags=rendering.TAGS,
-        confidence={**rendering.SCORE, "description": "How sure it is; 0.8 if left out."},
-        importance={**rendering.SCORE, "description": "How much it matters; 0.5 if left out."},
-        limit=rendering.build_limit_schema(_HITS),
-        reason=rendering.build_text_schema("Why it is archived (forget).", longest=500),
+    ["operation"],
+    operation=rendering.build_enum_schema(list(_TAKES), "What to do."),
+    content=rendering.build_text_schema("What to remember (add), or what it should say (update)."),
+    query={**rendering.QUERY, "description": "What to look for; without it, what changed last (search)."},
+    id=rendering.build_text_schema(
+        "Which memory (update, promote, forget): the id that a search shows.", longest=200
     ),
+    category=rendering.CATEGORY,
+    kind=rendering.KIND,
+    layer=rendering.LAYER,
+    tags=rendering.TAGS,
+    confidence={**rendering.SCORE, "description": "How sure it is; 0.8 if left out."},
+    importance={**rendering.SCORE, "description": "How much it matters; 0.5 if left out."},
+    limit=rendering.build_limit_schema(_HITS),
+    reason=rendering.build_text_schema("Why it is archived (forget).", longest=500),
 )
 
 
@@ -386,23 +381,19 @@ def _build_list_schema(description: str) -> rendering.Schema:
     }
 
 
-_REMEMBER = ToolSpec(
-    name="remember",
-    description="Remember what was learned in a step, for later ones.",
-    parameters=rendering.build_parameters(
-        findings=_build_list_schema('Facts discovered, such as "API rate limit is 100/min".'),
-        insights=_build_list_schema('Conclusions, such as "REST suits this better than GraphQL".'),
-        lessons=_build_list_schema('Guidance for the future, such as "Avoid library X: it has no types".'),
-    ),
+_REMEMBER = rendering.build_spec(
+    "remember",
+    "Remember what was learned in a step, for later ones.",
+    findings=_build_list_schema('Facts discovered, such as "API rate limit is 100/min".'),
+    insights=_build_list_schema('Conclusions, such as "REST suits this better than GraphQL".'),
+    lessons=_build_list_schema('Guidance for the future, such as "Avoid library X: it has no types".'),
 )
-_RECALL = ToolSpec(
-    name="recall",
-    description="Find findings, insights and lessons from earlier steps about a question, best first.",
-    parameters=rendering.build_parameters(
-        ["query"],
-        query={**rendering.QUERY, "minLength": 1, "description": "What to look for."},
-        limit=rendering.build_limit_schema(_HITS),
-    ),
+_RECALL = rendering.build_spec(
+    "recall",
+    "Find findings, insights and lessons from earlier steps about a question, best first.",
+    ["query"],
+    query={**rendering.QUERY, "minLength": 1, "description": "What to look for."},
+    limit=rendering.build_limit_schema(_HITS),
 )
 
 
@@ -436,23 +427,21 @@ def build_conversation_tools(
 
 
 def _build_history_spec(session: str) -> ToolSpec:
-    return ToolSpec(
-        name="search_conversation_history",
-        description="Search what was said in past conversations, also long before what you see, and the "
+    return rendering.build_spec(
+        "search_conversation_history",
+        "Search what was said in past conversations, also long before what you see, and the "
         "summaries in HISTORY.md. Each place has its date and who said it.",
-        parameters=rendering.build_parameters(
-            ["query"],
-            query={**rendering.QUERY, "minLength": 1, "description": "What to look for."},
-            session=rendering.build_text_schema(session, longest=200),
-            role=rendering.build_enum_schema(list(ROLES), "Only what this side said."),
-            since=rendering.build_text_schema(
-                "Only from this day or time on: 2025-01-31, 2025-01-31T10:30Z.", longest=40
-            ),
-            until=rendering.build_text_schema("Only before this day or time.", longest=40),
-            mode=rendering.build_enum_schema(
-                ["words", "literal"],  # a pattern of a model's could run for hours, and nothing stops it
-                "words ranks by them; literal finds the text as it stands.",
-            ),
-            limit=rendering.build_limit_schema(_HITS),
+        ["query"],
+        query={**rendering.QUERY, "minLength": 1, "description": "What to look for."},
+        session=rendering.build_text_schema(session, longest=200),
+        role=rendering.build_enum_schema(list(ROLES), "Only what this side said."),
+        since=rendering.build_text_schema(
+            "Only from this day or time on: 2025-01-31, 2025-01-31T10:30Z.", longest=40
         ),
+        until=rendering.build_text_schema("Only before this day or time.", longest=40),
+        mode=rendering.build_enum_schema(
+            ["words", "literal"],  # a pattern of a model's could run for hours, and nothing stops it
+            "words ranks by them; literal finds the text as it stands.",
+        ),
+        limit=rendering.build_limit_schema(_HITS),
     )

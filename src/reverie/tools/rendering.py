@@ -28,6 +28,7 @@ from reverie.domain.record import (
 )
 from reverie.domain.text import escaping, timestamps
 from reverie.domain.text.json_values import to_json_object
+from reverie.llm.messages import ToolSpec
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.hits import Hit
 
@@ -58,7 +59,7 @@ LAYER: Schema = {
 QUERY: Schema = {"type": "string", "maxLength": 10_000}
 
 
-def build_parameters(required: Sequence[str] = (), **properties: Schema) -> Schema:
+def build_parameters(required: Sequence[str] = (), /, **properties: Schema) -> Schema:
     """Return the schema of an object with these properties and no others.
 
     Args:
@@ -72,6 +73,13 @@ def build_parameters(required: Sequence[str] = (), **properties: Schema) -> Sche
             "additionalProperties": False,
         }
     )
+
+
+def build_spec(
+    name: str, description: str, required: Sequence[str] = (), /, **properties: Schema
+) -> ToolSpec:
+    """Return the description of a tool; its arguments are as in `build_parameters`."""
+    return ToolSpec(name=name, description=description, parameters=build_parameters(required, **properties))
 
 
 def build_text_schema(description: str, *, longest: int = LONGEST_CONTENT, empty: bool = False) -> Schema:

@@ -15,9 +15,9 @@ from reverie.domain import provenance
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import SearchFilters
 from reverie.domain.page import MEMORY, parse_daily_note_day
-from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
+from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.repositories.pages import Pages
-from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
+from reverie.repositories.records import NewRecord, RecordChanges, RecordFields, SaveResult
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit, SearchMode, Source
 
@@ -38,20 +38,7 @@ class MemoryLike(Protocol):
     scratchpad: WorkingMemory
     pages: Pages
 
-    def save(
-        self,
-        content: str,
-        *,
-        category: str | None = None,
-        kind: Kind | None = None,
-        layer: Layer | None = None,
-        tags: Iterable[str] = (),
-        confidence: float = 0.8,
-        importance: float = 0.5,
-        source: str = "",
-        origin: Origin = "owner",
-        draft: bool = False,
-    ) -> SaveResult:
+    def save(self, content: str, **fields: Unpack[RecordFields]) -> SaveResult:
         """Save a record."""
 
     def save_many(self, notes: Iterable[NewRecord]) -> list[SaveResult]:

@@ -185,76 +185,62 @@ _ASKED: rendering.Schema = {
     "description": "Words of the key, the text, the tags or the category.",
 }
 
-_LIFE = {"ttl_minutes": _TTL, "category": rendering.CATEGORY, "tags": rendering.TAGS}
-_BY_KEY = rendering.build_parameters(["key"], key=_KEY)
-_READ_KEY = rendering.build_parameters(["key"], key=_KEY, part=rendering.PART)
-_BY_WORDS = rendering.build_parameters(
-    ["query"],
-    query=_ASKED,
-    category=rendering.IN_CATEGORY,
-    tags=rendering.WITH_TAGS,
-    limit=rendering.build_limit_schema(_HITS),
-)
 _PREFIX = rendering.build_text_schema(
     "Only keys that are this or go on from it after /, : or a dot.", longest=entry.LONGEST_KEY, empty=True
 )
 
-_WORKING = (
-    ToolSpec(
-        name="save_to_working_memory",
-        description="Set a text aside under a key for this conversation, such as an intermediate result. It goes "
-        "by itself after ttl_minutes, or else after a few. The same key again replaces it.",
-        parameters=rendering.build_parameters(["key", "data"], key=_KEY, data=_DATA, **_LIFE),
-    ),
-    ToolSpec(
-        name="get_from_working_memory",
-        description="Get the whole text that was set aside under a key.",
-        parameters=_READ_KEY,
-    ),
-    ToolSpec(
-        name="search_working_memory",
-        description="Find what was set aside in this conversation by its words.",
-        parameters=_BY_WORDS,
-    ),
-    ToolSpec(
-        name="list_working_memory",
-        description="List the keys that were set aside in this conversation, with sizes and expiries, not the "
-        "texts.",
-        parameters=rendering.build_parameters(),
-    ),
-    ToolSpec(
-        name="delete_from_working_memory",
-        description="Drop what was set aside under a key, to make room.",
-        parameters=_BY_KEY,
-    ),
+
+def _build_specs(vocabulary: Mapping[str, str], *, text: str, **listing: rendering.Schema) -> list[ToolSpec]:
+    """Return the tools that write, read, search, list and delete entries, by their names and descriptions.
+
+    Args:
+        vocabulary: Descriptions by name, in this order.
+        text: The argument with the text of an entry.
+        listing: Arguments of the tool that lists the keys.
+    """
+    life = {"ttl_minutes": _TTL, "category": rendering.CATEGORY, "tags": rendering.TAGS}
+    parameters = (
+        rendering.build_parameters(["key", text], **{"key": _KEY, text: _DATA, **life}),
+        rendering.build_parameters(["key"], key=_KEY, part=rendering.PART),
+        rendering.build_parameters(
+            ["query"],
+            query=_ASKED,
+            category=rendering.IN_CATEGORY,
+            tags=rendering.WITH_TAGS,
+            limit=rendering.build_limit_schema(_HITS),
+        ),
+        rendering.build_parameters(**listing),
+        rendering.build_parameters(["key"], key=_KEY),
+    )
+    return [
+        ToolSpec(name=name, description=description, parameters=schema)
+        for (name, description), schema in zip(vocabulary.items(), parameters, strict=True)
+    ]
+
+
+_WORKING = _build_specs(
+    {
+        "save_to_working_memory": "Set a text aside under a key for this conversation, such as an intermediate "
+        "result. It goes by itself after ttl_minutes, or else after a few. The same key again replaces it.",
+        "get_from_working_memory": "Get the whole text that was set aside under a key.",
+        "search_working_memory": "Find what was set aside in this conversation by its words.",
+        "list_working_memory": "List the keys that were set aside in this conversation, with sizes and expiries, "
+        "not the texts.",
+        "delete_from_working_memory": "Drop what was set aside under a key, to make room.",
+    },
+    text="data",
 )
-_SCRATCHPAD = (
-    ToolSpec(
-        name="scratchpad_write",
-        description="Write a text under a key of the scratchpad, in place of what was there. It outlives this "
-        "conversation; without ttl_minutes it is kept.",
-        parameters=rendering.build_parameters(["key", "text"], key=_KEY, text=_DATA, **_LIFE),
-    ),
-    ToolSpec(
-        name="scratchpad_read",
-        description="Read the whole text under a key of the scratchpad, which outlives conversations.",
-        parameters=_READ_KEY,
-    ),
-    ToolSpec(
-        name="scratchpad_search",
-        description="Find entries of the scratchpad by words of key or text.",
-        parameters=_BY_WORDS,
-    ),
-    ToolSpec(
-        name="scratchpad_list",
-        description="List the keys of the scratchpad, with sizes and expiries, not the texts.",
-        parameters=rendering.build_parameters(prefix=_PREFIX),
-    ),
-    ToolSpec(
-        name="scratchpad_delete",
-        description="Drop a key of the scratchpad, with its text.",
-        parameters=_BY_KEY,
-    ),
+_SCRATCHPAD = _build_specs(
+    {
+        "scratchpad_write": "Write a text under a key of the scratchpad, in place of what was there. It outlives "
+        "this conversation; without ttl_minutes it is kept.",
+        "scratchpad_read": "Read the whole text under a key of the scratchpad, which outlives conversations.",
+        "scratchpad_search": "Find entries of the scratchpad by words of key or text.",
+        "scratchpad_list": "List the keys of the scratchpad, with sizes and expiries, not the texts.",
+        "scratchpad_delete": "Drop a key of the scratchpad, with its text.",
+    },
+    text="text",
+    prefix=_PREFIX,
 )
 
 
@@ -413,20 +399,19 @@ _OLD = rendering.build_text_schema(
 _NEW = rendering.build_text_schema(
     "What to put in its place; empty takes it out.", longest=LONGEST_PAGE, empty=True
 )
-_EDIT = ToolSpec(
-    name="edit_memory",
-    description="Replace a piece of text that stands exactly once in MEMORY.md, in another page, or in the "
+_EDIT = rendering.build_spec(
+    "edit_memory",
+    "Replace a piece of text that stands exactly once in MEMORY.md, in another page, or in the "
     "memory of an id. Without old, new is added as a line at the end of the page.",
-    parameters=rendering.build_parameters(
-        ["new"],
-        old=_OLD,
-        new=_NEW,
-        id=rendering.build_text_schema("Edit this memory, by the id that search_memory shows.", longest=200),
-        page=_NAME,
-    ),
+    ["new"],
+    old=_OLD,
+    new=_NEW,
+    id=rendering.build_text_schema("Edit this memory, by the id that search_memory shows.", longest=200),
+    page=_NAME,
 )
-_READ = ToolSpec(
-    name="read_page",
-    description="Read MEMORY.md, HISTORY.md, a daily note such as 2025-01-31.md, or another page.",
-    parameters=rendering.build_parameters(page=_NAME, part=rendering.PART),
+_READ = rendering.build_spec(
+    "read_page",
+    "Read MEMORY.md, HISTORY.md, a daily note such as 2025-01-31.md, or another page.",
+    page=_NAME,
+    part=rendering.PART,
 )

@@ -15,9 +15,9 @@ from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.entry import build_scope_namespace
 from reverie.domain.errors import Conflict, NotFound
 from reverie.domain.filter import ListFilters, SearchFilters
-from reverie.domain.record import Kind, Layer, Origin, Record
+from reverie.domain.record import Record
 from reverie.domain.scope import join_scope
-from reverie.domain.text.timestamps import Duration, parse_time
+from reverie.domain.text.timestamps import parse_time
 from reverie.integrations.remote.connection import (
     MAX_PAGE_ITEMS,
     Connection,
@@ -32,7 +32,7 @@ from reverie.integrations.remote.parts import (
     RemoteWorkingMemory,
     parse_value,
 )
-from reverie.repositories.records import NewRecord, RecordChanges, SaveResult
+from reverie.repositories.records import NewRecord, RecordChanges, RecordFields, SaveResult
 from reverie.search.hits import Hit, SearchMode, Source, Unit
 
 _TRIES = 30
@@ -191,50 +191,10 @@ class RemoteMemory(RemoteReader):
 
     # -- saving and changing -----------------------------------------------------------------------------
 
-    def save(
-        self,
-        content: str,
-        *,
-        category: str | None = None,
-        kind: Kind | None = None,
-        layer: Layer | None = None,
-        tags: Iterable[str] = (),
-        confidence: float = 0.8,
-        importance: float = 0.5,
-        source: str = "",
-        references: Iterable[str] = (),
-        origin: Origin = "owner",
-        pinned: bool = False,
-        valid_from: datetime | None = None,
-        valid_to: datetime | None = None,
-        ttl: Duration | None = None,
-        metadata: Mapping[str, str] | None = None,
-        created_at: datetime | None = None,
-        draft: bool = False,
-        keep_secret: bool = False,
-    ) -> SaveResult:
+    def save(self, content: str, **fields: Unpack[RecordFields]) -> SaveResult:
         """Save one record in this scope; see `Memory.save`. It is on the server's disk when this returns."""
-        record = NewRecord(
-            content=content,
-            category=category,
-            kind=kind,
-            layer=layer,
-            tags=tags,
-            confidence=confidence,
-            importance=importance,
-            source=source,
-            references=references,
-            origin=origin,
-            pinned=pinned,
-            valid_from=valid_from,
-            valid_to=valid_to,
-            ttl=ttl,
-            metadata=metadata or {},
-            created_at=created_at,
-            draft=draft,
-            keep_secret=keep_secret,
-        )
-        return _parse_saved(self._connection.ask("POST", "records", body=_describe_record(record)))
+        record = _describe_record(NewRecord(content=content, **fields))
+        return _parse_saved(self._connection.ask("POST", "records", body=record))
 
     def save_many(self, records: Iterable[str | NewRecord | Mapping[str, Any]]) -> builtins.list[SaveResult]:
         """Save many records in this scope, 200 in one transaction; see `Memory.save_many`."""
