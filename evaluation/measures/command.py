@@ -19,6 +19,7 @@ _LABELLED = {
     "digest": "cited_proposals:DIGEST",
     "infer": "cited_proposals:INFER",
     "remember": "cited_proposals:REMEMBER",
+    "intake": "intake:EVALUATION",
     "learn": "learned_turns:EVALUATION",
     "merging": "written_headlines:EVALUATION",
     "secrets": "secret_detection:EVALUATION",

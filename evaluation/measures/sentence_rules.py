@@ -1,20 +1,28 @@
-"""Evaluation of the sentence rules on sentences labelled by meaning.
+"""Evaluation of the intake on sentences of conversations that are labelled by meaning.
 
-Each sentence is split like a turn, and `reverie.consolidation.rules` says what it states. A correction is a
-sentence that follows an answer of the assistant. The rules were written with the first set. The held-out set
-was written afterwards and has changed no rule.
+Each sentence of the owner's is split like a turn, and `reverie.domain.intake` says what it states. A correction is a
+sentence that follows an answer of the assistant. Preferences and constraints count as one, since both are rules. The
+models are fitted to the first set. The held-out set was written afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
 
 from evaluation.measures.harness import DetectionFigures, Evaluation, has_blank
-from reverie.consolidation import rules
-from reverie.consolidation.rules import RULES, Rule, Speaker
+from reverie.consolidation.patterns import find_failure, has_correction, is_statement
+from reverie.consolidation.sentences import split_sentences
 from reverie.domain.errors import InvalidInput
+from reverie.domain.intake import classify
+from reverie.domain.record import STANDING
+
+Rule = Literal["decision", "rule", "failure", "fix", "correction"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+_LABELS: dict[str, Rule] = {"constraint": "rule", "preference": "rule", **{rule: rule for rule in RULES}}
+_NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 _COLUMNS = ("sentences", "state it", "found", "wrong", "precision", "95 %", "recall", "95 %")
 
@@ -25,13 +33,11 @@ class LabelledSentence:
 
     Attributes:
         id: Its name, such as `s017`.
-        said: Who says it: `user`, after an answer of the assistant's, or `assistant`.
         states: What it states; empty for nothing.
         text: The sentence.
     """
 
     id: str
-    said: Speaker
     states: frozenset[Rule]
     text: str
 
@@ -45,10 +51,20 @@ class SentenceVerdict:
 
 
 def judge_sentence(sentence: LabelledSentence) -> SentenceVerdict:
-    """Apply the rules to a sentence."""
-    parts = rules.split_sentences(sentence.text)
-    found = frozenset(rule for part in parts for rule in rules.match_rules(part, speaker=sentence.said))
-    return SentenceVerdict(sentence=sentence, found=found)
+    """Apply the intake to a sentence."""
+    found: set[Rule] = set()
+    for part in split_sentences(sentence.text):
+        if has_correction(part):
+            found.add("correction")
+        if not is_statement(part):
+            continue
+        intake = classify(part, origin="owner", at=_NOW, zone=UTC, door="conversation")
+        kind = find_failure(part) or intake.kind
+        if kind in STANDING:
+            found.add("rule")
+        elif kind == "decision" or kind == "failure" or kind == "fix":
+            found.add(kind)
+    return SentenceVerdict(sentence=sentence, found=frozenset(found))
 
 
 def compute_figures(results: Iterable[SentenceVerdict], rule: Rule) -> DetectionFigures:
@@ -66,14 +82,12 @@ def compute_figures(results: Iterable[SentenceVerdict], rule: Rule) -> Detection
 
 def _parse(fields: dict[str, Any], at: str) -> LabelledSentence:
     states = fields["states"]
-    if not isinstance(states, list) or not set(states) <= set(RULES):
-        raise InvalidInput(f"{at} states {states!r}: pass a list of {', '.join(RULES)}")
-    if fields["said"] not in {"user", "assistant"}:
-        raise InvalidInput(f"{at}: said is {fields['said']!r}; use user or assistant")
+    if not isinstance(states, list) or not set(states) <= set(_LABELS):
+        raise InvalidInput(f"{at} states {states!r}: pass a list of {', '.join(_LABELS)}")
     if has_blank(fields, ("id", "text")):
         raise InvalidInput(f"{at} is not a sentence: id and text must be texts that are not empty")
     return LabelledSentence(
-        id=fields["id"], said=fields["said"], states=frozenset(states), text=fields["text"]
+        id=fields["id"], states=frozenset(_LABELS[each] for each in states), text=fields["text"]
     )
 
 
@@ -105,21 +119,21 @@ def _iterate_errors(verdicts: Sequence[SentenceVerdict]) -> Iterator[str]:
             states = each.sentence.states
             differing = each.found - states if error == "found wrongly" else states - each.found
             for rule in sorted(differing):
-                yield f"{error}: {rule} ({each.sentence.id}, {each.sentence.said}): {each.sentence.text}"
+                yield f"{error}: {rule} ({each.sentence.id}): {each.sentence.text}"
 
 
 EVALUATION = Evaluation(
     noun="sentence",
     files={"sentences": "sentences.jsonl", "held out": "sentences-heldout.jsonl"},
-    fields=("id", "said", "states", "text"),
+    fields=("id", "states", "text"),
     parse=_parse,
     judge=judge_sentence,
-    help="""Measure how often the rules that learn from conversations are right.
+    help="""Measure how often the intake of conversations is right.
 
-    Judges the labelled sentences of the repository, or those of FILE: one JSON object a line with id, said
-    (user, assistant), states (a list of decision, constraint, preference, failure, fix, correction) and text.
-    Precision is the share of what a rule found that is true. Recall is the share of what is true that the
-    rule found. Each has Wilson's 95 % interval.
+    Judges the labelled sentences of the repository, or those of FILE: one JSON object a line with id, states
+    (a list of decision, constraint, preference, failure, fix, correction) and text.
+    Precision is the share of what was found that is true. Recall is the share of what is true that was
+    found. Each has Wilson's 95 % interval.
     """,
     listed="what was found wrongly, and what was missed",
     columns=_COLUMNS,

@@ -167,7 +167,9 @@ class Memory(ScopedMemory):
         records = RecordRepository(writer, zone=settings.zone, keep_secrets=settings.keep_secrets)
         self._judge = PairJudge(writer, self._index, self._vectors) if is_recording else None
         activity = ActivityLog(writer, zone=settings.zone, is_enabled=is_recording)
-        learner = RuleLearner(store, records.acting(RULES), settings=settings, clock=clock)
+        learner = RuleLearner(
+            store, records.acting(RULES), settings=settings, clock=clock, zone=settings.zone
+        )
         opener = _SessionOpener(
             writer, searcher, settings, self._profile, self._judge, learner, activity, living, followers
         )

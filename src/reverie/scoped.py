@@ -176,8 +176,8 @@ class ScopedMemory(MemoryReader):
         Args:
             content: The text to remember, 1 to 100,000 characters.
             category: A slash path such as `user-preferences/style`.
-            kind: A kind such as `fact`, `decision` or `failure`; None takes `anti_pattern` under
-                `anti-patterns`, `preference` under `user-preferences`, else `fact`.
+            kind: A kind such as `fact`, `decision` or `failure`; None takes the kind that the
+                category names, such as `decisions`, or that the content reads like.
             layer: `episodic`, `semantic` or `procedural`; None takes the layer of the kind.
             tags: Labels.
             confidence: How sure it is, 0 to 1.

@@ -262,7 +262,7 @@ def test_a_proposal_is_in_no_search_and_no_prompt_until_it_is_accepted(asking: M
     accepted = asking.get(record.id)
     assert accepted is not None
     assert not accepted.archived
-    assert accepted.metadata["requires_user_permission"] == "true"
+    assert accepted.permission
     assert _is_found(asking, record)
     assert asking.dreams.proposals() == []
     assert asking.history.log()[-1].actor == "owner"

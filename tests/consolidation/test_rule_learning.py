@@ -68,13 +68,10 @@ def test_every_sentence_of_several_user_turns_before_an_answer_counts(memory: Me
     assert [record.kind for record in learned(memory)] == ["constraint", "decision"]
 
 
-def test_the_owner_says_what_is_wanted_and_the_assistant_what_failed(memory: Memory) -> None:
+def test_the_assistants_own_words_are_not_learned(memory: Memory) -> None:
     exchange(memory.session("cli:1"), "How did it go?", "I fixed the import error by adding typing.")
-    [record] = learned(memory)
-    assert (record.kind, record.origin, record.confidence) == ("fix", "agent", 0.75)
     exchange(memory.session("cli:2"), "Where do I sit?", "You prefer the quiet carriage.")
-    preference = next(each for each in learned(memory) if each.kind == "preference")
-    assert (preference.origin, preference.confidence) == ("agent", 0.6)
+    assert learned(memory) == []
 
 
 def test_relative_dates_mean_the_day_of_the_turn(memory: Memory) -> None:
@@ -390,24 +387,6 @@ def contents_of(memory: Memory) -> list[str]:
     return [record.content for record in memory.list()]
 
 
-def test_an_answer_that_was_learned_is_not_stored_again_as_a_summary(memory: Memory) -> None:
-    chat = memory.session("cli:1")
-    chat.add("user", "What did we agree on?")
-    chat.add("assistant", LONG_DECISION)
-    assert contents_of(memory) == [LONG_DECISION]
-    memory.consolidate_session("cli:1")
-    (record,) = memory.list()
-    assert (record.kind, record.content) == ("decision", LONG_DECISION)
-    assert SUMMARY_TAG in record.tags
-    chat.add("user", "Thanks, and what else?")
-    chat.add(
-        "assistant",
-        "There is a long list of things that are still open, such as the colour of the logo, " * 2,
-    )
-    memory.consolidate_session("cli:1")
-    assert {record.kind for record in memory.list()} == {"decision", "insight"}
-
-
 def test_what_a_session_concluded_is_not_stored_again_when_it_is_said_again(
     memory: Memory, clock: MovableClock
 ) -> None:
@@ -497,17 +476,6 @@ def test_files_and_tools_are_noted_only_if_that_is_wanted() -> None:
         [record] = learned(memory)
         assert record.references == (asked,)
         assert record.tags == ()
-
-
-def test_what_was_made_of_a_tools_result_is_trusted_no_more_than_the_tool(memory: Memory) -> None:
-    session = memory.session("cli:1")
-    session.add("user", "Did the tests pass?")
-    session.add("assistant", "", tool_calls=[{"id": "1", "name": "run", "arguments": "{}"}])
-    session.add("tool", "3 failed", tool_call_id="1")
-    session.add("assistant", "The test suite failed with three errors.")
-    [record] = learned(memory)
-    assert record.origin == "tool"
-    assert memory.dreams.plan("promote").steps == ()
 
 
 def test_background_thinking_is_told_of_corrections() -> None:

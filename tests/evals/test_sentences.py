@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from evaluation.measures import sentence_rules
 from evaluation.measures.command import build_command
+from evaluation.measures.sentence_rules import RULES, Rule
 
-from reverie.consolidation.rules import RULES, Rule
 from reverie.domain.errors import InvalidInput
 
 
@@ -51,9 +51,7 @@ def test_every_rule_is_precise_on_the_held_out_sentences(rule: Rule) -> None:
 def test_figures_count_what_is_right_wrong_and_missed() -> None:
     made = [
         sentence_rules.SentenceVerdict(
-            sentence=sentence_rules.LabelledSentence(
-                id=str(n), said="user", states=frozenset(states), text="x"
-            ),
+            sentence=sentence_rules.LabelledSentence(id=str(n), states=frozenset(states), text="x"),
             found=frozenset(found),
         )
         for n, (states, found) in enumerate(
@@ -80,14 +78,14 @@ def test_the_command_prints_every_rule_and_writes_every_sentence(tmp_path: Path)
 def test_errors_are_listed_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.jsonl"
     lines = [
-        {"id": "a", "said": "user", "states": [], "text": "I prefer tabs."},
-        {"id": "b", "said": "user", "states": ["fix"], "text": "Hello there."},
+        {"id": "a", "states": [], "text": "I prefer tabs."},
+        {"id": "b", "states": ["fix"], "text": "Hello there."},
     ]
     file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     sentence_rules.EVALUATION.run(file, show_errors=True)
     printed = capsys.readouterr().out
-    assert "found wrongly: preference (a, user): I prefer tabs." in printed
-    assert "missed: fix (b, user): Hello there." in printed
+    assert "found wrongly: rule (a): I prefer tabs." in printed
+    assert "missed: fix (b): Hello there." in printed
 
 
 @pytest.mark.parametrize(
@@ -95,11 +93,10 @@ def test_errors_are_listed_when_asked_for(tmp_path: Path, capsys: pytest.Capture
     [
         ("", "no sentences"),
         ("{", "not JSON"),
-        ('{"id": "a"}', "needs id, said, states, text"),
-        ('{"id": "a", "said": "tool", "states": [], "text": "x"}', "user or assistant"),
-        ('{"id": "a", "said": "user", "states": ["joy"], "text": "x"}', "joy"),
-        ('{"id": "a", "said": "user", "states": [], "text": " "}', "not empty"),
-        ('{"id": "a", "said": "user", "states": [], "text": "x"}\n' * 2, "2 sentences 'a'"),
+        ('{"id": "a"}', "needs id, states, text"),
+        ('{"id": "a", "states": ["joy"], "text": "x"}', "joy"),
+        ('{"id": "a", "states": [], "text": " "}', "not empty"),
+        ('{"id": "a", "states": [], "text": "x"}\n' * 2, "2 sentences 'a'"),
     ],
 )
 def test_a_file_that_is_none_is_refused_by_line(tmp_path: Path, text: str, says: str) -> None:

@@ -19,7 +19,7 @@ def test_add_takes_everything_a_memory_has(memory: Memory, call: Call) -> None:
         importance="0.7",
     )
     (record,) = memory.list()
-    assert told.text == f"Saved as {record.id} in project-context/deploys."
+    assert told.text == f"Saved as {record.id} in project-context/deploys. Kind: decision."
     assert (record.kind, record.layer, record.tags) == ("decision", "episodic", ("deploy",))
     assert (record.confidence, record.importance, record.origin) == (0.9, 0.7, "agent")
     assert told.data is not None

@@ -14,7 +14,7 @@ from tests.tools.conftest import Call
 def test_a_save_says_under_which_id_and_where(memory: Memory, call: Call) -> None:
     told = call("save_memory", content="Ada prefers tea", category="user-preferences/drinks", tags=["tea"])
     (record,) = memory.list()
-    assert told.text == f"Saved as {record.id} in user-preferences/drinks."
+    assert told.text == f"Saved as {record.id} in user-preferences/drinks. Kind: preference."
     assert (record.origin, record.source, record.tags, record.kind) == (
         "agent", "session:chat:1", ("tea",), "preference",
     )  # fmt: skip
@@ -89,7 +89,7 @@ def test_nothing_found_says_what_to_try(call: Call) -> None:
 def test_what_nobody_confirmed_is_said_to_be_so(memory: Memory, call: Call) -> None:
     memory.save("The API key rotates weekly", origin="web")
     told = call("search_memory", query="API key")
-    assert told.text.endswith("The API key rotates weekly (today, from the web, not confirmed)")
+    assert told.text.endswith("The API key rotates weekly (today, ask before acting on it, from the web, not confirmed)")
     assert told.data is not None
     assert (told.data["hits"][0]["origin"], told.data["hits"][0]["trusted"]) == ("web", False)
 

@@ -1,26 +1,36 @@
-"""Learn by rule from an exchange right after it was stored.
+"""Learn from what the owner says, right after it was stored.
 
-Nothing here asks a model, changes what was said, or raises: a failure is a warning and a counter.
+Each sentence passes `reverie.domain.intake`. Nothing here asks a language model, changes what was said, or raises: a
+failure is a warning and a counter.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from types import MappingProxyType
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
+from reverie.consolidation.entities import extract_references, extract_tags, is_likely_secret
+from reverie.consolidation.patterns import find_failure, has_correction, is_fiction, is_statement
+from reverie.consolidation.planning.material import compute_key
+from reverie.consolidation.sentences import (
+    is_self_contained,
+    split_sentences,
+    strip_greeting,
+    strip_question,
+)
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.context.window import build_history_cursor, parse_position
 from reverie.domain import provenance
-from reverie.domain.conversation import SAVED, SIGNAL, Turn, set_signal
+from reverie.domain.conversation import SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
-from reverie.domain.lazy_regex import defer_regex, parse_word_set
+from reverie.domain.intake import classify, rate_importance
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, MEMORY, build_session_source
-from reverie.domain.record import SUMMARY_TAG, Kind, Origin, Record
+from reverie.domain.record import FIL, STANDING, SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import Clock
@@ -41,36 +51,16 @@ FAILED = "learn.failed"
 ACTOR = "rules"
 """Actor of what is learned in the journal."""
 
-CONFIDENCE: Mapping[Kind, tuple[float, float]] = MappingProxyType(
-    {
-        "preference": (0.85, 0.6),
-        "decision": (0.85, 0.6),
-        "constraint": (0.85, 0.6),
-        "fact": (0.85, 0.0),
-        "fix": (0.8, 0.75),
-        "failure": (0.8, 0.75),
-    }
-)
-"""Confidence of a sentence of the owner's, and of one of the assistant's. Only the owner knows what the owner wants;
-the assistant knows as well that something failed, or how it was repaired. Records of 0.75 and more are promoted."""
+CONFIDENCE = 0.85
+"""Confidence of a sentence of the owner's. Records of 0.75 and more are promoted."""
 
 SHORTEST_SUMMARY = 100
 """Characters that the last answer must exceed to stand for its session (agentkit)."""
 
 _LONGEST_SUMMARY = 4_000
 _SAVING = frozenset({"save_memory", "edit_memory", "memory", "remember"})
-"""Tools with which an assistant saves what the user said; the rules then save no general statements of it."""
+"""Tools with which an assistant saves what the user said; facts of that exchange are then not saved again."""
 
-_LEAST_SHARED = 0.8
-_WORD = defer_regex(r"[^\W_]{3,}")
-
-
-_FILLER = parse_word_set(
-    """
-    the and you your that have has noted since will for because let know got remember remembered prefer
-    prefers like likes told said want wants from now with are was this use using can keep mind sure
-    """
-)
 _TOOL_FAILED = defer_regex(
     r"""\A\s*(?:
         (?:fatal\ )?error\b(?!\s*(?:handling|code\ is|rate|:\s*(?:none|null|0)\b)|s?\ (?:found:\ )?0\b)
@@ -107,14 +97,19 @@ class _Exchange(NamedTuple):
 class RuleLearner:
     """Learner of records and signals from turns. Safe to use from several threads."""
 
-    def __init__(self, store: Store, saving: RecordRepository, *, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, saving: RecordRepository, *, settings: Settings, clock: Clock, zone: tzinfo = UTC
+    ) -> None:
         """Learn into a store.
 
         Args:
-            store: Where the turns are.
-            saving: What saves, so that a repetition reinforces.
+            store: The store with the turns.
+            saving: The repository that saves, so that a repetition reinforces.
             settings: The settings.
+            clock: The clock.
+            zone: Time zone of the owner.
         """
+        self._zone = zone
         self._store = store
         self._saving = saving
         self._settings = settings
@@ -151,13 +146,11 @@ class RuleLearner:
             return TOOL_FAILURE if _TOOL_FAILED.search(turn.content[:20_000]) else ""
         if turn.role != "user" or last is None:
             return ""
-        from reverie.consolidation import rules  # here: a search never needs its patterns
-
-        answering = last.content.rstrip().endswith("?")
-        for sentence in rules.split_sentences(turn.content):
-            if rules.has_correction(sentence, answering=answering):
-                return CORRECTION
-        return ""
+        is_answer = last.content.rstrip().endswith("?")
+        is_correction = any(
+            has_correction(sentence, answering=is_answer) for sentence in split_sentences(turn.content)
+        )
+        return CORRECTION if is_correction else ""
 
     # -- records of exchanges ----------------------------------------------------------------------------
 
@@ -196,60 +189,51 @@ class RuleLearner:
         self, exchange: _Exchange, turns: Sequence[Turn], shown: Collection[str]
     ) -> list[NewRecord]:
         notes = [self._build_event(exchange)] if self._settings.learn_events else []
-        statements = list(self._extract_statements(exchange)) if self._settings.learn else []
-        if statements:
-            echo = _Echo(self._list_injected_texts(shown), turns, exchange)
-            notes += [note for turn, note in statements if not echo.repeats(turn, note.content)]
+        if self._settings.learn and (statements := [*self._extract_statements(exchange)]):
+            known = _list_keys(self._list_injected_texts(shown), turns, exchange)
+            notes += [note for note in statements if compute_key(note.content) not in known]
         return [note for note in notes if note is not None]
 
-    def _extract_statements(self, exchange: _Exchange) -> Iterator[tuple[Turn, NewRecord]]:
-        """Yield the statements of an exchange as records, each with its turn."""
-        from reverie.consolidation import rules
-
-        for turn in (*exchange.asked, exchange.answer):
-            is_owner = turn.role == "user"
-            sentences = rules.split_sentences(_extract_own_text(turn))
-            if SAVED in turn.metadata and len(sentences) > 1:
-                continue  # its sentences would be listed twice; a single one gives the record its kind
-            for sentence in sentences:
-                if is_owner and rules.is_fiction(sentence):
+    def _extract_statements(self, exchange: _Exchange) -> Iterator[NewRecord]:
+        """Yield the sentences of the owner that are worth keeping, as records."""
+        for turn in exchange.asked:
+            for whole in split_sentences(_extract_own_text(turn)):
+                if is_fiction(whole):
                     break
-                stated = rules.match_rules(sentence, speaker="user" if is_owner else "assistant")
-                kinds: tuple[Kind, ...] = tuple(kind for kind in CONFIDENCE if kind in stated)
-                if not rules.is_self_contained(sentence) or (is_owner and rules.is_doubtful(sentence)):
-                    kinds = ()
-                if not kinds and is_owner and not exchange.saved:
-                    sentence = rules.strip_question(sentence)
-                    statement = rules.match_statement(sentence)
-                    kinds = () if statement is None else (statement,)
-                if not kinds or rules.is_likely_secret(sentence):
+                sentence = strip_greeting(strip_question(whole))
+                if (
+                    not is_statement(sentence)
+                    or not is_self_contained(sentence)
+                    or is_likely_secret(sentence)
+                ):
                     continue
-                named = self._extract_tags_and_references(sentence)
-                yield (
-                    turn,
-                    NewRecord(
-                        content=rules.strip_greeting(sentence),
-                        kind=kinds[0],
-                        layer="episodic",
-                        tags=(*kinds[1:], *named[0]),
-                        confidence=CONFIDENCE[kinds[0]][0 if is_owner else 1],
-                        importance=rules.rate_importance(sentence, kinds[0]),
-                        source=_build_source(turn),
-                        references=(turn.id, *named[1]),
-                        origin=turn.origin if is_owner else _determine_origin(exchange),
-                        scope=turn.scope,
-                        created_at=turn.at,
-                    ),
+                kind = find_failure(sentence) or self._classify(sentence, turn)
+                if kind is None or (exchange.saved and kind not in STANDING):
+                    continue
+                tags, references = self._extract_tags_and_references(sentence)
+                yield NewRecord(
+                    content=sentence,
+                    kind=kind,
+                    layer="episodic",
+                    tags=tags,
+                    confidence=CONFIDENCE,
+                    importance=rate_importance(sentence, kind),
+                    source=_build_source(turn),
+                    references=(turn.id, *references),
+                    origin=turn.origin,
+                    scope=turn.scope,
+                    created_at=turn.at,
                 )
+
+    def _classify(self, sentence: str, turn: Turn) -> Kind | None:
+        return classify(sentence, origin=turn.origin, at=turn.at, zone=self._zone, door="conversation").kind
 
     def _build_event(self, exchange: _Exchange) -> NewRecord | None:
         """Return a short record of both sides of an exchange; None where one seems to hold a secret."""
-        from reverie.consolidation import rules
-
         question, answer = exchange.asked[-1], exchange.answer
         request = shorten_text(question.content, LONGEST_QUESTION)
         reply = shorten_text(answer.content, LONGEST_ANSWER)
-        if rules.is_likely_secret(request) or rules.is_likely_secret(reply):
+        if is_likely_secret(request) or is_likely_secret(reply):
             return None
         tags, references = self._extract_tags_and_references(f"{request}\n{reply}")
         return NewRecord(
@@ -270,9 +254,7 @@ class RuleLearner:
         """Return the tags and references of a text."""
         if not self._settings.code_aware_extraction:
             return (), ()
-        from reverie.consolidation import rules
-
-        return rules.extract_tags(text), rules.extract_references(text)
+        return extract_tags(text), extract_references(text)
 
     def _list_injected_texts(self, shown: Collection[str]) -> list[str]:
         """Return the texts that Reverie put into the session's prompts."""
@@ -302,18 +284,17 @@ class RuleLearner:
         return saved
 
     def _collect_insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
-        from reverie.consolidation import rules
         from reverie.consolidation.passes.digest import TRIGGER
 
         notes: dict[str, NewRecord] = {}
         for turn in turns:
             if turn.role not in {"user", "assistant"}:
                 continue
-            for sentence in rules.split_sentences(_extract_own_text(turn)):
+            for sentence in split_sentences(_extract_own_text(turn)):
                 is_question = sentence.endswith("?")
-                if is_question or not TRIGGER.search(sentence) or rules.is_likely_secret(sentence):
+                if is_question or not TRIGGER.search(sentence) or is_likely_secret(sentence):
                     continue
-                if not rules.is_self_contained(sentence) or self._find_statement(turn.scope, sentence):
+                if not is_self_contained(sentence) or self._find_statement(turn.scope, sentence):
                     continue
                 basis: Origin = "tool" if turn.id in tooled else turn.origin
                 note = NewRecord(
@@ -339,14 +320,12 @@ class RuleLearner:
     def _find_statement(self, scope: str, sentence: str) -> Record | None:
         """Return the record that has a sentence already as what it states."""
         known = self._store.record_like(scope, compute_fingerprint(sentence.strip()))
-        return known if known is not None and known.kind in CONFIDENCE else None
+        return known if known is not None and known.kind not in FIL else None
 
     def _save_summary(self, turn: Turn, before: str, *, origin: Origin) -> SaveResult | None:
         """Save the answer that stands for its session; return None where it is secret."""
-        from reverie.consolidation import rules
-
         content = shorten_text(turn.content, _LONGEST_SUMMARY)
-        if rules.is_likely_secret(content):
+        if is_likely_secret(content):
             return None
         found = self._store.records([before]) if before else []
         is_own = bool(found) and found[0].kind == "insight" and found[0].source == _build_source(turn)
@@ -379,48 +358,14 @@ def read_consolidated_position(store: Store, session: str) -> int:
     return _read_mark(store.cursor(build_cursor_name(session)))[0]
 
 
-class _Echo:
-    """Sentences that only repeat what was put before the speaker.
-
-    A sentence in the words of an injected text, or of a turn of another speaker, is no evidence. A sentence
-    of the assistant's that has nearly all its words from one injected text, or from one sentence of the
-    user's or of a tool's, counts as a repetition too.
-    """
-
-    def __init__(self, injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> None:
-        from reverie.consolidation import rules
-        from reverie.consolidation.planning.material import compute_key
-
-        earlier = [turn for turn in turns if turn.position < exchange.answer.position]
-        of_others = [turn.content for turn in earlier if turn.role != "user"]
-        before_answer = [turn.content for turn in earlier if turn.role in {"user", "tool"}]
-        sentences = [sentence for text in of_others for sentence in rules.split_sentences(text)]
-        self._keys = {compute_key(text) for text in (*injected, *sentences)}
-        self._keys |= {compute_key(part) for text in injected for part in rules.split_sentences(text)}
-        self._before = [
-            words
-            for text in (
-                *injected,
-                *(sentence for text in before_answer for sentence in rules.split_sentences(text)),
-            )
-            if (words := _extract_content_words(text))
-        ]
-
-    def repeats(self, turn: Turn, sentence: str) -> bool:
-        """Whether a sentence of a turn is a repetition."""
-        from reverie.consolidation.planning.material import compute_key
-
-        if compute_key(sentence) in self._keys:
-            return True
-        words = _extract_content_words(sentence)
-        if turn.role == "user" or not words:
-            return False
-        return any(len(words & earlier) >= _LEAST_SHARED * len(words) for earlier in self._before)
-
-
-def _extract_content_words(text: str) -> frozenset[str]:
-    words = (word.lower() for word in _WORD.findall(text))
-    return frozenset(word.removesuffix("s") for word in words if word not in _FILLER)
+def _list_keys(injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchange) -> frozenset[str]:
+    """Return the keys of the sentences that were put before the owner: they are no evidence of the owner's will."""
+    others = (
+        turn.content for turn in turns if turn.role != "user" and turn.position < exchange.answer.position
+    )
+    return frozenset(
+        compute_key(part) for text in (*injected, *others) for part in (text, *split_sentences(text))
+    )
 
 
 def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> Iterator[_Exchange]:

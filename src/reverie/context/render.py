@@ -330,7 +330,7 @@ def _render_bracketed(text: str) -> str:
 
 
 def _render_validity(record: Record, now: datetime | None) -> str:
-    """Return the time of validity of a record, its resolved relative dates, and whether it may be outdated."""
+    """Return the time of validity of a record, its resolved relative dates, doubts, and whether to ask first."""
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
     until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
     meant = record.resolved_dates
@@ -338,7 +338,9 @@ def _render_validity(record: Record, now: datetime | None) -> str:
     holds = "held" if now is not None and has_ended(record, now) else "holds"
     if since or until:
         dated += f" ({holds}{since}{until})"
-    return f"{dated} ({doubt})" if (doubt := describe_doubt(record)) else dated
+    if doubt := describe_doubt(record):
+        dated += f" ({doubt})"
+    return f"{dated} (ask before acting on it)" if record.permission else dated
 
 
 def describe_doubt(record: Record) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.lazy_regex import defer_regex
@@ -12,23 +13,33 @@ ANTI_PATTERNS = "anti-patterns"
 GENERAL = "general"
 
 LONGEST = 200
-_CATEGORY = defer_regex(r"[A-Za-z0-9_-]+(?:/[A-Za-z0-9_-]+)*")
+_SEGMENT = r"[\w-](?:[\w -]*[\w-])?"
+_CATEGORY = defer_regex(rf"{_SEGMENT}(?:/{_SEGMENT})*")
 
 
 def validate_category(text: object, *, name: str = "category") -> str:
-    """Return `text` if it is a category: segments of ASCII letters, digits, `_` and `-`, joined by `/`.
+    """Return `text` if it is a category: segments of letters of any script, digits, `_`, `-` and spaces, joined by `/`.
 
     Raises:
         InvalidInput: it is empty, absolute, has `..` or other characters, or over 200 characters.
+
+    >>> validate_category("études/日本語"), validate_category("home/spare room")
+    ('études/日本語', 'home/spare room')
     """
     if not isinstance(text, str):
         raise InvalidInput(f"{name} is {quote_value(text)}: pass text such as 'user-preferences/style'")
     if len(text) > LONGEST:
         raise InvalidInput(f"{name} has {len(text):,} characters: at most {LONGEST} are allowed")
-    if not _CATEGORY.fullmatch(text):
+    text = unicodedata.normalize("NFC", text)
+    letters = "".join(each for each in text if not unicodedata.category(each).startswith("M"))
+    if not _CATEGORY.fullmatch(letters):
         raise InvalidInput(
-            f"{name} is {text!r}: use ASCII letters, digits, '_' and '-' in segments joined by '/', "
+            f"{name} is {text!r}: use letters, digits, '_', '-' and spaces in segments joined by '/', "
             "such as 'user-preferences/style'"
+        )
+    if any(len(segment.encode()) > LONGEST for segment in text.split("/")):
+        raise InvalidInput(
+            f"{name} has a segment of over {LONGEST} bytes, which no folder may be called: shorten it"
         )
     return text
 

@@ -82,6 +82,7 @@ def build_headline(
             metadata=MappingProxyType(metadata),
             parts=tuple(part.id for part in parts),
             resolved_dates="; ".join(dates),
+            permission=any(part.permission for part in parts),
         )
     )
 

@@ -37,6 +37,7 @@ Kind = Literal[
     "event",
 ]
 Origin = Literal["owner", "agent", "tool", "web", "import"]
+About = Literal["", "owner"]
 
 LAYERS: tuple[Layer, ...] = get_args(Layer)
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -56,13 +57,15 @@ _PROCEDURAL: tuple[Kind, ...] = ("lesson", "anti_pattern", "failure", "fix", "co
 _EPISODIC: tuple[Kind, ...] = ("event", "task_state")
 
 
-def infer_kind(category_path: str | None) -> Kind:
-    """Return the kind of a record by its category."""
+def infer_kind(category_path: str | None) -> Kind | None:
+    """Return the kind that a category names, such as `finding` or `work/decisions`; None if it names none."""
     if category_path is None:
-        return "fact"
+        return None
     if category.is_within_category(category_path, category.ANTI_PATTERNS):
         return "anti_pattern"
-    return "preference" if category.is_within_category(category_path, category.USER_PREFERENCES) else "fact"
+    if category.is_within_category(category_path, category.USER_PREFERENCES):
+        return "preference"
+    return _KINDS_BY_NAME.get((category_path or "").rpartition("/")[2].lower().replace("-", "_"))
 
 
 def _get_home_layer(kind: Kind) -> Layer:
@@ -136,6 +139,10 @@ class Record:
         replaces: Ids of the records that it ended.
         promoted_from: Id of the record in a narrower scope that it is a copy of; empty for none.
         perhaps_replaced_by: Id of a later record that may have replaced it; empty for none.
+        about: `owner` if it is about the owner; empty for somebody or something else. Preferences and constraints are
+            about the owner whatever it says.
+        until: End of the last day on which it matters, if its content names one.
+        permission: Whether acting on it touches money, credentials or security, so that the owner is asked first.
     """
 
     id: str
@@ -170,6 +177,9 @@ class Record:
     replaces: tuple[str, ...] = ()
     promoted_from: str = ""
     perhaps_replaced_by: str = ""
+    about: About = ""
+    until: datetime | None = None
+    permission: bool = False
 
     @property
     def fingerprint(self) -> str:
@@ -295,7 +305,11 @@ _TIMES = {
     "valid_to",
     "expires_at",
     "archived_at",
+    "until",
 }
+_KINDS_BY_NAME: Mapping[str, Kind] = MappingProxyType(
+    {name: kind for kind in KINDS for name in (kind, f"{kind}s")} | {"fixes": "fix"}
+)
 _KIND_NAMES = {name for kind in FIL for name in (kind, f"{kind}s")}
 
 
@@ -345,9 +359,10 @@ def validate_record(record: Record) -> Record:
             timestamps.to_utc(moment, name=name)
     if record.valid_from and record.valid_to and record.valid_to < record.valid_from:
         raise InvalidInput("valid_to lies before valid_from: swap them or leave one out")
-    for name in ("draft", "keep_secret"):
+    for name in ("draft", "keep_secret", "permission"):
         if not isinstance(getattr(record, name), bool):
             raise InvalidInput(f"{name} is {quote_value(getattr(record, name))}: pass True or False")
+    validate_choice(record.about, get_args(About), name="about")
     validate_text(record.item_key, name="item_key", longest=LONGEST_CONTENT, empty=True)
     validate_text(record.resolved_dates, name="resolved_dates", longest=LONGEST_CONTENT, empty=True)
     _validate_links(record)

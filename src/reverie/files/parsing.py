@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn, get_type_hints
 from reverie.domain.category import validate_category
 from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_session, validate_session_id
 from reverie.domain.errors import InvalidInput
+from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
 from reverie.domain.record import (
@@ -436,24 +437,25 @@ def build_record(
     """
     given = {name: value for name, value in fields.items() if name != "id"}
     if base is not None:
-        return validate_record(replace(base, **given))
+        return validate_record(reread(replace(base, **given), base.content))
     if "content" not in given:
         raise InvalidInput("the field 'content' is missing: write there what is to be remembered")
     if "category" not in given and place.form == "record":
         given["category"] = None if place.category is None else validate_category(place.category)
-    kind: Kind = given.setdefault("kind", _infer_kind(place, given.get("category")))
+    created = given.setdefault("created_at", _infer_created_at(place, now))
+    named = given.get("kind") or ("event" if place.form == "episodic" else infer_kind(given.get("category")))
+    intake = classify(
+        str(given["content"]), origin=given.get("origin", "owner"), at=created, zone=UTC, kind=named
+    )
+    kind: Kind = given.setdefault("kind", intake.kind or "fact")
     validate_choice(kind, KINDS, name="kind")
+    given = {**describe_intake(intake, given.get("valid_to"), valid_from=given.get("valid_from")), **given}
     if kind == "anti_pattern":
         given.setdefault("tags", (ANTI_PATTERN_TAG,))
     given.setdefault("layer", "episodic" if place.form == "episodic" else HOME_LAYERS[kind])
-    created = given.setdefault("created_at", _infer_created_at(place, now))
     for name in ("updated_at", "last_seen_at"):
         given.setdefault(name, created)
     return validate_record(Record(id=id, **given))
-
-
-def _infer_kind(place: layout.FileLocation, category: str | None) -> Kind:
-    return "event" if place.form == "episodic" else infer_kind(category)
 
 
 def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:

@@ -20,6 +20,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
+from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph
 from reverie.domain.record import (
@@ -27,6 +28,7 @@ from reverie.domain.record import (
     KINDS,
     NOTHING,
     ORIGINS,
+    STANDING,
     Kind,
     Layer,
     Origin,
@@ -41,6 +43,7 @@ from reverie.domain.record import (
 )
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
+from reverie.domain.text.json_values import to_json_object
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, WritingRepository
 
@@ -63,8 +66,8 @@ class NewRecord:
     Attributes:
         content: The text to remember, 1 to 100,000 characters.
         category: A slash path such as `user-preferences/style`.
-        kind: A kind such as `fact` or `decision`; None takes `anti_pattern` under `anti-patterns`, `preference`
-            under `user-preferences`, else `fact`.
+        kind: A kind such as `fact` or `decision`; None takes the kind that the category names, such as `decisions`,
+            or that the content reads like (see `reverie.domain.intake`).
         layer: `episodic`, `semantic` or `procedural`; None takes the layer of the kind.
         tags: Labels.
         confidence: How sure it is, 0 to 1.
@@ -134,11 +137,38 @@ class SaveResult:
         record: The record as it is now.
         outcome: `created`, or `reinforced` if it was known already.
         notice: The secrets that were redacted, and how to keep them; empty if there were none.
+        reason: Why the record is of its kind, for people.
     """
 
     record: Record
     outcome: Outcome
     notice: str = ""
+    reason: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the record."""
+        return self.record.kind
+
+    @property
+    def about(self) -> Literal["owner", "other"]:
+        """Whom the record is about: the owner, or somebody or something else."""
+        return "owner" if self.record.about or self.record.kind in STANDING else "other"
+
+    @property
+    def until(self) -> datetime | None:
+        """End of the last day on which the record matters, if its content names one."""
+        return self.record.until
+
+    @property
+    def permission(self) -> bool:
+        """Whether the owner is asked before anything is done because of the record."""
+        return self.record.permission
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        names = ("record", "outcome", "notice", "kind", "about", "until", "permission", "reason")
+        return to_json_object(self, *names)
 
 
 class RecordChanges(TypedDict, total=False):
@@ -212,7 +242,8 @@ class RecordRepository(WritingRepository):
             note: The record.
             promoted_from: Id of the record in a narrower scope that it is a copy of.
         """
-        record = replace(self._build_record(note), promoted_from=promoted_from)
+        built, reason = self._build_record(note)
+        record = replace(built, promoted_from=promoted_from)
 
         def attempt(_: int) -> SaveResult:
             old = self._store.record_like(record.scope, record.fingerprint)
@@ -223,11 +254,7 @@ class RecordRepository(WritingRepository):
                 operation="promote" if promoted_from else operation,
                 reference=promoted_from,
             )
-            return SaveResult(
-                record=after,
-                outcome="created" if old is None else "reinforced",
-                notice=_describe_redaction(note, record),
-            )
+            return _to_saved(old, after, reason, notice=_describe_redaction(note, record))
 
         return self._run_with_retries(attempt)
 
@@ -245,13 +272,14 @@ class RecordRepository(WritingRepository):
                 progress(len(chunk))
         return [
             replace(result, notice=_describe_redaction(note, record))
-            for result, note, record in zip(saved, parsed, records, strict=True)
+            for result, note, (record, _) in zip(saved, parsed, records, strict=True)
         ]
 
-    def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[Record]:
-        return [note if isinstance(note, Record) else self._build_record(note) for note in notes]
+    def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[tuple[Record, str]]:
+        """Return the records with the reasons for their kinds."""
+        return [(note, "") if isinstance(note, Record) else self._build_record(note) for note in notes]
 
-    def _save_chunk(self, chunk: Sequence[Record]) -> list[SaveResult]:
+    def _save_chunk(self, chunk: Sequence[tuple[Record, str]]) -> list[SaveResult]:
         changes, saved = self._decide_chunk(chunk)
         self._writer.commit(changes, operation="save")
         return saved
@@ -264,19 +292,18 @@ class RecordRepository(WritingRepository):
         """
         return self._decide_chunk(self._build_records(notes))[0]
 
-    def _decide_chunk(self, chunk: Sequence[Record]) -> tuple[list[Change], list[SaveResult]]:
+    def _decide_chunk(self, chunk: Sequence[tuple[Record, str]]) -> tuple[list[Change], list[SaveResult]]:
         """Return one change for each record concerned, and the result for each record of the chunk."""
-        marks = list(dict.fromkeys((record.scope, record.fingerprint) for record in chunk))
+        marks = list(dict.fromkeys((record.scope, record.fingerprint) for record, _ in chunk))
         stored = self._store.records_like(marks)
         before = {(record.scope, record.fingerprint): record for record in stored}
         latest = dict(before)
         saved = []
-        for record in chunk:
+        for record, reason in chunk:
             mark = record.scope, record.fingerprint
             old = latest.get(mark)
             latest[mark] = self._combine(old, record)
-            outcome: Outcome = "created" if old is None else "reinforced"
-            saved.append(SaveResult(record=latest[mark], outcome=outcome))
+            saved.append(_to_saved(old, latest[mark], reason))
         return [Change(before=before.get(mark), after=latest[mark]) for mark in marks], saved
 
     def _combine(self, old: Record | None, new: Record) -> Record:
@@ -287,14 +314,26 @@ class RecordRepository(WritingRepository):
 
         return reinforce_record(old, new, now=self._clock())
 
-    def _build_record(self, note: NewRecord) -> Record:
-        """Return the note as a redacted, validated record."""
+    def _build_record(self, note: NewRecord) -> tuple[Record, str]:
+        """Return the note as a redacted, validated record, and the reason for its kind."""
         now = self._clock()
         given = _normalize_fields({name: getattr(note, name) for name in _NOTE_FIELDS})
         ttl, at = given.pop("ttl"), given.pop("created_at") or now
-        kind: Kind = infer_kind(given["category"]) if note.kind is None else note.kind
-        validate_choice(kind, KINDS, name="kind")
+        named = infer_kind(given["category"]) if note.kind is None else note.kind
+        if named is not None:
+            validate_choice(named, KINDS, name="kind")
+        timestamps.to_utc(at, name="created_at")
+        intake = classify(
+            given["content"] if isinstance(given["content"], str) else "",
+            origin=note.origin,
+            at=at,
+            zone=self._zone,
+            kind=named,
+            named_by="the caller" if note.kind else "the category",
+        )
+        kind = intake.kind or "fact"
         given |= {"kind": kind, "layer": HOME_LAYERS[kind] if note.layer is None else note.layer}
+        given |= describe_intake(intake, given["valid_to"], valid_from=given["valid_from"])
         if kind == "anti_pattern":
             given["category"] = given["category"] or f"{ANTI_PATTERNS}/{GENERAL}"
             given["tags"] = merge_tags(given["tags"], (ANTI_PATTERN_TAG,))
@@ -302,7 +341,7 @@ class RecordRepository(WritingRepository):
             given["expires_at"] = timestamps.add_duration(now, timestamps.parse_duration(ttl))
         record = Record(id=self._writer.new_id(), created_at=at, updated_at=at, last_seen_at=at, **given)
         record = validate_record(redact_value(self._mark_kept(record), self._redactor))
-        return note_dates(record, at, self._zone)
+        return note_dates(record, at, self._zone), intake.reason
 
     def _mark_kept(self, record: Record) -> Record:
         """Return the record with `keep_secret` set if its category is one in which the owner's secrets are stored."""
@@ -325,7 +364,7 @@ class RecordRepository(WritingRepository):
 
         def change(record: Record) -> Record:
             _require_unchanged(record, expected)
-            after = replace(record, **wanted)
+            after = reread(replace(record, **wanted), record.content, zone=self._zone)
             if after.origin != "owner" and "keep_secret" not in wanted:
                 after = replace(after, keep_secret=False)
             return detach_changed(record, self._mark_kept(after))
@@ -564,6 +603,13 @@ def _require_unchanged(record: Record, expected: Record | None) -> None:
 def describe_missing_record(id: str) -> str:
     """Return the message for an id that no record has."""
     return f"no record has the id {id!r}: search or list for the right one"
+
+
+def _to_saved(old: Record | None, after: Record, reason: str, *, notice: str = "") -> SaveResult:
+    if old is not None and after.kind == old.kind:
+        reason = f"it was known as {old.kind}"
+    outcome: Outcome = "created" if old is None else "reinforced"
+    return SaveResult(record=after, outcome=outcome, reason=reason, notice=notice)
 
 
 def _describe_redaction(note: NewRecord, record: Record) -> str:

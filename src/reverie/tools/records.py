@@ -19,6 +19,7 @@ from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL, HOME_LAYERS, UNTRUSTED, Layer, Record
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import escaping
+from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import parse_time
 from reverie.llm.messages import ToolSpec
 from reverie.repositories.records import NewRecord, SaveResult
@@ -89,7 +90,10 @@ def _build_saved_result(saved: SaveResult, content: str) -> ToolResult:
     where = f" in {saved.record.category}" if saved.record.category else ""
     text = f"Known already: {saved.record.id}{where}, seen {saved.record.seen_count} times.{secret}"
     if saved.outcome == "created":
-        text = f"Saved as {saved.record.id}{where}.{secret}"
+        kind = "" if saved.kind == "fact" else f" Kind: {saved.kind}."
+        until = f" It matters until {saved.until:%Y-%m-%d}." if saved.until else ""
+        permission = " Ask before acting on it." if saved.permission else ""
+        text = f"Saved as {saved.record.id}{where}.{kind}{until}{permission}{secret}"
     return ToolResult(text, build_saved_data(saved))
 
 
@@ -98,6 +102,7 @@ def build_saved_data(saved: SaveResult) -> Mapping[str, Any]:
     return {
         "id": saved.record.id,
         "outcome": saved.outcome,
+        **to_json_object(saved, "kind", "about", "until", "permission", "reason"),
         "record": rendering.build_record_data(saved.record),
     }
 

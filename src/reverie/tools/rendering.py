@@ -213,6 +213,7 @@ def build_record_data(record: Record) -> Mapping[str, Any]:
         "tags": [escaping.escape_line(tag) for tag in record.tags],
         "trusted": record.origin not in UNTRUSTED,
         **({"perhaps_replaced_by": record.perhaps_replaced_by} if record.perhaps_replaced_by else {}),
+        **({"permission": True} if record.permission else {}),
     }
 
 
@@ -225,6 +226,8 @@ def describe_record(record: Record, now: datetime) -> list[str]:
         parts.append(f"holds from {record.valid_from:%Y-%m-%d}, not yet")
     if doubt := render.describe_doubt(record):
         parts.append(doubt)
+    if record.permission:
+        parts.append("ask before acting on it")
     if record.origin in UNTRUSTED:
         parts.append(f"from {_SOURCES[record.origin]}, {escaping.NOT_CONFIRMED}")
     return parts

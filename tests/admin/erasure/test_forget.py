@@ -1078,7 +1078,7 @@ def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
         file.write_text(json.dumps(fields | {"category": "Anna lives: in Lisbon"}, indent=2))
         memory.folder.sync()
         (problem,) = memory.folder.problems()
-        assert "category is '…': use ASCII letters, digits, '…' and '…'" in problem.what
+        assert "category is '…': use letters, digits, '…', '…' and spaces" in problem.what
         assert "such as '…'" in problem.what
         file.write_text(
             json.dumps(fields | {"category": "\\u0041nna lives in Lisbon"}).replace("\\\\u", "\\u")

@@ -245,7 +245,7 @@ def test_entries_that_are_odd_or_broken(memory: Memory, tmp_path: Path) -> None:
     entry = {"id": "a1b2c3d4e5f7", "content": "x", "createdAt": "2026-01-01T00:00:00Z"}
     samples.document(place / "general" / "one.json", entry | {"content": "Folder says it", "category": ""})
     samples.document(
-        place / "bad name" / "two.json", entry | {"id": "two", "content": "Bad", "category": "a b"}
+        place / "bad name" / "two.json", entry | {"id": "two", "content": "Bad", "category": "a|b"}
     )
     samples.document(place / "three.json", entry | {"id": "three", "content": None})
     samples.text(place / "four.json", '{"id": "four", "content": "cut')
@@ -256,7 +256,7 @@ def test_entries_that_are_odd_or_broken(memory: Memory, tmp_path: Path) -> None:
     done = memory.admin.import_from(place, "rockbot")
     found = {record.content: record for record in memory.list(limit=None)}
     assert found["Folder says it"].category == "general"
-    assert (found["Bad"].category, found["Bad"].metadata["category"]) == (None, "a b")
+    assert (found["Bad"].category, found["Bad"].metadata["category"]) == (None, "a|b")
     assert samples.whys(done) == {"empty": 2, "broken": 1, "unsupported": 3}
     assert ("file", "link.json") in samples.told(done, "unsupported")
     assert not any("cut" in each.detail for each in done.skipped)

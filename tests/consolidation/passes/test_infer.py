@@ -142,7 +142,7 @@ def test_security_credentials_and_money_need_permission_whatever_the_model_says(
         plan = cycle(turns, preferences(given))
         (record,) = found(plan)
         is_needed = content in needing
-        assert ("requires_user_permission" in record.metadata) is is_needed is needs_permission(content)
+        assert record.permission is is_needed is needs_permission(content)
         assert bool(plan.proposals) is is_needed, "it is only proposed"
 
 

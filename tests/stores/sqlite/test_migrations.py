@@ -76,6 +76,7 @@ ADDED = frozenset(
     [
         *("draft", "keep_secret", "item_key", "resolved_dates"),
         *("replaced_by", "replaces", "promoted_from", "perhaps_replaced_by"),
+        *("about", "until", "permission"),
     ]
 )
 """Columns of records that version 10 added."""

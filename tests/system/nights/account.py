@@ -336,14 +336,12 @@ class Account:
             self.expect(
                 trust, "trust never rises", f"{one.id} ({one.origin}) into {record.id} ({record.origin})"
             )
-            flag = "requires_user_permission"
-            kept = flag not in one.metadata or record.metadata.get(flag) == "true"
+            kept = record.permission or not one.permission
             self.expect(kept, "permission is asked", f"{one.id} into {record.id}")
 
     def _check_permission(self, record: Record) -> None:
         if "inferred" in record.tags and _SENSITIVE.search(record.content):
-            flag = record.metadata.get("requires_user_permission")
-            self.expect(flag == "true", "permission is asked", f"{record.id}: {record.content[:60]!r}")
+            self.expect(record.permission, "permission is asked", f"{record.id}: {record.content[:60]!r}")
 
     # -- pages -------------------------------------------------------------------------------------------
 

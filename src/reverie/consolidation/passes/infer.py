@@ -8,7 +8,6 @@ Texts that Reverie put into the prompt are no evidence. Without a model, repeate
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from reverie.consolidation.patterns import holds_for_good
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import compute_key, format_signals, split_sentences
@@ -32,10 +32,11 @@ from reverie.consolidation.planning.requests import (
     to_texts,
 )
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
-from reverie.consolidation.rules.sentences import PatternFile
 from reverie.domain.category import USER_PREFERENCES, is_within_category
+from reverie.domain.category import to_search_words as category_words
 from reverie.domain.conversation import SIGNAL, Turn
-from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.intake import classify, needs_permission
+from reverie.domain.record import STANDING, UNTRUSTED, Record
 from reverie.domain.similarity.grounding import (
     collect_evidence,
     extract_content,
@@ -49,16 +50,12 @@ from reverie.llm.messages import ModelRequest
 NAME = "infer"
 PROMPT = "pref-dream.md"
 INFERRED = f"{USER_PREFERENCES}/inferred"
-PERMISSION = "requires_user_permission"
 
 NEEDED_TURNS = 2
 """Turns that have to show a preference if none states it for good."""
 
 KNOWN_SHARE = 0.25
 """Share of a preference's words that the turns must have."""
-
-PATTERNS = PatternFile("evidence", re.IGNORECASE)
-"""Patterns of turns that show a preference."""
 
 _LEAST_SHARED = 0.7  # of the words of two preferences that are one
 
@@ -137,13 +134,10 @@ def _infer_scope(
     return left
 
 
-def needs_permission(content: str, category: str | None = None) -> bool:
-    """Return whether a preference touches security, credentials or money, so that the owner is asked each time.
-
-    >>> needs_permission("Prefers to pay by card"), needs_permission("Prefers short answers")
-    (True, False)
-    """
-    return PATTERNS.matches(f"{content} {(category or '').replace('/', ' ').replace('-', ' ')}", "sensitive")
+def states_rule(text: str, turn: Turn, zone: tzinfo) -> bool:
+    """Return whether a text of the owner's states a rule or preference for good."""
+    intake = classify(text, origin="owner", at=turn.at, zone=zone, door="conversation")
+    return intake.kind in STANDING
 
 
 def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UTC) -> str:
@@ -157,7 +151,9 @@ def explain_unshown(preference: str, turns: Sequence[Turn], *, zone: tzinfo = UT
     distinct = {compute_key(turn.content): turn for turn in turns}
     evidence = collect_evidence(distinct.values(), only_owner=True)
     is_strong = any(
-        PATTERNS.matches(turn.content, "for_good") or turn.metadata.get(SIGNAL) == "correction"
+        turn.metadata.get(SIGNAL) == "correction"
+        or holds_for_good(turn.content)
+        or any(states_rule(sentence, turn, zone) for sentence in split_sentences(turn.content))
         for turn in distinct.values()
     )
     if evidence and len(evidence) < NEEDED_TURNS and not is_strong:
@@ -307,7 +303,7 @@ def _find_stated_preferences(
     for turn, _ in (*earlier, *new):
         for sentence in split_sentences(turn.content):
             is_statement = len(sentence) <= 300 and not sentence.endswith("?")
-            if is_statement and PATTERNS.matches(sentence, "outright"):
+            if is_statement and states_rule(sentence, turn, UTC):
                 said[compute_key(sentence)].append((sentence, turn))
     for found in said.values():
         evidence = list({turn.id: turn for _, turn in found}.values())
@@ -322,7 +318,7 @@ def _add(draft: PlanBuilder, record: Record) -> None:
     names = record.references
     turns = "a turn" if len(names) == 1 else f"{len(names)} turns"
     why = f"said in {turns} of the owner"
-    draft.add(record, sources=names, why=why, is_proposal=PERMISSION in record.metadata)
+    draft.add(record, sources=names, why=why, is_proposal=record.permission)
 
 
 def _build_record(
@@ -334,7 +330,6 @@ def _build_record(
     tags: Sequence[str] = (),
 ) -> Record:
     """Return the record of a preference, marked if it needs the owner's permission."""
-    permission = {PERMISSION: "true"} if needs_permission(content, category) else {}
     return Record(
         id=view.new_id(),
         content=content,
@@ -350,5 +345,6 @@ def _build_record(
         created_at=view.now,
         updated_at=view.now,
         last_seen_at=view.now,
-        metadata=MappingProxyType({"source": "inferred", **permission}),
+        metadata=MappingProxyType({"source": "inferred"}),
+        permission=needs_permission(f"{content} {category_words(category)}"),
     )

@@ -13,7 +13,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from reverie.consolidation.passes.infer import PERMISSION
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import BAD, Signal, SimilarRecords, format_signals
@@ -146,9 +145,7 @@ def _request_merges(
     live = [
         record
         for record in draft.live
-        if record.scope == scope
-        and (record.origin not in UNTRUSTED) is is_trusted
-        and PERMISSION not in record.metadata
+        if record.scope == scope and (record.origin not in UNTRUSTED) is is_trusted
     ]
     waiting = {record.id for record in live if record.id in changed}
     if not waiting and not any(signal.kind in BAD for signal in signals):

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reverie.consolidation import rules
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, RememberedFact, WindowInput, build_cursor_name
 from reverie.consolidation.planning.material import cite_turns, compute_key, format_labelled, label_turns
@@ -40,6 +39,7 @@ from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput
+from reverie.domain.intake import concerns_health, rate_importance
 from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
 from reverie.domain.similarity.grounding import (
     Evidence,
@@ -209,7 +209,7 @@ def _read_proposal(
     return NewRecord(
         content=content,
         kind=kind,
-        importance=rules.rate_importance(content, kind),
+        importance=rate_importance(content, kind),
         category=_read_category(to_text(proposal.get("category"))),
         confidence=_CONFIDENCE if is_clear else _HELD_CONFIDENCE,
         source=f"session:{last.session}"[:200],
@@ -225,7 +225,7 @@ def _read_kind(text: str, content: str) -> Kind:
     kind = next(
         (kind for kind in KINDS if kind == text.lower()), "preference" if text == "instruction" else "fact"
     )
-    return "constraint" if kind == "fact" and rules.concerns_health(content) else kind
+    return "constraint" if kind == "fact" and concerns_health(content) else kind
 
 
 def _read_category(text: str) -> str | None:

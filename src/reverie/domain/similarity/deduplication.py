@@ -57,6 +57,9 @@ def reinforce_record(old: Record, new: Record, *, now: datetime) -> Record:
         metadata=_merge_metadata(old.metadata, new.metadata),
         resolved_dates=_merge_dates(old.resolved_dates, new.resolved_dates),
         promoted_from=old.promoted_from or new.promoted_from,
+        about=old.about or new.about,
+        until=_select(max, old.until, new.until),
+        permission=old.permission or new.permission,
     )
     is_specific = _compute_specificity(new) > _compute_specificity(old)
     valid_to = _select(max, old.valid_to, new.valid_to)

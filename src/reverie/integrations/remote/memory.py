@@ -341,7 +341,8 @@ def _describe_record(record: str | NewRecord | Mapping[str, Any]) -> dict[str, A
 
 def _parse_saved(data: Mapping[str, Any]) -> SaveResult:
     record = parse_value(Record, data["record"])
-    return SaveResult(record=record, outcome=data["outcome"], notice=data.get("notice", ""))
+    said = {name: data.get(name, "") for name in ("notice", "reason")}
+    return SaveResult(record=record, outcome=data["outcome"], **said)
 
 
 def _name_all(filters: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def _answer_saved(result: SaveResult) -> OperationAnswer:
         result,
         201 if result.outcome == "created" else 200,
         {"ETag": compute_etag(result.record), "Location": f"/v1/records/{result.record.id}"},
-        {"id": result.record.id, "outcome": result.outcome, "notice": result.notice},
+        {"id": result.record.id, "outcome": result.outcome, "notice": result.notice, "reason": result.reason},
     )
 
 
@@ -76,8 +76,8 @@ def _replay_saved(call: Call, reference: Any) -> OperationAnswer:
     record = call.view.get(reference["id"])
     if record is None:
         raise NotFound(f"record {reference['id']!r} was saved by this request, and has been removed since")
-    notice = reference.get("notice", "")
-    return _answer_saved(SaveResult(record=record, outcome=reference["outcome"], notice=notice))
+    said = {name: reference.get(name, "") for name in ("notice", "reason")}
+    return _answer_saved(SaveResult(record=record, outcome=reference["outcome"], **said))
 
 
 @OPERATIONS.add(
@@ -101,7 +101,10 @@ def _replay_batch(call: Call, reference: Any) -> Any:
 def save_records(call: Call, given: schemas.RecordBatch) -> OperationAnswer:
     """Save several records in one transaction."""
     results = call.view.save_many([_build_new_record(call, each) for each in given.records])
-    reference = [{"id": each.record.id, "outcome": each.outcome, "notice": each.notice} for each in results]
+    reference = [
+        {"id": each.record.id, "outcome": each.outcome, "notice": each.notice, "reason": each.reason}
+        for each in results
+    ]
     return OperationAnswer({"results": results}, reference=reference)
 
 

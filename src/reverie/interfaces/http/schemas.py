@@ -148,6 +148,11 @@ class SavedRecord(Form):
     record: Record
     outcome: Outcome
     notice: str = ""
+    kind: Kind
+    about: Literal["owner", "other"]
+    until: AwareDatetime | None = None
+    permission: bool
+    reason: str = ""
 
 
 class SavedRecords(Form):

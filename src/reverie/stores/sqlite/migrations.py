@@ -68,6 +68,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="records that may be replaced", sql=_read("0012_perhaps_replaced.sql")),
     Migration(name="secrets that are kept", sql=_read("0013_kept_secrets.sql")),
     Migration(name="digits of every script, invisible characters, and numbers within words", analysed=True),
+    Migration(name="whom records are about", sql=_read("0014_intake.sql")),
 )
 """Every step, in order; the position from 1 is its version."""
 

@@ -212,7 +212,7 @@ def _parse_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, fol
     if not content:
         return Skipped(what="record", place=place, why="empty")
     category = fields.category("category") or ForeignFields({"category": folder}).category("category")
-    kind = infer_kind(category)
+    kind = infer_kind(category) or "fact"
     created = fields.moment("createdAt") or fields.moment("updatedAt") or terms.now
     updated = max(created, fields.moment("updatedAt") or created)
     source_id = fields.label("id") or hash_texts(content)

@@ -105,9 +105,12 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     record = saved.record
     known = f"Already known, seen {record.seen_count} times"
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"
+    where += f"; {saved.reason}" if saved.reason else ""
+    where += f", until {saved.until:%Y-%m-%d}" if saved.until else ""
+    where += ", ask before acting" if saved.permission else ""
     message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
-    notice = {"notice": saved.notice} if saved.notice else {}
-    context.print_result(message, {"outcome": saved.outcome, "record": record, **notice}, brief=record.id)
+    given = {name: each for name, each in saved.to_dict().items() if name != "notice" or each}
+    context.print_result(message, given, brief=record.id)
     if redacted := describe_redaction(content, record.content):
         advice = " To keep it, save it again with `--keep-secret`." if values["origin"] == "owner" else ""
         context.print_message(f"{redacted}{advice}")

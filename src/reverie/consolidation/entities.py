@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from reverie.consolidation.rules.sentences import LONGEST_TEXT
+from reverie.consolidation.sentences import LONGEST_TEXT
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
 
 

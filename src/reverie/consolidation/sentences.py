@@ -1,12 +1,9 @@
-"""Split messages into sentences, mask what is not the speaker's own, and read the patterns of rules."""
+"""Sentences of messages: where they end, what in them is quoted, and what their form says."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cached_property
-from importlib.resources import files
-from typing import Literal, get_args
 
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.text import validation
@@ -125,61 +122,46 @@ _POINTS_BACK = defer_regex(
 )
 
 
-# -- patterns in files ------------------------------------------------------------------------------------
+# -- what the form of a sentence says ----------------------------------------------------------------------
 
-Rule = Literal["decision", "constraint", "preference", "failure", "fix", "correction"]
-Speaker = Literal["user", "assistant"]
+_GREETING = defer_regex(
+    r"^(?:hi|hiya|hello|hey|good (?:morning|afternoon|evening)|hallo|moin|servus|guten (?:tag|morgen|abend)|hola"
+    r"|buen[oa]s(?: \w+)?|bonjour|bonsoir|salut)(?: \w+)?(?:[,!.]| [–—-])\s+(?=\S)",
+    re.IGNORECASE,
+)
+ASKS = defer_regex(r"[?？][\"'”)\]]*$")
+_TAG = defer_regex(
+    r",? (?:ok|okay|right|yes|alright|ja|gell|oder|verstanden|vale|d'accord)\?$", re.IGNORECASE
+)
 
-RULES: tuple[Rule, ...] = get_args(Rule)
 
-_HEADING = defer_regex(r"\[([a-z_]+)\]")
-_NAME = defer_regex(r"\{([a-z_]+)\}")
+def strip_question(sentence: str) -> str:
+    """Return a sentence without the question that follows a statement in it.
 
-
-class PatternFile:
-    """Patterns of a file in this folder, each compiled when it is first used.
-
-    A heading `[name]` begins a pattern. Each line below it is an alternative; an indented line goes on where the one
-    before it ends. `{name}` stands for another pattern of the file. A line that begins with `#` is a comment.
-
-    Compiling all of them takes 35 ms, which a program that stores one turn and ends would wait for.
+    >>> strip_question("I'm vegan, what can I cook?"), strip_question("ask first, ok?")
+    ("I'm vegan", 'ask first')
     """
+    if ASKS.search(sentence) is None:
+        return sentence
+    if (tag := _TAG.search(sentence)) is not None:
+        return sentence[: tag.start()]
+    head, comma, _ = sentence.rpartition(", ")
+    return head if comma else sentence
 
-    def __init__(self, name: str, flags: int = 0) -> None:
-        """Note which file; nothing is read before the first use.
 
-        Args:
-            name: Name of the file without its ending.
-            flags: Flags of all patterns.
-        """
-        self._name = name
-        self._flags = flags
-        self._compiled: dict[str, re.Pattern[str]] = {}
+_ASIDE = defer_regex(
+    r"^(?:(?:oh|ah|well|btw|by the way|übrigens|ach ja|por cierto|au fait),? (?:and |und |y |et )?)+(?=\S)"
+    r"|,? (?:by the way|btw|übrigens|por cierto|au fait)(?=[.!]*$)",
+    re.IGNORECASE,
+)
 
-    def __getitem__(self, name: str) -> re.Pattern[str]:
-        """Return a pattern."""
-        if name not in self._compiled:
-            self._compiled[name] = re.compile(self._expand(name), self._flags)
-        return self._compiled[name]
 
-    def matches(self, text: str, *names: str) -> bool:
-        """Whether one of these patterns is found in a text."""
-        return any(self[name].search(text) for name in names)
+def strip_greeting(sentence: str) -> str:
+    """Return a sentence without the greeting before it, and without words such as "by the way".
 
-    @cached_property
-    def _sources(self) -> dict[str, str]:
-        text = (files(__package__) / f"{self._name}.txt").read_text(encoding="utf-8")
-        alternatives: dict[str, list[str]] = {}
-        name = ""
-        for line in text.replace("\n    ", "").split("\n"):
-            if heading := _HEADING.fullmatch(line):
-                name = heading[1]
-            elif line and not line.startswith("#"):
-                alternatives.setdefault(name, []).append(line)
-        return {
-            name: lines[0] if len(lines) == 1 else "|".join(f"(?:{line})" for line in lines)
-            for name, lines in alternatives.items()
-        }
-
-    def _expand(self, name: str) -> str:
-        return _NAME.sub(lambda found: self._expand(found[1]), self._sources[name])
+    >>> strip_greeting("Hi, call me Bea."), strip_greeting("Hey Claude! We moved"), strip_greeting("Hi-fi is on")
+    ('call me Bea.', 'We moved', 'Hi-fi is on')
+    >>> strip_greeting("Ruth is vegan, by the way."), strip_greeting("oh, and I'm celiac")
+    ('Ruth is vegan.', "I'm celiac")
+    """
+    return _ASIDE.sub("", _GREETING.sub("", sentence, count=1))

@@ -1,0 +1,451 @@
+"""What a sentence is for the memory: its kind, whom it is about, until when it matters, and what it touches.
+
+Every door passes `classify`: saves, tools, imports, edited files and learned turns. It applies linear models over
+hashed words, letters and forms of words (Weinberger et al. 2009, "Feature hashing for large scale multitask learning"),
+which `scripts/fit_intake.py` fits to the labelled sentences of `evaluation/training`. One model says whether a sentence
+of a conversation is worth keeping, another which kind it is. Doors differ in thresholds: somebody who saves a sentence
+wants it kept, and most sentences of a conversation are not worth it.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, tzinfo
+from functools import cache
+from math import exp, sqrt
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.record import STANDING, UNTRUSTED, Kind, Origin, Record
+from reverie.domain.text.dates import DateMention, find_dates, fold_text, get_local_day, resolve_dates
+from reverie.domain.text.languages import is_function_word
+
+Door = Literal["save", "conversation"]
+
+CLASSES = (
+    *("rule", "health", "preference", "profile", "fact", "decision", "plan", "event"),
+    *("failure", "fix", "lesson", "correction", "request", "other"),
+)
+"""Classes of sentences, in the order of their models; `evaluation/training/README.md` describes them."""
+
+KINDS_OF_CLASSES: Mapping[str, Kind] = MappingProxyType(
+    {
+        "rule": "constraint",
+        "health": "constraint",
+        "preference": "preference",
+        "profile": "fact",
+        "fact": "fact",
+        "decision": "decision",
+        "plan": "task_state",
+        "event": "event",
+        "failure": "failure",
+        "fix": "fix",
+        "lesson": "lesson",
+    }
+)
+"""Kind of the record of each class; sentences of the other classes are not worth a record."""
+
+_STANDING_CLASSES = ("rule", "health", "preference")
+
+LONGEST = 400
+"""Characters of a text that is one statement; longer ones are stored as facts."""
+
+MIN_STANDING = 0.45
+"""Least probability of a rule, preference or fact about health at a save, where a missed rule is dear."""
+
+MARGIN = 0.1
+"""By how much the probability of another class may be larger."""
+
+MIN_OTHER_KIND = 0.45
+"""Least probability of another kind than a fact at a save."""
+
+MIN_WORTH = 0.6
+"""Least probability that a sentence of a conversation is worth keeping."""
+
+MIN_KIND_SAID = 0.5
+"""Least probability of another kind than a fact in a conversation, if the sentence is worth keeping."""
+
+MIN_STANDING_SAID = 0.45
+"""Least probability of a rule, preference or fact about health in a conversation. Of 800 sentences of long
+help-style turns, four are wrongly taken for one."""
+
+MIN_WORTH_STANDING = 0.3
+"""Least probability that such a sentence is worth keeping."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """What a sentence is.
+
+    Attributes:
+        kind: The kind of its record; None if it is not worth keeping.
+        about: Whom it is about: the owner, or somebody or something else.
+        until: End of the last day on which it matters, if it says so.
+        permission: Whether acting on it touches money, credentials or security.
+        reason: Why it is of this kind, for people.
+    """
+
+    kind: Kind | None
+    about: Literal["owner", "other"]
+    until: datetime | None
+    permission: bool
+    reason: str
+
+
+def classify(
+    text: str,
+    *,
+    origin: Origin,
+    at: datetime,
+    zone: tzinfo,
+    door: Door = "save",
+    kind: Kind | None = None,
+    named_by: str = "the caller",
+) -> Intake:
+    """Return what a sentence is.
+
+    Args:
+        text: The sentence, without white space around it.
+        origin: Who said it. Only the owner and the owner's agent state rules.
+        at: When it was said; aware.
+        zone: Time zone of the owner.
+        door: How it comes in: a save, or a sentence of a conversation.
+        kind: The kind if it is known; None to find it.
+        named_by: Who named the kind.
+
+    >>> from datetime import UTC
+    >>> def judge(text: str) -> str | None:
+    ...     return classify(text, origin="owner", at=datetime(2026, 3, 2, tzinfo=UTC), zone=UTC).kind
+    >>> [judge(text) for text in ("Never book a flight before ten.", "The build runs on Jenkins.")]
+    ['constraint', 'fact']
+    """
+    chances = None if len(text) > LONGEST else rate_classes(text)
+    if kind is not None:
+        reason = f"{named_by} named it"
+    elif chances is None:
+        kind, reason = "fact", "it is longer than one statement"
+    else:
+        kind, reason = (_choose_saved if door == "save" else _choose_said)(chances)
+        if kind in STANDING and origin in UNTRUSTED:
+            kind, reason = "fact", f"only the owner sets rules, and this is from {origin}"
+    until = None if kind is None else find_until(text, kind, at=at, zone=zone)
+    return Intake(
+        kind=kind,
+        about="owner" if _is_about_owner(kind, chances) else "other",
+        until=until,
+        permission=needs_permission(text),
+        reason=reason,
+    )
+
+
+def describe_intake(
+    intake: Intake, valid_to: datetime | None, *, valid_from: datetime | None = None
+) -> dict[str, Any]:
+    """Return the fields of a record that an intake sets in addition to its kind.
+
+    Args:
+        intake: The intake of the content of the record.
+        valid_to: When the record ceases to hold, if that is known; otherwise a rule holds until its last day.
+        valid_from: When the record begins to hold, if that is known.
+    """
+    is_rule = intake.kind in STANDING and valid_from is None
+    return {
+        "about": "owner" if intake.about == "owner" and intake.kind not in STANDING else "",
+        "until": intake.until,
+        "permission": intake.permission,
+        "valid_to": intake.until if valid_to is None and is_rule else valid_to,
+    }
+
+
+def reread(record: Record, before: str, *, zone: tzinfo = UTC) -> Record:
+    """Return a reworded record with the fields that its new content sets; its kind stays.
+
+    Args:
+        record: The record with its new content.
+        before: Its content before; without a difference the record stays as it is.
+        zone: Time zone of the owner.
+    """
+    if record.content == before:
+        return record
+    until = find_until(record.content, record.kind, at=record.created_at, zone=zone)
+    valid_to = until if record.until is not None and record.valid_to == record.until else record.valid_to
+    return replace(record, until=until, valid_to=valid_to, permission=needs_permission(record.content))
+
+
+def _choose_saved(chances: Chances) -> tuple[Kind, str]:
+    """Return the kind of a sentence that was saved, and why."""
+    likely = {name: chances.classes[name] for name in KINDS_OF_CLASSES}
+    total = sum(likely.values()) or 1.0
+    standing = sum(likely[name] for name in _STANDING_CLASSES) / total
+    name, share = _find_other_class(likely)
+    if standing >= max(MIN_STANDING, share / total - MARGIN):
+        return _describe(max(_STANDING_CLASSES, key=likely.__getitem__), standing)
+    if share < MIN_OTHER_KIND * total:
+        return "fact", "it states something"
+    return _describe(name, share / total)
+
+
+def _choose_said(chances: Chances) -> tuple[Kind | None, str]:
+    """Return the kind of a sentence of a conversation, and why; None if it is not worth keeping."""
+    classes, worth = chances
+    standing = sum(classes[name] for name in _STANDING_CLASSES)
+    if standing >= MIN_STANDING_SAID and worth >= MIN_WORTH_STANDING:
+        return _describe(max(_STANDING_CLASSES, key=classes.__getitem__), standing)
+    if worth < MIN_WORTH:
+        return None, f"it is not worth keeping ({worth:.2f})"
+    name, share = _find_other_class(classes)
+    is_sure = share >= MIN_KIND_SAID * sum(classes[each] for each in KINDS_OF_CLASSES)
+    return _describe(name if is_sure else "fact", worth)
+
+
+def _find_other_class(classes: Mapping[str, float]) -> tuple[str, float]:
+    """Return the likeliest class of a record that is not standing; fact and profile count as one."""
+    likely = {name: classes[name] for name in KINDS_OF_CLASSES if name not in _STANDING_CLASSES}
+    likely["fact"] += likely["profile"]
+    name = max(likely, key=likely.__getitem__)
+    return name, likely[name]
+
+
+def _describe(name: str, chance: float) -> tuple[Kind, str]:
+    return KINDS_OF_CLASSES[name], f"it reads like a {_NAMES[name]} ({chance:.2f})"
+
+
+_NAMES: Mapping[str, str] = MappingProxyType(
+    {**{name: name for name in CLASSES}, "health": "fact about health"}
+)
+
+
+def _is_about_owner(kind: Kind | None, chances: Chances | None) -> bool:
+    if kind in STANDING or chances is None:
+        return kind in STANDING
+    classes = chances.classes
+    return classes["fact"] < sum(
+        classes[name] for name in ("profile", "decision", "plan", *_STANDING_CLASSES)
+    )
+
+
+def rate_importance(text: str, kind: Kind) -> float:
+    """Return the importance of a record: rules and facts about health come first in prompts.
+
+    >>> [rate_importance(each, "preference") for each in ("Always call the user Bea.", "I like green tea.")]
+    [0.7, 0.5]
+    """
+    if kind not in STANDING or len(text) > LONGEST:
+        return 0.5
+    classes = rate_classes(text).classes
+    return 0.7 if classes["rule"] + classes["health"] > classes["preference"] else 0.5
+
+
+def concerns_health(text: str) -> bool:
+    """Return whether a text reads like a fact about a diet, an allergy or a medicine.
+
+    >>> concerns_health("I'm allergic to nuts"), concerns_health("Bo runs the bakery")
+    (True, False)
+    """
+    return len(text) <= LONGEST and rate_classes(text).classes["health"] >= MIN_STANDING
+
+
+# -- the models ------------------------------------------------------------------------------------------
+
+FILE = "intake.bin"
+PLACES = 1 << 15
+"""Number of hashed features; each has a weight of 8 bits for each model."""
+
+MODELS = len(CLASSES) + 1
+"""Number of models: one for each class, and one that says whether a sentence is worth keeping."""
+
+HEAD = struct.Struct(f"<{2 * MODELS}f")
+"""The constant of each model, then what its weights are multiplied with."""
+
+_BYTES = 4  # of the sum of one model
+_ZERO = 128  # a weight of zero, as it is stored
+_TOKEN = defer_regex(r"\d+(?:[.,:/-]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|[^\w\s]")
+_UNSPACED = defer_regex("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_USER = defer_regex(r"^(?:the )?user(?= |'s)('s| is| has| was| wants to be| )", re.IGNORECASE)
+_AS_OWNER = {
+    "'s": "My",
+    " is": "I am",
+    " has": "I have",
+    " was": "I was",
+    " wants to be": "I want to be",
+    " ": "I ",
+}
+"""What models write of the owner, as the owner says it."""
+
+_RUNS = (("w", 2), ("f", 4))
+_LETTERS = 4
+_UNSPACED_LETTERS = (1, 2, 3)
+
+
+class Chances(NamedTuple):
+    """Probabilities of a sentence.
+
+    Attributes:
+        classes: Of each class; they add up to 1.
+        worth: That it is worth keeping if it was said in a conversation.
+    """
+
+    classes: Mapping[str, float]
+    worth: float
+
+
+def rate_classes(text: str) -> Chances:
+    """Return how likely a sentence is of each class."""
+    constants, scales, weights = _load_weights()
+    width = _BYTES * MODELS
+    places = {hash_feature(feature) for feature in list_features(text)}
+    total = sum(int.from_bytes(weights[place * width : (place + 1) * width], "little") for place in places)
+    sums = struct.unpack(f"<{MODELS}I", total.to_bytes(width, "little"))
+    # The root of the number of features, since long sentences would be overconfident otherwise.
+    root, zero = sqrt(len(places) or 1), _ZERO * len(places)
+    scores = [
+        constant + scale * (value - zero) / root
+        for constant, scale, value in zip(constants, scales, sums, strict=True)
+    ]
+    largest = max(scores[:-1])
+    powers = [exp(score - largest) for score in scores[:-1]]
+    whole = sum(powers)
+    classes = dict(zip(CLASSES, (power / whole for power in powers), strict=True))
+    return Chances(classes, 1 / (1 + exp(-scores[-1])))
+
+
+def list_features(text: str) -> Iterator[str]:
+    """Yield what the models see of a sentence: runs of words, of forms of words, and pieces of words.
+
+    The form of a function word or mark is the word itself, that of another word its capital, that of a number `#`.
+    """
+    text = _USER.sub(lambda found: _AS_OWNER[found[1].lower()], text[:LONGEST])
+    tokens = _TOKEN.findall(text)
+    words = ["#" if token[0].isdigit() else fold_text(token) for token in tokens]
+    forms = [
+        ("X" if place and token[0].isupper() else "x")
+        if word[:1].isalpha() and not is_function_word(word)
+        else word
+        for place, (token, word) in enumerate(zip(tokens, words, strict=True))
+    ]
+    for (kind, longest), items in zip(_RUNS, (words, forms), strict=True):
+        bounded = ["^", *items, "$"]
+        for size in range(1, longest + 1):
+            for start in range(len(bounded) - size + 1):
+                yield f"{kind} {' '.join(bounded[start : start + size])}"
+    for word in words:
+        bounded_word = f"<{word}>"
+        is_unspaced = _UNSPACED.search(word) is not None
+        for size in _UNSPACED_LETTERS if is_unspaced else (_LETTERS,):
+            for start in range(len(bounded_word) - size + 1):
+                yield f"{'u' if is_unspaced else 'l'} {bounded_word[start : start + size]}"
+    yield f"n {min(8, len(words) // 3)}"
+
+
+def hash_feature(feature: str) -> int:
+    """Return the place of the weights of a feature."""
+    return zlib.crc32(feature.encode("utf-8", "surrogatepass")) % PLACES
+
+
+@cache
+def _load_weights() -> tuple[tuple[float, ...], tuple[float, ...], bytes]:
+    """Return the constants, the scales, and the weights with the bytes of a sum for each."""
+    content = pkgutil.get_data(__package__, FILE) or b""
+    numbers = HEAD.unpack_from(content)
+    spaced = bytearray(_BYTES * (len(content) - HEAD.size))
+    spaced[::_BYTES] = content[HEAD.size :]
+    return numbers[:MODELS], numbers[MODELS:], bytes(spaced)
+
+
+# -- until when ------------------------------------------------------------------------------------------
+
+_UNTIL = defer_regex(
+    r"(?<!not )(?:\b(?:until|till|til|through|by|before|bis|vor|jusqu'|jusqu'a|jusqu'en|avant|hasta|antes d|fino a"
+    r"|entro|prima d|ate|do|к|до)\b|'til)[\s']*"
+    r"(?:(?:the|end|of|zum|zur|ende|den|dem|des|au|aux|a|la|le|fin|el?|l|final|finales|de|del|al|il|o|ao)[\s']+)*$"
+)
+"""The end of the text before a day, if the day is the last one."""
+
+_UNTIL_AFTER = defer_regex(r"^\s*(?:いっぱい)?(?:まで|迄|以前|之前|前|为止|截止|截至|締め切り|締切)")
+_UNTIL_HAN = defer_regex(r"(?:直到|到|截至)$")
+_COMING = defer_regex(
+    r"\b(?:for |uber |fur |during |pendant |durante )?(?:the |die |den |las? |los |les |i |le |os |as )?"
+    r"(?:next|coming|nachsten|kommenden|proxim[oa]s|prochaine?s|prossim[ie])\s+(?=(?:\d+|[a-z]+)\s)"
+)
+_ABOUT_DAYS = ("task_state", *STANDING)
+"""Kinds that matter until the days that they name, without a word such as "until"."""
+
+
+def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo) -> datetime | None:
+    """Return the end of the last day on which a sentence matters; None if it names none.
+
+    A day after "until" or "by" counts for every kind. Plans end with the last day that they name, and rules with a
+    day such as "tomorrow" or "this week".
+
+    >>> from datetime import UTC
+    >>> find_until("Out of office until Friday", "fact", at=datetime(2026, 3, 2, tzinfo=UTC), zone=UTC).isoformat()
+    '2026-03-06T23:59:59+00:00'
+    """
+    if len(text) > LONGEST:
+        return None
+    today = get_local_day(at, zone)
+    folded = fold_text(text)
+    mentions = [each for each in find_dates(text, today) if each.end >= today]
+    ends = [each.end for each in mentions if _is_last_day(each, folded)]
+    if not ends and kind in _ABOUT_DAYS:
+        if coming := _COMING.search(folded):
+            mentions += resolve_dates(f"in {folded[coming.end() :]}", at, zone=zone)[:1]
+        is_plan = kind == "task_state"
+        ends = [each.end for each in mentions if is_plan or each.counted or _is_now(each, today)]
+    if not ends:
+        return None
+    try:
+        return datetime.combine(max(ends), time(23, 59, 59), zone)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _is_last_day(mention: DateMention, folded: str) -> bool:
+    """Return whether words beside a day say that it is the last one."""
+    before, after = folded[max(0, mention.at - 40) : mention.at], folded[mention.stop : mention.stop + 8]
+    return any(
+        pattern.search(side) is not None
+        for pattern, side in ((_UNTIL, before), (_UNTIL_HAN, before.strip()), (_UNTIL_AFTER, after))
+    )
+
+
+def _is_now(mention: DateMention, today: date) -> bool:
+    return mention.start <= today and mention.unit != "year" and not mention.yearly
+
+
+# -- permission ------------------------------------------------------------------------------------------
+
+_SENSITIVE = defer_regex(
+    r"""[$€£¥]\s?\d | \b(?:
+      passw(?:or[dt]s?|oerter) | passphrases? | passcodes? | kennw(?:ort|orter) | contrasenas? | mots?\ de\ passe
+    | senhas? | credentials? | secrets? | tokens? | (?:api|private|access|ssh)[ -]?keys? | ssh | 2fa | mfa | otp
+    | pin(?:\ code)?s? | (?:log|sign)[ -]?ins? | sudo | root | admin | encrypt\w* | security | firewall
+    | certificates? | permissions? | (?:alarm|gate|door|access)[ -]?codes? | zugangsdaten | zugangscode
+    | sicherheit\w* | alarmcode | money | pay(?:s|ing|ments?|roll)? | paid | buy(?:s|ing)? | bought | purchas\w+
+    | spend(?:s|ing)? | invoic\w+ | bills? | billing | bank(?:s|ing)? | iban | (?:credit|debit|company)\ cards?
+    | wallets? | crypto\w* | bitcoins? | wire\ transfers? | transfers?\ (?:money|funds) | refunds?
+    | subscri(?:be|bes|ption|ptions) | invest(?:s|ments?|ing)? | loans? | budgets? | tax(?:es)? | salar(?:y|ies)
+    | geld | bezahl\w* | zahl(?:e|en|st|t|ung|ungen) | kauf(?:e|en|st|t)? | rechnung(?:en)? | konto | konten
+    | kredit\w* | uberweis\w+ | bestell\w+ | dinero | pag(?:ar|o|a|os) | comprar? | facturas? | cuenta\ bancaria
+    | tarjetas? | argent | payer | paie(?:ment)?s? | acheter | factures? | compte\ bancaire | virements? | soldi
+    | pagare | comprare | fatture? | dinheiro | conta\ bancaria | faturas?)\b
+    | パスワード | 暗証番号 | 口座 | 支払 | 振込 | 振り込 | 購入 | 買(?:う|って) | 請求書 | クレジット
+    | 密码 | 密碼 | 口令 | 付款 | 支付 | 转账 | 购买 | 银行 | 信用卡 | 发票 | 账户""",
+    re.VERBOSE,
+)
+"""Words of money, credentials and security."""
+
+
+def needs_permission(text: str) -> bool:
+    """Return whether acting on a text touches money, credentials or security, so that the owner is asked first.
+
+    >>> [needs_permission(text) for text in ("Pay the invoices on the 1st.", "Alarmcode ist 4711", "Bo likes tea")]
+    [True, True, False]
+    """
+    return _SENSITIVE.search(fold_text(text[:LONGEST])) is not None
