@@ -136,7 +136,9 @@ def main() -> None:
     allowed = np.asarray([[name in sentences[number].classes for name in CLASSES] for number in of_class])
     is_kept = np.asarray([[not sentences[number].is_kept, sentences[number].is_kept] for number in of_worth])
     many = (_PASSING, _OF_KIND[None])
-    shares = np.asarray([SHARE if any(sentences[k].classes is each for each in many) else 1.0 for k in of_class])
+    shares = np.asarray(
+        [SHARE if any(sentences[k].classes is each for each in many) else 1.0 for k in of_class]
+    )
     constants, weights = fit([features[number] for number in of_class], allowed, shares)
     two, of_two = fit([features[number] for number in of_worth], is_kept, np.ones(len(of_worth)))
     constants = np.append(constants, two[1] - two[0])

@@ -131,7 +131,8 @@ def _iterate_remarks(name: str, verdicts: Sequence[IntakeVerdict]) -> Iterator[s
     wrong = sum(_save(text) in STANDING for text in others)
     heard = sum(_say(text) in STANDING for text in said)
     yield f"{name}: of {len(rules)} facts that are instructions, {standing} are rules when they are saved"
-    yield f"{name}: of {len(others)} facts that are no rules, {wrong} are taken for one ({wrong / max(1, len(others)):.1%})"
+    share = wrong / max(1, len(others))
+    yield f"{name}: of {len(others)} facts that are no rules, {wrong} are taken for one ({share:.1%})"
     yield f"{name}: of {_PER} sentences of conversations, {heard * _PER / max(1, len(said)):.1f} are taken for a rule"
 
 

@@ -31,7 +31,7 @@ def test_the_owners_rules_preferences_and_health_are_standing_and_others_are_not
         assert (found.kind in STANDING, found.about) == (True, "owner"), text
     for text in (
         "Kenji likes hiking", "The build runs on Jenkins.", "Her brother plays the cello.",
-        "My sister hates coriander.", "The museum is free on Sundays.", "健二は山登りが好きだ。", "老王不吃辣。",
+        "My sister hates coriander.", "The museum is free on Sundays.", "健二は山登りが好きだ。", "办公室在三楼。",
     ):  # fmt: skip
         assert judge(text).kind == "fact", text
     assert judge("The build runs on Jenkins.").about == "other"

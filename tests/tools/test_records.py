@@ -89,7 +89,9 @@ def test_nothing_found_says_what_to_try(call: Call) -> None:
 def test_what_nobody_confirmed_is_said_to_be_so(memory: Memory, call: Call) -> None:
     memory.save("The API key rotates weekly", origin="web")
     told = call("search_memory", query="API key")
-    assert told.text.endswith("The API key rotates weekly (today, ask before acting on it, from the web, not confirmed)")
+    assert told.text.endswith(
+        "The API key rotates weekly (today, ask before acting on it, from the web, not confirmed)"
+    )
     assert told.data is not None
     assert (told.data["hits"][0]["origin"], told.data["hits"][0]["trusted"]) == ("web", False)
 

@@ -131,7 +131,7 @@ _GREETING = defer_regex(
 )
 ASKS = defer_regex(r"[?？][\"'”)\]]*$")
 _TAG = defer_regex(
-    r",? (?:ok|okay|right|yes|alright|ja|gell|oder|verstanden|vale|d'accord)\?$", re.IGNORECASE
+    r", (?:ok|okay|right|yes|alright|ja|gell|oder|verstanden|vale|d'accord)\?$", re.IGNORECASE
 )
 
 

@@ -78,7 +78,7 @@ def test_a_conversation_is_read_once_when_it_has_been_idle(
     assert (record.content, record.category, record.kind) == ("Ruth is vegan.", "people", "fact")
     [turn] = [turn for turn in memory.turns("cli:1") if turn.role == "user"]
     assert record.references == (turn.id,)
-    assert record.origin == "agent"
+    assert record.origin == "owner", "it was said in these words"
     _talk(memory, "And a taxi, please.")
     clock.now += timedelta(hours=2)
     model.records = []
@@ -136,7 +136,7 @@ def test_a_sentence_that_was_said_twice_does_not_give_way(memory: Memory, model:
     ("said", "content"),
     [
         ("Book a table for two. I'm vegan, by the way.", "The user is vegan."),
-        ("I take 5 mg of ramipril, is grapefruit ok?", "The user is on ramipril, 5 mg."),
+        ("I am coeliac, what can I bake?", "The user is coeliac."),
     ],
 )
 def test_health_stands_in_every_prompt(memory: Memory, model: _Model, said: str, content: str) -> None:
