@@ -130,9 +130,7 @@ _GREETING = defer_regex(
     re.IGNORECASE,
 )
 ASKS = defer_regex(r"[?？][\"'”)\]]*$")
-_TAG = defer_regex(
-    r", (?:ok|okay|right|yes|alright|ja|gell|oder|verstanden|vale|d'accord)\?$", re.IGNORECASE
-)
+_TAG = defer_regex(r", (?:ok|okay|right|yes|alright|ja|gell|oder|verstanden|vale|d'accord)\?$", re.IGNORECASE)
 
 
 def strip_question(sentence: str) -> str:
