@@ -219,7 +219,7 @@ class Eraser:
                         said_at.setdefault(phrase, row.at)
         return said_at, names
 
-    def _decide_all(self, query: EraseQuery) -> tuple[MatchCollector, list[EraseDecision]]:
+    def _decide_all(self, query: EraseQuery) -> list[EraseDecision]:
         if query.is_of_ids:
             collector, query = self._collect_named(query)
         else:
@@ -244,7 +244,7 @@ class Eraser:
             for name, match in collector.matches.items()
             if name[0] == "paragraph" or match.asked
         }
-        return collector, list(decided.values())
+        return list(decided.values())
 
     def _find_gone(self, decided: Mapping[Name, EraseDecision]) -> dict[str, str]:
         """Return the ids of what is erased, as in `EraseQuery.gone`."""
@@ -325,9 +325,8 @@ class Eraser:
         return answer if answer is not None and answer.role == "assistant" else None
 
     def _build_matches(
-        self, query: EraseQuery, decided: tuple[MatchCollector, list[EraseDecision]]
+        self, query: EraseQuery, decisions: Sequence[EraseDecision]
     ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
-        collector, decisions = decided
         items = [decision.item for decision in decisions if decision.item.fate != "kept"]
         items += (
             ErasureItem(
@@ -346,15 +345,13 @@ class Eraser:
             if decision.item.fate == "kept" and (decision.match.now_has or decision.match.has_piece)
         ]
         reported = {(item.subject, item.id) for item in (*going, *left)}
-        for item in going:
-            for record in collector.mentions.get(item.id, {}).values():
-                if ("record", record.id) not in reported and item.fate != "past":
-                    reported.add(("record", record.id))
-                    left.append(
-                        build_kept_item(
-                            "record", record.id, "made from it in other words", format_preview(record)
-                        )
-                    )
+        made = self._store.records(self._store.citing([item.id for item in going if item.fate != "past"]))
+        left += (
+            build_kept_item("record", record.id, "made from it in other words", format_preview(record))
+            for record in made
+            if ("record", record.id) not in reported
+        )
+        reported |= {("record", record.id) for record in made}
         phrases = query.phrases
         reported -= {
             (item.subject, item.id) for item in going if item.fate != "removed"
@@ -393,8 +390,8 @@ class Eraser:
             if tries and not done:
                 query = self._build_query(request)
             start = self._store.sequence()
-            collector, decisions = self._decide_all(query)
-            going, left = self._build_matches(query, (collector, decisions))
+            decisions = self._decide_all(query)
+            going, left = self._build_matches(query, decisions)
             if not going:
                 return False
             rows = self._erase(decisions, self._find_cursors(query), query)

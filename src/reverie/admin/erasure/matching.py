@@ -307,13 +307,6 @@ def has_side_match(text: str, phrases: PhraseMatcher) -> bool:
     return has_side_piece(text, phrases) or bool(phrases.find_phrases(text))
 
 
-def extract_source_ids(record: Record) -> set[str]:
-    """Return the ids of a record's sources, from its parts, references and metadata."""
-    links = (record.replaced_by, *record.replaces, record.promoted_from, record.perhaps_replaced_by)
-    texts = (record.source, *record.parts, *record.references, *links, *record.metadata.values())
-    return set(_ID.findall(" ".join(texts)))
-
-
 def get_session_labels(session: str) -> tuple[str, ...]:
     """Return the labels that name a session, such as a record's source."""
     names = (session, f"session:{session}"[:_LONGEST_LABEL], f"session/{session}"[:_LONGEST_LABEL])
@@ -382,13 +375,11 @@ class MatchCollector:
     Attributes:
         query: The query, to which more can be added.
         matches: Matches by the name of the thing.
-        mentions: Records by the ids of their sources.
     """
 
     def __init__(self, query: EraseQuery) -> None:
         """Collect matches of a query."""
         self.matches: dict[Name, Match] = {}
-        self.mentions: dict[str, dict[str, Record]] = {}
         self.query = query
 
     def add_row(self, row: JournalEntry) -> None:
@@ -411,9 +402,6 @@ class MatchCollector:
         match = self._add_value(value, at=None)
         if match is not None:
             match.now = value
-        if isinstance(value, Record):
-            for name in extract_source_ids(value):
-                self.mentions.setdefault(name, {})[value.id] = value
 
     def _add_value(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
         name = get_name(value)

@@ -175,7 +175,7 @@ class _Message:
 
     def _add_file_name(self, name: str) -> None:
         self._texts.append(f"[{name}]")
-        self._chat.leave_out_file()
+        self._chat.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
 
     def _finish(self, role: Role) -> None:
         text = "\n\n".join(text for text in self._texts if text)

@@ -344,10 +344,6 @@ class ConversationBuilder:
         """Note something that is left out."""
         self._left_out[what, why, detail] += 1
 
-    def leave_out_file(self) -> None:
-        """Leave out a file that is not in the export; its name stays in the text."""
-        self.leave_out("attachment", "unsupported", "a file: the export names it, and that is kept")
-
     def items(self) -> Iterator[Item]:
         """Yield the turns, then what is left out."""
         if not self._turns and not self._left_out:
@@ -427,25 +423,6 @@ def select_branch(
         path[current] = None
         current = messages[current].get(parent)
     return list(path)[::-1]
-
-
-class SourceIds:
-    """Ids of turns within their sessions; a turn without an id gets one derived from its content."""
-
-    def __init__(self) -> None:
-        self._seen = Counter[tuple[str, str]]()
-
-    def assign(self, session: str, given: str, *parts: str) -> str:
-        """Return the id of a turn; number those that occur again.
-
-        Args:
-            given: The id that the other program gave; empty for none.
-            parts: What tells a turn without an id from others.
-        """
-        source_id = given or hash_texts(*parts)
-        self._seen[session, source_id] += 1
-        number = self._seen[session, source_id]
-        return f"{source_id}:{number}" if number > 1 else source_id
 
 
 def build_tool_call(id: str, name: str, arguments: str) -> ToolCall:

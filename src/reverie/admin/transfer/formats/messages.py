@@ -15,17 +15,17 @@ Autobot writes `sessions/{channel}_{chat}.jsonl`: a line of metadata, then a mes
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from reverie.admin.transfer.batch import SOURCE_ID, Form, ImportTerms, Item, Skipped
+from reverie.admin.transfer.batch import SOURCE_ID, Form, ImportTerms, Item, Skipped, hash_texts
 from reverie.admin.transfer.formats.foreign import (
     ConversationBuilder,
     ForeignFields,
-    SourceIds,
     build_tool_call,
     filter_objects,
     parse_moment,
@@ -123,7 +123,7 @@ def read_conversations(path: Path) -> Iterator[ImportedConversation]:
 def _read(
     file: SourceFile, terms: ImportTerms, form: str, default: str, *, is_session: bool = False
 ) -> Iterator[Item]:
-    ids = SourceIds()
+    seen = Counter[tuple[str, str]]()
     last: dict[str, datetime] = {}
     last_ids: dict[str, str | None] = {}
     for piece in _iter_pieces(file, default, is_session=is_session):
@@ -160,8 +160,10 @@ def _read(
                 str(turn.get("tool_call_id")),
             )
             metadata = {**turn.pop("metadata", {})}
-            source_id = ids.assign(piece.session, metadata.pop(SOURCE_ID, ""), *parts)
-            chat.add(source_id, metadata=metadata, **turn)
+            name = metadata.pop(SOURCE_ID, "") or hash_texts(*parts)
+            seen[piece.session, name] += 1
+            number = seen[piece.session, name]
+            chat.add(f"{name}:{number}" if number > 1 else name, metadata=metadata, **turn)
         last[piece.session], last_ids[piece.session] = chat.last, chat.last_id
         yield from chat.items()
 
