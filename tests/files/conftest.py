@@ -11,7 +11,7 @@ from tests.files.kept_folder_fixture import KeptFolder, large, small
 from tests.files.mirror_fixture import write_samples
 
 
-@pytest.fixture(params=[small, large])
+@pytest.fixture(params=[small, pytest.param(large, marks=pytest.mark.slow)])
 def kept_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KeptFolder]:
