@@ -314,7 +314,7 @@ def _pair_tokens(
             # The analyzer drops some stop words ("of") from documents too, where their neighbours are adjacent.
             previous, before = "" if parts else previous, ""
             continue
-        plain = len(parts) == 1 and folded.isascii() and folded.isalpha()
+        plain = len(parts) == 1 and folded.isascii() and folded.isalnum()
         for part in parts:
             if previous and previous != part:
                 pairs.setdefault((previous, part))
