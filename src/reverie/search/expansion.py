@@ -135,9 +135,11 @@ def expand_query(
         if term.surface and term.kind == "word":
             neighbours = _get_neighbours(term, related)
             synonyms = _list_synonyms({term.surface, term.token}, query.language, related)
+            languages = {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD
+            forms = {term.surface, *(stem(term.surface, language) for language in languages)}
             alternatives = [
                 *synonyms,
-                *_list_forms(term.surface, {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD),
+                *(Alternative(form, _FORM, "form") for form in forms),
                 *_list_related(neighbours, query.language, bool(held.get(term.token))),
                 *terms_related.get(term.token, ()),
             ]
@@ -242,13 +244,6 @@ def _is_spelled_out(term: QueryTerm) -> bool:
     """Return whether a term is a word that can be misspelled."""
     word = term.surface
     return term.kind == "word" and term.weight >= 1.0 and word.isalpha() and len(word) >= _SHORTEST_MISSPELLED
-
-
-def _list_forms(word: str, languages: Iterable[str]) -> list[Alternative]:
-    """Return the word itself, and its stems in some languages."""
-    return [
-        Alternative(form, _FORM, "form") for form in {word, *(stem(word, language) for language in languages)}
-    ]
 
 
 def _list_spellings(

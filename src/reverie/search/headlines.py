@@ -15,7 +15,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from reverie.domain.category import is_within_category
-from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter, is_record_allowed
 from reverie.domain.headlines import is_current, list_left_out
 from reverie.domain.lazy_regex import defer_regex
@@ -143,7 +142,11 @@ class HeadlineIndex:
     def _has_changed(self, after: int, until: int) -> bool:
         """Return whether the journal has a change of a headline, or an erased entry."""
         entries = self._store.journal(after=after, until=until, limit=_MOST_ENTRIES)
-        return len(entries) < until - after or any(map(_may_be_headline, entries))
+        return len(entries) < until - after or any(
+            entry.edit is None
+            or any(isinstance(value, Record) and value.is_headline for value in entry.values)
+            for entry in entries
+        )
 
 
 def fold_hits(hits: Sequence[Hit], clusters: Mapping[str, Cluster], known: Collection[str]) -> list[Hit]:
@@ -239,9 +242,3 @@ def _is_answered_better(
 def _split_sentences(text: str) -> list[str]:
     """Return the sentences of a text, lower-case, with single spaces."""
     return [" ".join(part.lower().split()) for part in _SENTENCE_END.split(text) if part.strip()]
-
-
-def _may_be_headline(entry: JournalEntry) -> bool:
-    return entry.edit is None or any(
-        isinstance(value, Record) and value.is_headline for value in entry.values
-    )

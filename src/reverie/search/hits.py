@@ -346,11 +346,12 @@ def remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits without turns and paragraphs of the same words as a record among them."""
     hits = list(hits)
     records = {normalize_words(hit.record.content) for hit in hits if hit.record is not None}
-    return [hit for hit in hits if hit.record is not None or normalize_words(_get_text(hit)) not in records]
-
-
-def _get_text(hit: Hit) -> str:
-    return hit.content if hit.paragraph is None else hit.paragraph.text
+    return [
+        hit
+        for hit in hits
+        if hit.record is not None
+        or normalize_words(hit.paragraph.text if hit.paragraph else hit.content) not in records
+    ]
 
 
 def get_value(hit: Hit) -> FoundValue | None:

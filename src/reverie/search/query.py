@@ -157,7 +157,7 @@ def parse_query(
         zone: Time zone of the one who asks.
 
     >>> parse_query("What did Ann paint in May 2023?", speakers=["Ann"]).tokens
-    ('paint', 'may', '2023', 'ann')
+    ('paint', 'may', '2023', 'ann', 'may2023')
     """
     # A turn without a name is labelled with its role, and "user" in a question is a word and no person.
     names = frozenset(speaker.casefold() for speaker in speakers).difference(ROLES)
@@ -185,7 +185,8 @@ def _parse(text: str, speakers: frozenset[str], today: date | None, zone: tzinfo
         if chunk.sort == "word":
             for part in chunk.parts:
                 surface = chunk.folded if len(chunk.parts) == 1 else ""
-                _keep_heavier(terms, QueryTerm(token=part, surface=surface, weight=_weigh_pair(part)))
+                weight = _HIRAGANA_PAIR if _HIRAGANA.fullmatch(part) else 1.0
+                _keep_heavier(terms, QueryTerm(token=part, surface=surface, weight=weight))
             for whole in chunk.wholes:
                 single = len(whole) == 1 and not whole.isascii()
                 weight = _SINGLE_CHARACTER if single and len(chunk.parts) > 1 else 1.0
@@ -271,11 +272,6 @@ def _keep_heavier(terms: dict[str, QueryTerm], term: QueryTerm) -> None:
     known = terms.get(term.token)
     if known is None or known.weight < term.weight:
         terms[term.token] = term
-
-
-def _weigh_pair(token: str) -> float:
-    """Return the weight of a token by its script: pairs of hiragana are often grammar."""
-    return _HIRAGANA_PAIR if _HIRAGANA.fullmatch(token) else 1.0
 
 
 def _classify_chunks(

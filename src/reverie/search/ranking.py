@@ -262,7 +262,7 @@ def rank(
     if len(records) < len(passages):
         turns = [passage for passage in passages.values() if passage.thread is not None]
         scored += _score_turns(_Scale(query, statistics, settings, turns=True), turns)
-    scored.sort(key=_get_sort_key)
+    scored.sort(key=lambda each: (-each.score, -each.passage.at, -each.passage.key))
     return [_to_ranked(candidate) for candidate in scored[:limit]]
 
 
@@ -434,10 +434,6 @@ class _Candidate:
             values[name] = total * (factor - 1.0)
             total *= factor
         return {name: value / self.scale.attainable for name, value in values.items() if value}
-
-
-def _get_sort_key(candidate: _Candidate) -> tuple[float, float, int]:
-    return (-candidate.score, -candidate.passage.at, -candidate.passage.key)
 
 
 def _score_records(scale: _Scale, records: Iterable[Passage]) -> list[_Candidate]:

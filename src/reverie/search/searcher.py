@@ -124,7 +124,7 @@ class HitBuilder(NamedTuple):
                     ended = current or past
                 if score < question.min_score:
                     continue
-                text = _get_identity(value)
+                text = value.id if isinstance(value, Turn) else normalize_words(value.content)
                 if question.repeats or text not in ranks:
                     ranks[text] = len(found)
                     found.append((score, entry, value))
@@ -231,11 +231,6 @@ def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datet
         rarest=ranked.rarest,
     )
     return wrap_value(value, why, score)
-
-
-def _get_identity(value: FoundValue) -> str:
-    """Return the text by which repetitions are found. Turns are never repetitions."""
-    return value.id if isinstance(value, Turn) else normalize_words(value.content)
 
 
 POOL = 40

@@ -118,16 +118,7 @@ class SuccessionSettings(NamedTuple):
 
     def list_weights(self) -> tuple[float, ...]:
         """Return the factors of the quantities of `measure_pair`, in their order."""
-        return (
-            self.contained,
-            self.score,
-            self.days,
-            self.place,
-            self.older_length,
-            self.newer_length,
-            self.rare,
-            self.alike,
-        )
+        return self[1:-1]
 
 
 DEFAULTS = SuccessionSettings()
@@ -200,7 +191,10 @@ class RareWords:
                 key: [
                     word
                     for word in each
-                    if 2 <= held[word] <= self._most and word not in common and _names_a_thing(word)
+                    if 2 <= held[word] <= self._most
+                    and any(map(str.isalpha, word))
+                    and word not in common
+                    and word not in _list_calendar_words()
                 ]
                 for key, each in unknown.items()
             }
@@ -424,10 +418,6 @@ def _is_content(word: str, function_words: Collection[str]) -> bool:
     if word.isascii():
         return len(word) >= _SHORTEST_SHARED and word not in function_words
     return len(word) > 1 and _HIRAGANA.search(word) is None
-
-
-def _names_a_thing(word: str) -> bool:
-    return any(map(str.isalpha, word)) and word not in _list_calendar_words()
 
 
 @cache

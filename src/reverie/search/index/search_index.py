@@ -420,8 +420,12 @@ class SearchIndex:
     def _fill(self, batch: IndexBatch) -> int:
         """Add every passage of the store, then the changes since; return the number of the last one."""
         sequence = self._store.sequence()
-        for leaf in self._iterate_leaves():
-            batch.add(leaf)
+        for subject in SEARCHABLE:
+            key = 0
+            while live := self._store.live(subject, after=key, limit=_BATCH):
+                key = live[-1][0].key
+                for passage, value in live:
+                    batch.add(IndexedPassage(passage.key, value, passage.analysis))
         while rows := self._store.journal(after=sequence, limit=_BATCH):
             for row in rows:
                 batch.remove(row.key)
@@ -430,14 +434,6 @@ class SearchIndex:
                     batch.add(IndexedPassage(row.key, after, self._analyse(after)))
             sequence = rows[-1].sequence
         return sequence
-
-    def _iterate_leaves(self) -> Iterator[IndexedPassage]:
-        for subject in SEARCHABLE:
-            after = 0
-            while batch := self._store.live(subject, after=after, limit=_BATCH):
-                after = batch[-1][0].key
-                for passage, value in batch:
-                    yield IndexedPassage(passage.key, value, passage.analysis)
 
     def _handle_loss(self, error: Exception) -> None:
         """Go on with the files that are still open, since those on disk are gone or broken, and build new ones."""

@@ -223,11 +223,6 @@ class VectorTransaction:
         """Overwrite the vectors of some keys."""
         self._connection.executemany("DELETE FROM vector WHERE key = ?", [(key,) for key in keys])
 
-    def clear(self) -> None:
-        """Overwrite all vectors."""
-        self._connection.execute("DELETE FROM vector")
-        self.set_followed(0)
-
     def set_followed(self, followed: int) -> None:
         """Store the number of the last journal entry that the vectors cover."""
         self._connection.execute("DELETE FROM followed")

@@ -283,10 +283,6 @@ class VectorIndex:
             self._failures += 1
             self._retry_at = time.monotonic() + pause
 
-    def _note_success(self) -> None:
-        with self._lock:
-            self._problem, self._failures, self._retry_at = "", 0, 0.0
-
     # -- the file ------------------------------------------------------------------------------------------
 
     def _identify_embedder(self) -> str:
@@ -394,9 +390,10 @@ class VectorIndex:
         with self._lease() as is_ours:
             if is_ours:
                 is_current = self._follow(until)
-                self._note_success()
+                with self._lock:
+                    self._problem, self._failures, self._retry_at = "", 0, 0.0
                 return is_current
-        if self._is_current():
+        if self._get_file().followed >= self._store.sequence():
             return True
         self._pause(_RETRY_S)
         return False
@@ -405,9 +402,6 @@ class VectorIndex:
         end = time.monotonic() + seconds
         while not self._closing and time.monotonic() < end:
             time.sleep(min(0.05, seconds))
-
-    def _is_current(self) -> bool:
-        return self._get_file().followed >= self._store.sequence()
 
     @contextmanager
     def _lease(self) -> Iterator[bool]:
