@@ -156,8 +156,9 @@ def read_event(data: bytes) -> HookEvent:
         raise InvalidInput(f"standard input is a JSON {type(values).__name__}: expected an object")
     fields = {field_name: _get_text(values, names) for field_name, names in _NAMES.items()}
     for name in _TEXTS:
-        if not fields[name] and (wrong := _find_other_value(values, _NAMES[name])):
-            raise InvalidInput(f"{wrong} of the event is not text: nothing was stored")
+        wrong = [each for each in _NAMES[name] if not isinstance(values.get(each), str | None)]
+        if wrong and not fields[name]:
+            raise InvalidInput(f"{wrong[0]} of the event is not text: nothing was stored")
     fields["prompt"] = remove_context(fields["prompt"])
     fields |= {name: truncate_text(fields[name]) for name in ("prompt", "answer")}
     fields["error"] = truncate_text(fields["error"], longest=_LONGEST_RESULT)
@@ -180,11 +181,6 @@ def truncate_text(text: str, *, longest: int = LONGEST_MESSAGE) -> str:
         return text
     end = longest // 4
     return f"{text[: longest - end]}\n[cut: {len(text) - longest:,} characters]\n{text[-end:]}"
-
-
-def _find_other_value(values: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    """Return the name of a value that exists and is no text."""
-    return next((name for name in names if not isinstance(values.get(name), str | None)), None)
 
 
 def _get_text(values: Mapping[str, Any], names: tuple[str, ...]) -> str:
@@ -293,7 +289,7 @@ def _read(path: str, max_bytes: int) -> TranscriptExchange:
         return TranscriptExchange()
     return TranscriptExchange(
         prompt=typed[0] if typed else "",
-        answer=_join_texts(texts),
+        answer=truncate_text("\n\n".join(text for text in reversed(texts) if text.strip())),
         tools=frozenset(tools) if typed else None,
         typed=tuple(typed),
     )
@@ -309,14 +305,9 @@ def _iterate_records(path: str, max_bytes: int) -> Iterator[Mapping[str, Any]]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict):
-            yield from _list_messages(record) if "messages" in record else [record]
-
-
-def _list_messages(whole: Any) -> list[Mapping[str, Any]]:
-    messages = whole.get("messages") if isinstance(whole, dict) else None
-    listed = messages if isinstance(messages, list) else []
-    return [each for each in reversed(listed) if isinstance(each, dict)]
+        listed = record.get("messages", [record]) if isinstance(record, dict) else []
+        if isinstance(listed, list):
+            yield from (each for each in reversed(listed) if isinstance(each, dict))
 
 
 def _parse_message(record: Mapping[str, Any]) -> tuple[str, list[Any]]:
@@ -362,10 +353,6 @@ def _extract_texts(content: list[Any]) -> list[str]:
 
 def _get_kind(block: Any) -> Any:
     return block.get("type", "text") if isinstance(block, Mapping) else None
-
-
-def _join_texts(texts: list[str]) -> str:
-    return truncate_text("\n\n".join(text for text in reversed(texts) if text.strip()))
 
 
 def _read_lines_backwards(path: str, max_bytes: int) -> Iterator[bytes]:

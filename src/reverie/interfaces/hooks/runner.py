@@ -187,7 +187,6 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
         with Memory.open(store, settings=settings, actor="hook", busy_timeout=patience) as memory:
             target = HookTarget(
                 memory=memory,
-                scope=scope,
                 session=memory.scoped(scope).session(session),
                 folder=folder,
                 kept=kept,

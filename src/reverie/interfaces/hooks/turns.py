@@ -84,7 +84,7 @@ def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> Path:
     path = folder / HOOKS / f"{time.time_ns():020d}-{os.getpid()}.json"
     draft = path.with_name(f".{path.name}.new")
     with open(draft, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as file:
-        file.write(_to_json(_redact(occurrence, redactor)))
+        file.write(_to_json(occurrence, redactor))
     draft.rename(path)
     return path
 
@@ -105,31 +105,16 @@ def iterate_kept(folder: Path) -> Iterator[tuple[Path, Occurrence]]:
             raise InvalidInput(f"{str(file)!r} cannot be read: correct or remove it") from None
 
 
-def _redact(occurrence: Occurrence, redactor: Redactor) -> Occurrence:
-    event, exchange, redact = occurrence.event, occurrence.exchange, redactor.text
-    return occurrence._replace(
-        event=event._replace(
-            prompt=redact(event.prompt),
-            answer=redact(event.answer),
-            error=redact(event.error),
-            arguments=redactor.json_text(event.arguments),
-        ),
-        exchange=exchange._replace(
-            prompt=redact(exchange.prompt),
-            answer=redact(exchange.answer),
-            typed=tuple(map(redact, exchange.typed)),
-        ),
-    )
-
-
-def _to_json(occurrence: Occurrence) -> str:
+def _to_json(occurrence: Occurrence, redactor: Redactor) -> str:
+    event, exchange = occurrence.event, occurrence.exchange
+    tools = None if exchange.tools is None else sorted(exchange.tools)
     values = occurrence._asdict() | {
         "at": occurrence.at.isoformat(),
-        "event": occurrence.event._asdict(),
-        "exchange": occurrence.exchange._asdict(),
+        "event": event._asdict() | {"arguments": redactor.json_text(event.arguments)},
+        "exchange": exchange._asdict() | {"tools": tools, "typed": list(exchange.typed)},
         "digests": dict(occurrence.digests),
     }
-    return json.dumps(values, ensure_ascii=False, default=sorted)  # names of tools are a set
+    return json.dumps(redactor.json_value(values), ensure_ascii=False)
 
 
 def _from_json(values: dict[str, Any]) -> Occurrence:
@@ -176,7 +161,6 @@ class HookTarget(NamedTuple):
 
     Attributes:
         memory: The memory, with all its scopes.
-        scope: Scope of the event.
         session: The conversation of the event.
         folder: Folder of the memory, or of what belongs to it, on this machine.
         kept: File of the event; None if it could not be written.
@@ -186,7 +170,6 @@ class HookTarget(NamedTuple):
     """
 
     memory: Memory
-    scope: str
     session: Session
     folder: Path
     kept: Path | None
@@ -261,7 +244,7 @@ def _store(occurrence: Occurrence, target: HookTarget) -> bool:
         with _acquire_lock(target.folder):
             _store_kept(target, sessions)
             if target.kept is None or target.kept.exists():  # else another hook has stored it
-                _STORES[occurrence.name](occurrence, target.session, target.memory.scoped(target.scope))
+                _STORES[occurrence.name](occurrence, target.session, target.memory.scoped(occurrence.scope))
                 if target.kept is not None:
                     target.kept.unlink(missing_ok=True)
     except StoreUnavailable as error:
@@ -410,10 +393,8 @@ def _iterate_answers(turns: Sequence[Turn]) -> Iterator[Turn]:
 
 def _is_new_prompt(prompt: str, turns: Sequence[Turn], session: Session) -> bool:
     """Return whether a transcript's last prompt is known, and no event has reported it."""
-    if not prompt:
-        return False
     last = next((turn for turn in reversed(turns) if turn.role == "user"), None)
-    return last is None or last.content != session.redact_text(prompt)
+    return bool(prompt) and (last is None or last.content != session.redact_text(prompt))
 
 
 def _determine_origin(
