@@ -312,7 +312,7 @@ export interface Promotion {
 export interface PromptLineOutput {
   id: string;
   type: "record" | "turn" | "paragraph";
-  verdict: "selected" | "twice" | "untrusted" | "does not hold now" | "empty" | "weak" | "in every prompt" | "says the same" | "in the replayed turns" | "already shown" | "over the layer's limit" | "over the budget";
+  verdict: "selected" | "perhaps related" | "twice" | "untrusted" | "does not hold now" | "empty" | "weak" | "in every prompt" | "says the same" | "in the replayed turns" | "already shown" | "over the limit" | "over the layer's limit" | "over the budget";
   score: number;
   tokens: number;
   recent: boolean;

@@ -154,8 +154,8 @@ def test_a_long_text_is_read_in_parts_and_nothing_is_sent_twice(memory: Memory, 
             following = read_text(await client.read_resource("reverie://memory/plans.md?part=2"))
             assert "\n\nPart 2 of" in following
             assert following[:30] not in read_text(resource)
-            for number in range(2_000):
-                memory.scratchpad.set(f"key/{number}", "x", tags=["some tag of an entry"])
+            for number in range(250):
+                memory.scratchpad.set(f"key/{number}" + "x" * 180, "x")
             listed = await client.call_tool("scratchpad_list", {})
             assert len(json.dumps(listed.model_dump(mode="json"))) < 50_000
             assert "more lines are left out. Ask for less" in text_of(listed)
