@@ -278,7 +278,8 @@ def test_numbers_of_changes_do_not_depend_on_other_scopes(
             note("GET", path)
         note("POST", "/v1/undo", json={"changes": [1]})
         note("GET", "/v1/journal", headers={"Reverie-After": str(len(journal) + 1)})
-        note("GET", "/readyz")
+        for probe in ("/readyz", "/livez"):
+            note("GET", probe, headers={"Reverie-After": str(len(journal) + 9)})
         return seen
 
     def write() -> None:

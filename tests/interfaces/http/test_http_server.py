@@ -76,7 +76,7 @@ def test_every_refusal_is_a_problem_that_says_what_to_do(client: TestClient) -> 
         (client.get("/livez?x=1"), 422, "Correct it"),
         (client.get("/livez", headers={"Host": "evil.example"}), 421, "--allow-host"),
         (client.get("/livez", headers={"Origin": "http://evil.example"}), 403, "--allow-host"),
-        (client.get("/livez", headers={"Reverie-After": "x"}), 422, "Reverie-Sequence"),
+        (client.get("/v1/records", headers={"Reverie-After": "x"}), 422, "Reverie-Sequence"),
     ):
         assert answer.status_code == status
         assert answer.headers["content-type"] == "application/problem+json"
