@@ -13,26 +13,14 @@ from reverie.repositories.working_memory import WorkingMemory, is_under
 from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
+from tests.factories import MovableClock
 
 START = datetime(2025, 1, 15, 10, 30, tzinfo=UTC)
 
 
-class Watch:
-    """A clock that goes when it is told to."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def forward(self, **time: float) -> None:
-        self.now += timedelta(**time)
-
-
 @pytest.fixture
 def watch():
-    return Watch()
+    return MovableClock(START)
 
 
 @pytest.fixture
@@ -53,9 +41,9 @@ def keys(found):
 
 def test_what_is_set_is_got_until_it_expires(working, watch):
     working.set("draft", "Dear Alice", ttl="2m")
-    watch.forward(seconds=119)
+    watch.move(seconds=119)
     assert working.get("draft") == "Dear Alice"
-    watch.forward(seconds=1)
+    watch.move(seconds=1)
     assert working.get("draft") is None
     assert working.list() == []
 
@@ -67,7 +55,7 @@ def test_how_long_an_entry_lives_is_a_setting_or_an_argument(working, store, wat
     assert kept.set("a", "x").expires_at is None
     assert brief.set("b", "x").expires_at == START + timedelta(seconds=30)
     working.set("plan", "1. rest", ttl=None)
-    watch.forward(days=10_000)
+    watch.move(days=10_000)
     assert working.get("plan") == "1. rest"
 
 
@@ -75,7 +63,7 @@ def test_the_scratchpad_outlives_sessions_and_takes_more_entries(store, watch):
     scratchpad = WorkingMemory(store, AGENT, settings=Settings(max_entries=2), clock=watch)
     for number in range(5):
         scratchpad.set(f"note-{number}", "x")
-    watch.forward(days=1)
+    watch.move(days=1)
     later = WorkingMemory(store, AGENT, settings=Settings(), clock=watch)
     assert [later.get(f"note-{number}") for number in range(5)] == ["x"] * 5
 
@@ -115,7 +103,7 @@ def test_overwriting_is_allowed_when_it_is_full_and_an_expired_entry_makes_room(
         working.set(f"page-{number:02}", "text", ttl=60 + number)
     working.set("page-07", "other")
     assert working.get("page-07") == "other"
-    watch.forward(seconds=60)
+    watch.move(seconds=60)
     working.set("one-more", "text")
     assert working.get("one-more") == "text"
 
@@ -218,7 +206,7 @@ def test_search_is_restricted_to_category_and_tags_and_their_statistics_stay_the
 def test_without_a_question_the_newest_come_first(working, watch):
     for key in ("first", "second", "third"):
         working.set(key, "x")
-        watch.forward(seconds=1)
+        watch.move(seconds=1)
     found = working.search(limit=2)
     assert [(hit.entry.key, hit.score) for hit in found] == [("third", 0.0), ("second", 0.0)]
 
@@ -245,7 +233,7 @@ def test_deleting_and_clearing_say_what_was_removed(working, watch):
     assert working.clear() == 2
     assert working.list() == []
     working.set("b", "x")
-    watch.forward(minutes=5)
+    watch.move(minutes=5)
     assert working.delete("b") is False
 
 
@@ -253,7 +241,7 @@ def test_the_inventory_counts_down_and_never_shows_data(working, watch):
     working.set("chunked-page-1", "secret", ttl="5m", category="web-content", tags=["github", "rockbot"])
     working.set("draft-email", "secret", ttl=149)
     working.set("plan", "secret", ttl=None)
-    watch.forward(seconds=28)
+    watch.move(seconds=28)
     assert working.inventory() == (
         "Working memory (scratch space — use search_working_memory or get_from_working_memory to retrieve):\n"
         "- chunked-page-1: expires in 4m32s, category: web-content, tags: github, rockbot\n"
@@ -266,7 +254,7 @@ def test_the_remaining_time_survives_a_restart(tmp_path, watch):
     store = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     WorkingMemory(store, "session/s", settings=Settings(), clock=watch).set("a", "x", ttl="5m")
     store.close()
-    watch.forward(minutes=4)
+    watch.move(minutes=4)
     store = SQLiteStore(tmp_path / "reverie.db", analyse=analyze)
     entry = WorkingMemory(store, "session/s", settings=Settings(), clock=watch).entry("a")
     assert entry.get_remaining_time(watch.now) == timedelta(minutes=1)

@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 
 from reverie import InvalidInput, Memory, Settings
 from reverie.admin.transfer.copying import copy_memory
-from reverie.domain.filter import Filter
-from reverie.domain.passage import TermWeight
 from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import compute_brevity, compute_emphasis
@@ -35,7 +33,6 @@ from tests.support.contract.factories import (
     make_additions,
     make_change,
     make_paragraph,
-    make_record,
     make_removals,
 )
 from tests.support.contract.replay import replay
@@ -114,16 +111,6 @@ def assert_same_answers(url: str, folder: Path, clock: MovableClock, *, is_made_
         assert search_everything(memory) == expected
         assert memory.admin.check() == []
         assert not memory.admin.doctor().findings
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_made_last", [False, True])
-def test_answers_are_those_of_an_index_to_the_last_byte(url: str, tmp_path: Path, is_made_last: bool) -> None:
-    clock = MovableClock()
-    with Memory.open(tmp_path, settings=Settings(files=False), clock=clock) as memory:
-        fill(memory, clock)
-        assert len(search_everything(memory)) > 300
-    assert_same_answers(url, tmp_path, clock, is_made_last=is_made_last)
 
 
 def act_at_random(memory: Memory, clock: MovableClock, chance: random.Random, steps: int) -> None:
@@ -244,23 +231,6 @@ def make_database(postgres: PostgresServer, name: str) -> str:
     """Make a database, whose statistics no other test has made; return the address of a memory in it."""
     postgres.execute("postgres", f"CREATE DATABASE {name} OWNER {OWNER}")
     return postgres.url("plans", database=name)
-
-
-def test_a_token_is_looked_up_also_in_tables_without_statistics(postgres: PostgresServer) -> None:
-    url = make_database(postgres, "looked_up")
-    with closing(PostgresStore(url + TABLES, analyse=analyze)) as store:
-        records = [make_record(n, content=f"Record {n} tells of tea and an owl {n * n}") for n in range(100)]
-        store.commit(make_additions(*records), actor="owner", at=NOW)
-        assert store.postings is not None
-        wanted = [TermWeight(among="words", token=str(number), weight=1) for number in range(10, 15)]
-        store.postings.find_heaviest("record", wanted, Filter(), 10)  # reads what a plan needs
-        with store.reading():
-            before = count_rows_read(store, "posting%")
-            found = store.postings.find_heaviest("record", wanted, Filter(scopes=("",)), 10)
-            assert 5 <= len(found) <= 10
-            assert 5 <= count_rows_read(store, "posting%") - before <= 10, (
-                "and not all postings of the memory"
-            )
 
 
 # -- kept apart, forgotten, checked, copied ------------------------------------------------------------

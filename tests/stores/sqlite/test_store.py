@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import shutil
 import sqlite3
@@ -33,7 +32,7 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import APPLICATION_ID, MIGRATIONS, Migration, prepare
+from reverie.stores.sqlite.migrations import MIGRATIONS, Migration, prepare
 from reverie.stores.sqlite.reading import build_records_where
 from tests.support.contract.factories import (
     NOW,
@@ -128,12 +127,6 @@ def test_nothing_is_made_when_it_shall_not_be(path: Path) -> None:
     assert not path.parent.exists()
 
 
-def test_a_store_that_is_there_is_opened_without_create(path: Path, store: SQLiteStore) -> None:
-    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-    with contextlib.closing(SQLiteStore(path, analyse=analyse, create=False)) as again:
-        assert again.records([1]) == [make_record(1)]
-
-
 @pytest.mark.parametrize(
     ("content", "error"),
     [
@@ -201,19 +194,6 @@ def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQ
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
 
 
-def test_the_journal_leaves_out_what_is_usual(path: Path, store: SQLiteStore) -> None:
-    usual = make_record(1)
-    other = make_record(2, kind="preference", confidence=1.0, tags=("x",), moment=make_time(1))
-    store.commit(make_additions(usual, other), actor="test", at=NOW)
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        documents = [json.loads(after) for (after,) in file.execute("SELECT after FROM journal")]
-    assert [sorted(document) for document in documents] == [
-        ["content", "created_at", "id"],
-        ["confidence", "content", "created_at", "id", "kind", "tags"],
-    ]
-    assert [row.edit for row in store.journal()] == make_additions(usual, other)
-
-
 def test_a_document_without_what_is_usual_is_the_same_record() -> None:
     for name in [field.name for field in dataclasses.fields(Record)]:
         record = dataclasses.replace(make_record(1), **{name: getattr(UNUSUAL, name)})
@@ -270,12 +250,6 @@ def test_a_newer_file_is_refused_and_left_as_it_is(path: Path, store: SQLiteStor
     assert everything_in(path.parent) == before
 
 
-def test_the_file_says_whose_it_is(path: Path, store: SQLiteStore) -> None:
-    header = path.read_bytes()[:100]
-    assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
-    assert int.from_bytes(header[60:64], "big") == len(MIGRATIONS)
-
-
 # -- whose files they are --------------------------------------------------------------------------------
 
 
@@ -292,13 +266,6 @@ def test_files_are_for_their_owner_alone_whatever_the_umask(tmp_path: Path, mask
         os.umask(before)
     assert modes == {"reverie.db": 0o600, "reverie.db-wal": 0o600, "reverie.db-shm": 0o600}
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-
-def test_closing_leaves_one_file(path: Path, store: SQLiteStore) -> None:
-    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-    list(store.find(Filter()))
-    store.close()
-    assert [one.name for one in path.parent.iterdir()] == ["reverie.db"]
 
 
 @pytest.mark.parametrize("there", [False, True], ids=["new", "existing"])
