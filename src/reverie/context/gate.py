@@ -184,8 +184,8 @@ VECTORS = GateSettings(
         missing=-0.32,
         size=-0.08,
     ),
-    answers=0.08,
-    related=0.03,
+    answers=0.06,
+    related=0.025,
     known=0.15,
 )
 """For hits of a search by words and vectors."""

@@ -320,8 +320,12 @@ class Pack:
             "outside that budget",
             *self._list_remarks(),
         ]
-        for title, is_shown in (("Selected", True), ("Left out", False)):
-            chosen = [choice for choice in self.choices if choice.is_shown is is_shown]
+        perhaps = [choice for choice in self.choices if choice.verdict == "perhaps related"]
+        for title, chosen in (
+            ("Selected", [choice for choice in self.choices if choice.verdict == "selected"]),
+            *([("Perhaps related", perhaps)] if perhaps else []),
+            ("Left out", [choice for choice in self.choices if not choice.is_shown]),
+        ):
             lines += ["", f"{title}: {len(chosen)}"]
             for choice in chosen:
                 lines += _explain_choice(choice)
@@ -805,7 +809,7 @@ def _explain_choice(choice: CandidateDecision) -> list[str]:
     what = f"{hit.layer} {hit.kind}"
     first = f"  {hit.score:.2f}  [{hit.id}] {what}, {choice.tokens} tokens: {_shorten_excerpt(hit.content)}"
     why = str(hit.explanation)
-    if choice.verdict == "selected":
+    if choice.is_shown:
         return [first, f"        {why}"] if why else [first]
     reason: str = choice.verdict
     if choice.verdict == "already shown":
