@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import json
 import os
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from reverie import AsyncMemory, ForgettingUnfinished, InvalidInput, Memory, NotFound, Settings
+from reverie import ForgettingUnfinished, InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING, Eraser
 from reverie.admin.erasure.matching import FORGOTTEN
 from reverie.admin.erasure.request import ErasureItem, ErasureReport
@@ -802,17 +801,6 @@ def test_forgetting_that_stops_half_way_says_so_and_what_finishes_it(tmp_path: P
         assert memory.admin.doctor(fix=True).sound
     for file in folder.rglob("*"):
         assert file.is_dir() or b"small flat" not in file.read_bytes(), file
-
-
-def test_the_same_for_asyncio(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with AsyncMemory.open(tmp_path / "m") as memory:
-            saved = await memory.save(SECRET)
-            assert (await memory.admin.forget(saved.record.id, dry_run=True)).counts == {"record": 1}
-            assert (await memory.admin.forget(saved.record.id)).done
-            assert await memory.get(saved.record.id) is None
-
-    asyncio.run(work())
 
 
 def test_its_files_go_and_one_that_could_not_be_taken_in_is_named(tmp_path: Path) -> None:

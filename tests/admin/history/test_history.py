@@ -812,6 +812,8 @@ def test_asyncio_has_it_too(tmp_path: Path) -> None:
             assert (await memory.history.blame(record.id)).changes[1].reason == "update"
             await memory.history.undo(2)
             assert await memory.get(record.id) == record
+            assert (await memory.admin.forget(record.id)).done
+            assert await memory.get(record.id) is None
 
     asyncio.run(run())
 
