@@ -87,9 +87,14 @@ class Loader:
                 [f"memory-{memory}"],
             ).fetchone() or (0,)
             values = build_parameters(
-                make_additions(*records), analyze, space=space, patience="10s", actor="load", note="", at=NOW,
-                since=None, cursors={}, counts={}, marks=(), is_erasure=False,
-            )  # fmt: skip
+                make_additions(*records),
+                analyze,
+                space=space,
+                patience="10s",
+                actor="load",
+                at=NOW,
+                options={},
+            )
             _copy(connection, "thing", _THING, _iterate_things(records, values))
             _copy(connection, "journal", _JOURNAL, _iterate_changes(records, values))
             tokens: Counter[str] = Counter()

@@ -241,7 +241,8 @@ class Memory(ScopedMemory):
         in the URL it is in the database, and nothing is stored on this machine.
 
         Returns:
-            The memory; close it, or use it in a `with` statement.
+            The memory; close it, or use it in a `with` statement. A memory that nothing refers to any more is released
+            as well, but what open sessions were shown is not stored.
 
         Raises:
             InvalidInput: an argument is not of its form.

@@ -59,8 +59,8 @@ def test_the_times_of_changes_and_their_filters_agree_after_a_clock_was_set_back
 ) -> None:
     clock = MovableClock(datetime(2025, 6, 1, 12, tzinfo=UTC))
     with Memory.open(folder, clock=clock) as memory:
-        for days in (0, 5, -4, 2):
-            clock.move(days=days)
+        for number in (0, 5, -4, 2):
+            clock.move(days=number)
             memory.save(f"The ferry leaves on the {clock.now:%d}th")
 
     def days(*options: str) -> list[str]:
