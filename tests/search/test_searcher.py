@@ -78,6 +78,7 @@ def test_a_foreign_word_does_not_hide_the_english_words_of_a_short_record(memory
         ("Dietary: sans cookies", "cookie"),
         ("Kim's passports expire in août", "passport"),
         ("Deployments use λ functions", "function"),
+        ("Kim's biscuits hem", "biscuit"),
         ("Greetings such as مرحبا", "greeting"),
     ]:
         memory.save(text)

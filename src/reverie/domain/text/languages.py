@@ -144,7 +144,8 @@ def detect_languages(words: Iterable[str], text: str) -> tuple[str, ...]:
     if best == DEFAULT or evidence[best] < max(least, margin * english):
         return (DEFAULT,)
     table = _list_languages_by_word()
-    telling = {word for word in words if best in table.get(word, "").split()}
+    spelled = fold_accents(text)  # "Kim" is a name, although "kim" is a Turkish function word
+    telling = {word for word in words if word in spelled and best in table.get(word, "").split()}
     is_certain = len(telling) > 1 and evidence[best] >= _CERTAIN * english
     return (best,) if is_certain else (best, DEFAULT)
 
