@@ -134,7 +134,6 @@ class Session:
             settings,
             self._clock,
             standing=standing,
-            read_session=self._read_view,
             read_entries=self.working.list,
         )
 
@@ -341,7 +340,7 @@ class Session:
         tracing = trace(self._settings, "search_memory", scope=self._scope, session=self.id)
         with translate_os_errors("the memory cannot be searched"), tracing as span:
             self._look(visible_scopes(self._scope if self._stored is None else self._stored.scope))
-            given = self._gatherer.gather(message, budget, extra_context)
+            given = self._gatherer.gather(message, budget, extra_context, read_session=self._read_view)
             pack = redact_pack(build(given), self._redactor)
             span.measure("reverie.pack.tokens", pack.diagnostics.tokens, by="section")
         if record_shown:

@@ -88,7 +88,14 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
             },
         ),
         (WorkingMemory, whole.scratchpad, {"search", "clear", "inventory", "sanitize"}),
-        (Pages, whole.pages, {"append_many", "context", "notes", "paragraphs", "overview", "replace"}),
+        (
+            Pages,
+            whole.pages,
+            {
+                *("append_many", "context", "notes", "paragraphs", "overview", "replace"),
+                *("build_static_context", "render_for_prompt"),
+            },
+        ),
     ):
         public = {name for name in dir(local) if not name.startswith("_")}
         assert public - set(dir(remote)) == set(left_out) & public
@@ -98,7 +105,7 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
                 has = set(inspect.signature(getattr(remote, name)).parameters)
                 missing = known - has - (set(NewRecord.__dataclass_fields__) if "fields" in has else set())
                 assert missing <= {"offset", "order", "parts", "progress", "prefix", "guard", "source"} | (
-                    {"expected", "reason"} if local is Pages else set()
+                    {"expected", "origin", "reason"} if local is Pages else set()
                 ), (name, missing)
 
 

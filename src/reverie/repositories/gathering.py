@@ -51,8 +51,7 @@ class PackGatherer:
         settings: The settings.
         clock: The clock.
         standing: Returns profile, pages and daily notes for some scopes.
-        read_session: Returns the session.
-        read_entries: Returns its working memory.
+        read_entries: Returns the working memory of the session.
     """
 
     def __init__(
@@ -63,7 +62,6 @@ class PackGatherer:
         clock: Clock,
         *,
         standing: Callable[[Sequence[str]], StaticContext],
-        read_session: Callable[[], SessionView],
         read_entries: Callable[[], Sequence[Entry]],
     ) -> None:
         self._store = store
@@ -71,15 +69,28 @@ class PackGatherer:
         self._settings = settings
         self._clock = clock
         self._standing = standing
-        self._read_session = read_session
         self._read_entries = read_entries
         self._standing_records: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
 
-    def gather(self, message: str | None, budget: TokenBudget, related: str) -> PackInput:
-        """Return the input of a pack for a message; None for the last turn of the user."""
+    def gather(
+        self,
+        message: str | None,
+        budget: TokenBudget,
+        related: str,
+        *,
+        read_session: Callable[[], SessionView],
+    ) -> PackInput:
+        """Return the input of a pack for a message; None for the last turn of the user.
+
+        Args:
+            message: The message.
+            budget: The budget of the pack.
+            related: Text of another memory.
+            read_session: Returns the session. It is not kept, so that an unused session is released.
+        """
         settings = self._settings
         with self._store.reading():
-            state, window, following, shown, sequence = self._read_session()
+            state, window, following, shown, sequence = read_session()
             asking = find_question(message, window)
             now_at = following if asking is None else asking.position
             query = retrieval.query_from_message(message or "" if asking is None else asking.content)
