@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, get_args
 
 from reverie.domain.change import Subject
@@ -12,7 +13,7 @@ from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import administration, changes
 from reverie.interfaces.http.operations import Call, ScopeQuery
-from reverie.interfaces.http.page.rendering import HEIGHT, LEFT, TEXTS, WIDTH, build_chart, compare_values
+from reverie.interfaces.http.page.rendering import TEXTS, compare_values
 from reverie.interfaces.http.page.views import Redirect, Screen, ViewList, is_allowed, perform, read_time
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import MOST_UNDONE, ActivityQuery, Number
@@ -256,21 +257,15 @@ _VALUES = (
 def show_activity(call: Call) -> Screen:
     """Show what was done on each of the last days."""
     days = perform(call, administration.get_activity, days=call.query.days)["items"]
-    labels = [day["day"] for day in days]
-    charts = [
-        _build_chart(name, labels, parts, [[_get_number(day, part) for day in days] for part in parts])
-        for name, parts in _SUMS
+    tables = [_build_table(name, parts, days, _get_number, has_total=True) for name, parts in _SUMS] + [
+        _build_table(name, ("median", "p95"), days, partial(_get_value, measure)) for name, measure in _VALUES
     ]
-    for name, measure in _VALUES:
-        values = [day["median_and_p95"][measure] for day in days]
-        medians = [value[0] or 0 for value in values]
-        rest = [(value[1] or 0) - (value[0] or 0) for value in values]
-        chart = _build_chart(name, labels, ("median", "p95"), [medians, rest])
-        rows = [(day, [value[0], value[1]]) for day, value in zip(labels, values, strict=True)]
-        charts.append({**chart, "rows": _drop_empty(rows), "has_total": False})
-    return Screen(
-        "activity.html", charts=charts, days=call.query.days, ranges=RANGES, size=(WIDTH, HEIGHT, LEFT)
-    )
+    return Screen("activity.html", tables=tables, days=call.query.days, ranges=RANGES)
+
+
+def _get_value(measure: str, day: dict[str, Any], part: str) -> int | None:
+    value: int | None = day["median_and_p95"][measure][part == "p95"]
+    return value
 
 
 def _get_number(day: dict[str, Any], name: str) -> int:
@@ -280,20 +275,16 @@ def _get_number(day: dict[str, Any], name: str) -> int:
     return int(counts.get(name, 0))
 
 
-def _build_chart(
-    name: str, labels: Sequence[str], parts: Sequence[str], series: Sequence[Sequence[int]]
+def _build_table(
+    name: str,
+    parts: Sequence[str],
+    days: Sequence[dict[str, Any]],
+    get: Callable[[dict[str, Any], str], int | None],
+    *,
+    has_total: bool = False,
 ) -> dict[str, Any]:
-    rows = [(label, [values[place] for values in series]) for place, label in enumerate(labels)]
-    return {
-        "name": name,
-        "parts": parts,
-        "shapes": build_chart([label[5:] for label in labels], series),
-        "rows": _drop_empty(rows),
-        "totals": [sum(values) for values in series],
-        "has_total": True,
-    }
-
-
-def _drop_empty(rows: Sequence[tuple[str, Sequence[int | None]]]) -> list[tuple[str, Sequence[int | None]]]:
-    """Return the rows with numbers, the newest first."""
-    return [(label, values) for label, values in reversed(rows) if any(values)]
+    """Return the numbers of the days that have some, the newest day first."""
+    rows = [(day["day"], [get(day, part) for part in parts]) for day in reversed(days)]
+    totals = [sum(values[place] or 0 for _, values in rows) for place in range(len(parts))]
+    kept = [(day, values) for day, values in rows if any(values)]
+    return {"name": name, "parts": parts, "rows": kept, "totals": totals if has_total else []}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import fields as list_fields
-from pathlib import Path
 from typing import Any
 
 from reverie.domain.page import is_log
@@ -254,15 +252,6 @@ def examine(call: Call) -> Screen:
     return _draw_health(call, perform(call, administration.diagnose))
 
 
-def _measure_database(path: Path | None) -> int:
-    """Return the bytes of the files of the database, beside which there may be a hundred thousand others."""
-    total = 0
-    for file in () if path is None else path.glob("*.db*"):
-        with suppress(OSError):  # it has gone meanwhile
-            total += file.stat().st_size
-    return total
-
-
 def _format_setting(value: object) -> str:
     """Return a value as a settings file has it; a dash for none."""
     if value is None or value == ():
@@ -289,7 +278,7 @@ def _draw_health(call: Call, diagnosis: dict[str, Any] | None = None) -> Screen:
         failed=call.memory.admin.failures(),
         index=call.memory.admin.index_status(),
         path=call.memory.path,
-        bytes=_measure_database(call.memory.path),
+        bytes=call.server.folder_size(),
         conflicts=len(call.memory.folder.conflicts()) if call.memory.folder is not None else 0,
         settings=sorted(rows, key=lambda row: (row["value"] == row["usual"], row["name"])),
     )
