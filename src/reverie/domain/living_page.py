@@ -448,7 +448,7 @@ def _find_newest(records: Iterable[Record]) -> datetime:
 
 def _compute_score(record: Record, newest: datetime) -> float:
     """Return the rank of a record by importance, use and recency; it does not change with the time of day."""
-    age_days = (newest - record.updated_at) / timedelta(days=1)
+    age_days = (newest - record.updated_at).days
     use = math.log2(record.seen_count) / 10
     recency = math.exp2(-age_days / _HALF_LIFE_DAYS)
     return 2 * record.pinned + record.importance + use + 0.3 * recency
