@@ -499,8 +499,9 @@ class _Followers:
         self.folder: MemoryFolder | None = None
 
     def publish(self, rows: Sequence[JournalEntry]) -> None:
-        """Pass new journal entries to the indexes and the files."""
-        self.index(rows)
+        """Pass new journal entries to the indexes and the files; none if a living page was composed."""
+        if rows:
+            self.index(rows)
         if self.folder is not None:
             self.folder.notice(rows)
 

@@ -105,8 +105,20 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
                 has = set(inspect.signature(getattr(remote, name)).parameters)
                 missing = known - has - (set(NewRecord.__dataclass_fields__) if "fields" in has else set())
                 assert missing <= {"offset", "order", "parts", "progress", "prefix", "guard", "source"} | (
-                    {"expected", "origin", "reason"} if local is Pages else set()
+                    {"expected", "reason", "origin"} if local is Pages or name == "edit_page" else set()
                 ), (name, missing)
+
+
+def test_the_living_page_is_read_and_edited(memory: RemoteMemory) -> None:
+    record = memory.save("I live in Bergen").record
+    page = memory.page()
+    edit = memory.edit_page(page.replace("Bergen", "Oslo"), expected=page)
+    assert (edit.outcome, edit.text) == ("changed", memory.page())
+    changed = memory.get(record.id)
+    assert changed is not None
+    assert changed.content == "I live in Oslo"
+    with pytest.raises(Conflict):
+        memory.edit_page("", expected=page)
 
 
 def test_what_is_saved_is_found_changed_and_taken_back(memory: RemoteMemory) -> None:

@@ -23,7 +23,9 @@ from reverie.domain.living_page import (
     split_page,
 )
 from reverie.domain.page import LANGUAGES, MEMORY
+from reverie.files.rebuild import rebuild
 from reverie.interfaces.http.server import HttpServer
+from reverie.search.analyzer import analyze
 from tests.factories import MovableClock, end_record
 from tests.interfaces.http.conftest import serve_here
 
@@ -323,6 +325,12 @@ def test_a_tool_edits_with_the_trust_that_its_session_has(memory: Memory) -> Non
     record = memory.get(ids["I live in Bergen"])
     assert record is not None
     assert (record.content, record.origin) == ("I live in Oslo", "agent")
+    whole = memory.page()
+    told = tools.call(
+        "edit_memory", {"old": whole[whole.index("## About") : whole.index("<!-- /reverie")], "new": "x"}
+    )
+    assert told.text == "6 memories would change, which the owner has to confirm: nothing is changed yet."
+    assert len(memory.list()) == 6
 
 
 def test_a_search_finds_no_line_of_the_page_beside_its_record(memory: Memory) -> None:
@@ -402,3 +410,23 @@ def test_what_leaves_a_long_window_is_told_too(memory: Memory) -> None:
     for _ in range(2):
         memory.dreams.run_due()
         assert [each.text for each in memory.pages.paragraphs()] == ["message 0 → message 49."]
+
+
+def test_a_rebuilt_memory_and_an_import_have_no_composed_line_beside_its_record(
+    memory: Memory, tmp_path: Path, now: MovableClock
+) -> None:
+    fill(memory)
+    memory.pages.write(MEMORY, "mine\n")
+    memory.page()
+    memory.close()
+    (tmp_path / "reverie.db").unlink()
+    rebuild(tmp_path, analyse=analyze)
+    with Memory.open(tmp_path, clock=now) as again:
+        assert len(again.list()) == 6
+        assert [page.content for page in again._store.pages()] == ["mine\n"]
+        page = again.page()
+        assert again.pages.read() == f"mine\n\n{page}\n"
+        again.flush()
+    with Memory.open(":memory:", clock=now) as other:
+        other.admin.import_from(tmp_path / "memory" / MEMORY, origin="owner")
+        assert other.pages.read() == "mine\n"

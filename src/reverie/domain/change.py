@@ -53,7 +53,6 @@ Operation = Literal[
     "rename",
     "clear",
     "put",
-    "compose",
     "renew",
     "undo",
     "forget",

@@ -100,6 +100,7 @@ class MemoryFolder:
         self._catching_up = False
         self._tracks_folders = False
         self._own_sequence = 0
+        self._has_composed = False
         self._closed = False
         self._failure = ""
         self._scan_durations: deque[float] = deque(maxlen=_DURATIONS_KEPT)
@@ -150,12 +151,13 @@ class MemoryFolder:
         The files of changes that erase something are written before this returns.
 
         Args:
-            rows: The journal entries of one commit.
+            rows: The journal entries of one commit; none if a living page was composed.
         """
-        if self._closed or not rows:
+        if self._closed:
             return
         with self._changed:  # another thread may have published later rows already
-            self._own_sequence = max(self._own_sequence, rows[-1].sequence)
+            self._own_sequence = max(self._own_sequence, *(row.sequence for row in rows[-1:]), 0)
+            self._has_composed |= not rows
         self._schedule_job(_WRITE)
         if any(row.forgotten for row in rows):
             self.flush()
@@ -366,6 +368,7 @@ class MemoryFolder:
         is_long, began = self._mirror.count_pending_changes() > AT_ONCE, time.monotonic()
         try:
             self._catching_up = is_long
+            self._has_composed = False
             outcome = self._mirror.write(batches=_BATCHES, retry=retry)
         finally:
             self._catching_up = is_long and outcome.has_more
@@ -380,7 +383,7 @@ class MemoryFolder:
 
     def _has_own_changes(self) -> bool:
         """Return whether changes of this process are pending."""
-        return self._own_sequence > self._state.progress().sequence
+        return self._has_composed or self._own_sequence > self._state.progress().sequence
 
     def _take_in(self, paths: Iterable[str] | None, *, wait_s: float = QUIET_S) -> HandEditReport:
         if paths is None and not self._tracks_folders and self._estimate_scan_seconds() > FREE_S:

@@ -27,6 +27,7 @@ from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
 from reverie.domain.filter import Filter
+from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.page import Paragraph
 from reverie.domain.text.timestamps import Clock
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
@@ -44,6 +45,7 @@ from reverie.files.layout import (
     MEMORY,
     SESSIONS,
     Form,
+    build_page_path,
     build_path,
     parse_form,
     render_addition,
@@ -105,6 +107,7 @@ _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
 _TOLD = 3
 _TOPS = (MEMORY, SESSIONS)
+_PAGE = build_page_path(MEMORY_PAGE)
 _FORMS: Mapping[Subject, frozenset[Form]] = {
     "record": frozenset({"record", "episodic", "page"}),
     "turn": frozenset({"session"}),
@@ -187,6 +190,8 @@ class MirrorWriter:
                         batch.check_state()
                     batch.drop_lost_folders()
                     report.complete = batch.follow(shown) and (not retry or batch.write_due(tried))
+                    if report.complete:
+                        batch.write_living_page()
                 done += 1
         self._report_failures(report)
         return report
@@ -370,6 +375,12 @@ class _Batch:
                 self._ledger.settle([path])
         tried.update(due[:_DUE_AT_ONCE])
         return len(due) <= _DUE_AT_ONCE
+
+    def write_living_page(self) -> None:
+        """Write `MEMORY.md` if its block was composed anew, which no entry of the journal says."""
+        content, known = render_expected_content(self._store, _PAGE), self._ledger.find(_PAGE)
+        if content is not None and (known is None or not _has_same_content(known, content.data)):
+            self._write(_PAGE, content)
 
     # -- one file ----------------------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ from typing import TypeVar
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable
+from reverie.domain.living_page import split_page
+from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.page import Paragraph, validate_paragraph
 from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
@@ -333,6 +335,8 @@ class _Rebuild:
 
     def _take_page(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
         text = parsing.read_page(path, data)
+        if place.name == MEMORY_PAGE:
+            text = split_page(text).outside  # its block is composed of records, which have files of their own
         page = parsing.build_page(place.name, text, now=from_microseconds(mtime_ns // 1000))
         after = self._ask_marked(lambda store: drop_forgotten(store, page))
         if after != page:

@@ -42,7 +42,7 @@ from reverie.domain.text import timestamps, validation
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.validation import validate_count
 from reverie.settings import Settings
-from reverie.stores.living_page import LivingPages, read_block
+from reverie.stores.living_page import LivingPages, read_block, read_memory_pages
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, WritingRepository, add_extra_cursors
@@ -124,18 +124,15 @@ class Pages(WritingRepository):
 
     def names(self) -> list[str]:
         """Return the names of all pages and logs, sorted."""
-        return sorted([*(page.name for page in self._store.pages()), *self._store.logs()])
+        return sorted([*(page.name for page in self._list_pages()), *self._store.logs()])
 
     def overview(self) -> list[PageOverview]:
         """Return all pages and logs with their sizes: pages, `HISTORY.md`, then daily notes, newest first."""
         found = [
             PageOverview(
-                name=page.name,
-                paragraphs=None,
-                characters=len(join_page(page.content, self._read_block(page.name))),
-                updated_at=page.updated_at,
+                name=page.name, paragraphs=None, characters=len(page.content), updated_at=page.updated_at
             )
-            for page in self._store.pages()
+            for page in self._list_pages()
         ]
         logs = self._store.logs()
         for name in sorted(logs, reverse=True):
@@ -328,7 +325,7 @@ class Pages(WritingRepository):
             raise InvalidInput(f"page is {name!r}, which only grows: append to it, or edit its file by hand")
         old = _validate_page_text(old, name="old", empty=False)
         new = _validate_page_text(new, name="new")
-        if self._find_page(name) is None:
+        if self._find_page(name) is None and not self._read_block(name):
             raise NotFound(f"there is no page {name!r}: write it first, or see which names there are")
 
         def change(text: str) -> tuple[str, bool]:
@@ -417,15 +414,17 @@ class Pages(WritingRepository):
             if there and expected is not None and self.read(name) != expected:
                 raise Conflict(f"page {name!r} has changed since you read it: read it again")
             if there:
-                kept = [replace(one, content="") for one in there if isinstance(one, Page)]
-                after = kept if self._read_block(name) else [None] * len(there)
-                changes = [Change(before=old, after=new) for old, new in zip(there, after, strict=True)]
-                self._writer.commit(changes, operation="delete", note=reason)
+                self._writer.commit(
+                    [Change(before=one, after=None) for one in there], operation="delete", note=reason
+                )
             return bool(there)
 
         return self._run_with_retries(attempt)
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _list_pages(self) -> list[Page]:
+        return self._store.pages() if self._living is None else read_memory_pages(self._store)
 
     def _is_living(self, name: str) -> bool:
         return name == MEMORY and self._living is not None

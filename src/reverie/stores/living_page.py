@@ -37,6 +37,7 @@ from reverie.domain.record import HOME_LAYERS, Kind, Origin, Record, note_dates,
 from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text import escaping
 from reverie.domain.text.dates import get_local_day
+from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value
@@ -65,11 +66,13 @@ class _Composed(NamedTuple):
     Attributes:
         sequence: Number of the newest change at that time.
         day: The day.
+        at: The time.
         block: The block.
     """
 
     sequence: int
     day: str
+    at: str
     block: str
 
 
@@ -81,11 +84,16 @@ def read_block(store: Store, scope: str = "") -> str:
 
 def read_memory_pages(store: Store, names: Sequence[str] | None = None) -> list[Page]:
     """Return pages as `Store.pages` does, `MEMORY.md` with everybody's block."""
-    block = read_block(store) if names is None or MEMORY in names else ""
-    return [
-        replace(page, content=join_page(page.content, block)) if page.name == MEMORY else page
-        for page in store.pages(names)
-    ]
+    pages = store.pages(names)
+    found = _read(store, "") if names is None or MEMORY in names else None
+    if found is None or not found.block:
+        return pages
+    page = next((page for page in pages if page.name == MEMORY), None)
+    at = parse_time(found.at) if page is None else max(page.updated_at, parse_time(found.at))
+    whole = Page(
+        name=MEMORY, content=join_page("" if page is None else page.content, found.block), updated_at=at
+    )
+    return sorted([whole, *(page for page in pages if page.name != MEMORY)], key=lambda each: each.name)
 
 
 def find_page_cursors(store: Store) -> dict[str, None]:
@@ -196,6 +204,7 @@ class LivingPages:
                 )
             if changes:
                 writer.commit(changes, operation=operation, note=note, cursors=decision.cursors)
+                writer.publish([])
             made: Literal["changed", "unchanged"] = "changed" if changes else "unchanged"
             return PageEdit(
                 text=outside,
@@ -255,11 +264,10 @@ class LivingPages:
 
     def _is_stale(self, scope: str) -> bool:
         found = _read(self._store, scope)
-        if found is None:
+        if found is None or found.day != self._get_day() or found.sequence > self._store.sequence():
             return True
-        if found.day != self._get_day():
-            return True
-        return scope in self._find_scopes_after(found.sequence)
+        read = (self._store.cursor(_READ) or "0").partition(" ")[0]
+        return scope in self._find_scopes_after(max(found.sequence, int(read)))
 
     def _get_day(self) -> str:
         return get_local_day(self._writer.clock(), self._settings.zone).isoformat()
@@ -307,28 +315,26 @@ class LivingPages:
         def attempt(_: int) -> str:
             sequence, now, before = store.sequence(), self._writer.clock(), _read(store, scope)
             records, unread = self._find_records(scope)
-            page = next(iter(store.pages([MEMORY])), None)
-            outside = "" if page is None or scope else page.content
+            replaced = store.records(sorted({name for record in records for name in record.replaces}))
+            page = None if scope else next(iter(store.pages([MEMORY])), None)
+            outside = "" if page is None else page.content
             block = compose(
                 records,
-                {
-                    each.id: each
-                    for each in store.records(sorted({name for r in records for name in r.replaces}))
-                },
+                {record.id: record for record in replaced},
                 now=now,
                 zone=settings.zone,
                 language=settings.language,
                 tokens=max(settings.page_tokens - len(outside) // 4, settings.page_tokens // 2),
                 unread=unread,
             )
-            edits = []
-            if not scope and block != ("" if before is None else before.block):
-                fresh = Page(name=MEMORY, content=outside, updated_at=now)
-                edits.append(Change(before=page, after=fresh))
-            composed = _encode(_Composed(sequence, self._get_day(), block))
-            if settings.is_recording and (edits or block or before is not None):
+            is_new = block != ("" if before is None else before.block)
+            at = format_time(now) if is_new or before is None else before.at
+            composed = _encode(_Composed(sequence, self._get_day(), at, block))
+            if settings.is_recording and (block or before is not None):
                 with suppress(StoreUnavailable):  # a folder that cannot be written, or a full disk
-                    self._writer.commit(edits, operation="compose", cursors={_PREFIX + scope: composed})
+                    self._writer.commit([], since=sequence, cursors={_PREFIX + scope: composed})
+            if is_new and not scope:
+                self._writer.publish([])
             return block
 
         return self._writer.retrying(attempt)

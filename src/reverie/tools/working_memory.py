@@ -306,8 +306,13 @@ def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
         raise NotFound(f"there is no page {name}; leave old out to begin it")
     old, new = escaping.to_stored_edit(text, old, new)
     replace_once(text, old, new, where=name)
-    pages.replace(old, new, name=name, origin="agent")
+    written = pages.replace(old, new, name=name, origin="agent")
     new = _to_stored_text(pages, name, new)
+    if written.proposed:
+        return ToolResult(
+            f"{written.proposed} memories would change, which the owner has to confirm: nothing is changed yet.",
+            {"edited": name, "text": ""},
+        )
     if pages.read(name) == text:
         return ToolResult(f"Nothing changed: {name} says so already.", {"edited": name, "text": new})
     return ToolResult(

@@ -55,7 +55,12 @@ class World:
     def __init__(self, where: Path | None = None) -> None:
         self.now = BEGIN
         self.ids = 0
-        self.memory = Memory.open(":memory:" if where is None else where, clock=self.time, new_id=self.id)
+        self.memory = Memory.open(
+            ":memory:" if where is None else where,
+            clock=self.time,
+            new_id=self.id,
+            settings=Settings(dream_idle=1_000_000),  # a living page is of today, and in no snapshot
+        )
 
     def time(self) -> datetime:
         return self.now

@@ -34,6 +34,7 @@ from reverie.integrations.remote.parts import (
 )
 from reverie.repositories.records import NewRecord, RecordChanges, RecordFields, SaveResult
 from reverie.search.hits import Hit, SearchMode, Source, Unit
+from reverie.stores.living_page import PageEdit
 
 _TRIES = 30
 _NO_VERSION = '"changed"'
@@ -287,6 +288,22 @@ class RemoteMemory(RemoteReader):
             return int(self._connection.ask("DELETE", "sessions", id)["removed"])
         except NotFound:
             return 0
+
+    def page(self) -> str:
+        """Return what this scope knows as one page; see `Memory.page`."""
+        return str(self._connection.ask("GET", "page")["content"])
+
+    def edit_page(self, text: str, *, expected: str | None = None) -> PageEdit:
+        """Change records by an edited page; see `Memory.edit_page`.
+
+        Raises:
+            Conflict: the page is another than `expected` by now; nothing was changed.
+        """
+        reply = self._connection.send("GET", "page")
+        stale = expected is not None and reply.value["content"] != expected
+        headers = {"If-Match": '"changed"' if stale else reply.headers["etag"]}
+        edit = self._connection.ask("PUT", "page", body={"content": text}, headers=headers)
+        return PageEdit(text=edit["content"], outcome=edit["outcome"], proposed=edit["proposed"])
 
     # -- the whole ---------------------------------------------------------------------------------------
 

@@ -29,8 +29,10 @@ from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.living_page import split_page
 from reverie.domain.page import (
     HISTORY,
+    MEMORY,
     Page,
     Paragraph,
     is_log,
@@ -102,7 +104,8 @@ def read(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) 
     elif is_log(name):
         yield from _parse_log(name, body, terms, place=place, at=at)
     elif terms.trusted:
-        yield _parse_page(name, _drop_embedded_data(text), place=place, at=at)
+        own = split_page(text).outside if name == MEMORY else text  # the rest is composed of records
+        yield _parse_page(name, _drop_embedded_data(own), place=place, at=at)
     else:
         yield from _parse_facts(name, body, terms, about, place=place, at=at, lines_above=lines_above)
 

@@ -123,6 +123,10 @@ def edit(
         f"{result.outcome.capitalize()}: {output.one_line(name)} ({size})",
         {"outcome": result.outcome, "merged": result.merged, "page": result.page},
     )
+    if result.proposed:
+        context.print_message(
+            f"{output.count(result.proposed, 'memory', 'memories')} would change: see `reverie review`."
+        )
     if result.merged and not context.as_json:
         context.print_message("The page was changed concurrently; both changes were merged.")
 
