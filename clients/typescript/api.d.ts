@@ -209,13 +209,6 @@ export interface LivingPage {
   proposed?: number;
 }
 
-/** The living page of a scope. */
-export interface LivingPage {
-  content: string;
-  outcome?: string;
-  proposed?: number;
-}
-
 /** A token that was just created; token is shown once. */
 export interface NewToken {
   id: string;

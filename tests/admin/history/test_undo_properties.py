@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reverie import Conflict, InvalidInput, Memory, NotFound
+from reverie import Conflict, InvalidInput, Memory, NotFound, Settings
 from reverie.domain.filter import Filter
 from reverie.domain.record import FIL
 from reverie.domain.text.timestamps import Clock

@@ -125,7 +125,7 @@ def edit(
     )
     if result.proposed:
         context.print_message(
-            f"{output.count(result.proposed, 'memory', 'memories')} would change: see `reverie review`."
+            f"{output.count(result.proposed, 'change')} wait for you: see `reverie review`."
         )
     if result.merged and not context.as_json:
         context.print_message("The page was changed concurrently; both changes were merged.")
