@@ -61,6 +61,7 @@ from reverie.files.state import (
     compute_checksum,
     compute_stamp,
 )
+from reverie.stores.living_page import read_block
 from reverie.stores.protocol import Store
 
 
@@ -378,6 +379,8 @@ class _Batch:
 
     def write_living_page(self) -> None:
         """Write `MEMORY.md` if its block was composed anew, which no entry of the journal says."""
+        if not read_block(self._store) or _PAGE in self._report.edited:
+            return
         content, known = render_expected_content(self._store, _PAGE), self._ledger.find(_PAGE)
         if content is not None and (known is None or not _has_same_content(known, content.data)):
             self._write(_PAGE, content)
