@@ -40,7 +40,7 @@ TEXTS = st.text(min_size=1) | st.sampled_from(
         "- … # <!-- reverie:page -->",
     ]
 )
-LINES = st.builds(Line, IDS, TEXTS, st.sampled_from(["", "until 2026-05-01"]))
+LINES = st.builds(Line, IDS, TEXTS, st.sampled_from(["", "until 2026-05-01"]), st.booleans())
 
 
 @pytest.fixture
@@ -126,6 +126,16 @@ def test_a_page_has_the_owner_the_rules_what_comes_what_changed_and_the_rest(
     assert "Return the books" not in later
 
 
+def test_a_line_about_money_says_that_the_owner_is_asked_first(memory: Memory, now: MovableClock) -> None:
+    record = memory.save("The credit card number for payments is in the safe").record
+    assert record.permission
+    assert f"<!-- {record.id}, ask before acting on it -->" in memory.page()
+    now.move(hours=1)
+    pack = memory.session("chat:1").context("hello")
+    assert f"[{record.id}] (ask before acting on it)" in pack.stable_text
+    assert memory.edit_page(memory.page()).outcome == "unchanged"
+
+
 def test_a_page_has_the_same_bytes_until_a_record_changes(memory: Memory, now: MovableClock) -> None:
     fill(memory)
     page = memory.page()
@@ -150,11 +160,11 @@ def test_a_large_memory_chooses_and_says_how_many_are_not_shown(memory: Memory) 
 
 def test_headings_follow_the_language_and_a_scope_has_its_own_page(now: MovableClock) -> None:
     with Memory.open(":memory:", clock=now, settings=Settings(language="de")) as memory:
-        memory.save("Ich wohne in Bergen")
+        memory.save("Ich wohne in Bergen", kind="fact")
         alice = memory.scoped("user:alice")
-        alice.save("I like tea")
+        alice.save("I live in Oslo", kind="fact")
         assert list_headings(memory.page()) == list_headings(alice.page()) == ["## Über dich"]
-        assert "tea" not in memory.page()
+        assert "Oslo" not in memory.page()
         assert "Bergen" not in alice.page()
 
 

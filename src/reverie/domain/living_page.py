@@ -46,9 +46,9 @@ _BEGIN_LINE = defer_regex(r"\s*<!-- *reverie:page\b[^\n]*-->\s*")
 _END_LINE = defer_regex(r"\s*<!-- */reverie:page *-->\s*")
 _HINT = "each line is a memory, which you may edit or delete; a new line is saved"
 _HEADING = defer_regex(r"(#{2,3}) (.*)")
-_ITEM = defer_regex(r"( *)(?:[-*+] )?(.*?)(?: ?<!-- *([0-9a-f]{12}) *-->\s*)?")
+_ITEM = defer_regex(r"( *)(?:[-*+] )?(.*?)(?: ?<!-- *([0-9a-f]{12})(, ask before acting on it)? *-->\s*)?")
 _NOTE = defer_regex(r"(\D*\d{4}-\d{2}-\d{2}): ")
-_SHOWN_ID = defer_regex(r"^ *- .* \[([0-9a-f]{12})\]$", re.MULTILINE)
+_SHOWN_ID = defer_regex(r"^ *- .* \[([0-9a-f]{12})\](?: \(ask before acting on it\))?$", re.MULTILINE)
 _MORE = "…"
 _ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # of lines
 _SPECIAL = defer_regex(rf"[{_ENDS}]|<(?=!--)|\\(?=[\\nru<{_ENDS}]|\Z)")
@@ -77,11 +77,13 @@ class Line(NamedTuple):
         id: The id of its record; empty for a line that a person has added.
         text: The content of the record.
         note: Of a record that another one has replaced: until when it held, such as `until 2026-05-01`.
+        permission: Whether the owner is to be asked before acting on it.
     """
 
     id: str
     text: str
     note: str = ""
+    permission: bool = False
 
 
 class Section(NamedTuple):
@@ -153,7 +155,8 @@ def render_block(sections: Iterable[Section], *, more: str = "") -> str:
 
 def _render_line(line: Line) -> str:
     text = f"{line.note}: {_escape(line.text)}" if line.note else _escape(line.text)
-    return f"{'  ' if line.note else ''}- {text} <!-- {line.id} -->"
+    ask = ", ask before acting on it" if line.permission else ""
+    return f"{'  ' if line.note else ''}- {text} <!-- {line.id}{ask} -->"
 
 
 def _compute_digest(body: str) -> str:
@@ -173,7 +176,8 @@ def parse_block(block: str) -> list[Section]:
         assert item is not None  # every line has this form
         indent, text, name = item[1], item[2], item[3] or ""
         note = _NOTE.match(text) if indent and name else None
-        line = Line(name, _unescape(text[note.end() :] if note else text), note[1] if note else "")
+        content = _unescape(text[note.end() :] if note else text)
+        line = Line(name, content, note[1] if note else "", bool(item[4]))
         last = sections.pop() if sections else Section("")
         sections.append(last._replace(lines=(*last.lines, line)))
     return sections
@@ -321,6 +325,7 @@ def render_for_prompt(block: str, *, room: int) -> str:
         for line in section.lines:
             note = f"{escaping.escape_line(line.note)}: " if line.note else ""
             row = f"{'  ' if note else ''}- {note}{escaping.escape_line(line.text)} [{line.id}]"
+            row += " (ask before acting on it)" if line.permission else ""
             room -= sum(len(each) + 1 for each in (*headings, row))
             if room < 0:
                 return "\n".join(rows)
@@ -406,10 +411,11 @@ def compose(
             sections.append(Section(day.isoformat(), _to_lines(that_day), level=3))
     lines: list[Line] = []
     for record in changed:
-        lines.append(Line(record.id, record.content))
+        lines += _to_lines([record])
         for earlier in changes[record.id]:
             ended = get_local_day(earlier.valid_to or now, zone)
-            lines.append(Line(earlier.id, earlier.content, f"{words['until']} {ended.isoformat()}"))
+            note = f"{words['until']} {ended.isoformat()}"
+            lines.append(Line(earlier.id, earlier.content, note, earlier.permission))
     sections.append(Section(words["changed"], tuple(lines)))
     sections += _group(others, words["other"])
     kept = [s for s in sections if s.lines or (s.title == words["coming"] and coming)]
@@ -439,7 +445,7 @@ class _Room:
 
 
 def _to_lines(records: Iterable[Record]) -> tuple[Line, ...]:
-    return tuple(Line(record.id, record.content) for record in records)
+    return tuple(Line(record.id, record.content, permission=record.permission) for record in records)
 
 
 def _find_newest(records: Iterable[Record]) -> datetime:
@@ -461,6 +467,7 @@ def _is_on_page(record: Record, now: datetime, today: date, zone: tzinfo) -> boo
         or record.origin in UNTRUSTED
         or (record.expires_at is not None and record.expires_at <= now)
         or (record.valid_to is not None and record.valid_to <= now)
+        or (record.until is not None and record.until <= now)
         or record.perhaps_replaced_by
         or record.is_item
         or SUMMARY_TAG in record.tags
@@ -484,8 +491,8 @@ def _find_day(record: Record, today: date, zone: tzinfo) -> date | None:
         return None
     if record.valid_from is not None and get_local_day(record.valid_from, zone) > today:
         return get_local_day(record.valid_from, zone)
-    if record.kind == "task_state" and record.valid_to is not None:
-        return get_local_day(record.valid_to, zone)
+    if record.kind == "task_state" and (ends := record.until or record.valid_to) is not None:
+        return get_local_day(ends - timedelta(microseconds=1), zone)
     upcoming = [max(start, today) for start, end in _list_days(record, zone) if end >= today]
     horizon = today + (4 * _HORIZON if record.kind in _PLANNED else _HORIZON)
     return min((day for day in upcoming if day <= horizon), default=None)
@@ -498,7 +505,11 @@ def _is_rule(record: Record) -> bool:
 
 
 def _is_about_owner(record: Record) -> bool:
-    return bool(_OWNER_CATEGORY.fullmatch(record.category or "") or _OWNER.match(record.content))
+    return bool(
+        record.about == "owner"
+        or _OWNER_CATEGORY.fullmatch(record.category or "")
+        or _OWNER.match(record.content)
+    )
 
 
 def _is_recent(record: Record | None, now: datetime) -> bool:

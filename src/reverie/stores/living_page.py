@@ -19,6 +19,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
+from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.living_page import (
     PageEdits,
     PageParts,
@@ -197,7 +198,8 @@ class LivingPages:
             decision = decide_edit(writer, was, parts, scope=scope, origin=origin, zone=self._settings.zone)
             changes = list(decision.changes)
             outside = merge_text(was.outside, parts.outside, present)
-            if not scope and (page is None or outside != present):
+            is_new = page is None and not scope and bool(outside or not block)
+            if is_new or outside != present:
                 after = validate_page(Page(name=MEMORY, content=outside, updated_at=writer.clock()))
                 changes.append(
                     Change(before=page, after=redact_value(after, redactor, known=page is not None))
@@ -208,7 +210,7 @@ class LivingPages:
             made: Literal["changed", "unchanged"] = "changed" if changes else "unchanged"
             return PageEdit(
                 text=outside,
-                outcome="created" if page is None and not scope else made,
+                outcome="created" if is_new else made,
                 merged=present not in (was.outside, parts.outside),
                 proposed=len(decision.held),
             ), decision
@@ -352,7 +354,7 @@ class LivingPages:
 
 
 def _has_passed(record: Record, now: datetime) -> bool:
-    return any(end is not None and end <= now for end in (record.valid_to, record.expires_at))
+    return any(end is not None and end <= now for end in (record.valid_to, record.expires_at, record.until))
 
 
 # -- edits -------------------------------------------------------------------------------------------------
@@ -456,7 +458,8 @@ def _build_changes(
             updated_at=now,
             last_seen_at=now,
         )
-        fresh = validate_record(note_dates(detach_changed(record, fresh), now, zone))
+        fresh = reread(detach_changed(record, fresh), record.content, zone=zone)
+        fresh = validate_record(note_dates(fresh, now, zone))
         if is_known(fresh):
             archive(record, "another memory says the same")
         else:
@@ -464,7 +467,9 @@ def _build_changes(
     rules = {words["help"] for words in load_words().values()}
     added: list[str | None] = []
     for title, text in edits.added:
-        kind: Kind = "preference" if title in rules else "fact"
+        given: Kind | None = "preference" if title in rules else None
+        intake = classify(text, origin=origin, at=now, zone=zone, kind=given, named_by="its heading")
+        kind = intake.kind or "fact"
         new = Record(
             id=writer.new_id(),
             content=text,
@@ -476,6 +481,7 @@ def _build_changes(
             created_at=now,
             updated_at=now,
             last_seen_at=now,
+            **describe_intake(intake, None),
         )
         if is_known(validate_record(new)):
             added.append(None)
