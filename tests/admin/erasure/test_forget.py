@@ -1069,7 +1069,7 @@ def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
         assert "category is '…': use letters, digits, '…', '…' and spaces" in problem.what
         assert "such as '…'" in problem.what
         file.write_text(
-            json.dumps(fields | {"category": "\\u0041nna lives in Lisbon"}).replace("\\\\u", "\\u")
+            json.dumps(fields | {"category": "\\u0041nna lives: in Lisbon"}).replace("\\\\u", "\\u")
         )
         memory.folder.sync()
         (problem,) = memory.folder.problems()
