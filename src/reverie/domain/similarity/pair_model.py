@@ -205,7 +205,7 @@ def judge_pair(
     likeness: float | None = None,
     context: PairContext = PairContext(),  # noqa: B008 - immutable
 ) -> PairChances:
-    """Return the probabilities of two texts.
+    """Return the probabilities of two texts; both are 0 for texts that share no word, or only such as "now".
 
     Args:
         old: The older text, at most `LONGEST` words.
@@ -213,6 +213,8 @@ def judge_pair(
         likeness: Cosine of their vectors; None without vectors.
         context: How the older one compares with others.
     """
+    if all(map(tells_of_change, set(_read(old).words).intersection(_read(new).words))):
+        return PairChances(0.0, 0.0)
     model = _load()["words" if likeness is None else "vectors"]
     measures = measure_pair(old, new, score_cues(old, new, _load()["cues"]), likeness, context)
     repeats, replaces = (_compute_chance(model[name], measures) for name in ("repeats", "replaces"))
