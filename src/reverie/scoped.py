@@ -418,6 +418,8 @@ class ScopedMemory(MemoryReader):
         Each line is one record and ends in its id in a comment. A memory too large for `page_tokens` shows what is
         used, important and recent, and says how many records are not shown. Everybody's page ends `MEMORY.md`.
         """
+        if self._judge is not None:
+            self._judge.prepare_search()  # so that no line has been replaced by another
         return self._parts.living.read(self.scope)
 
     def edit_page(

@@ -49,7 +49,7 @@ POSITION = "pairs.judged"
 MAX_RECORDS = 32
 """Changed records that a search judges before it answers."""
 
-MAX_BACKLOG = 64
+MAX_BACKLOG = 512
 """Changes since the last judgement after which a search leaves them to the worker."""
 MAX_TIME_S = 0.3
 """Time that a search gives to judging."""
