@@ -230,6 +230,7 @@ _DAY_MONTH = (
     rf"(?<![\w.,:/-])(?:(?P<first>\d{{1,2}})(?:st|nd|rd|th|er|\.|º)?\s*(?:{_to}|{_and})\s*{_the})?"
     rf"(?P<before>\d{{1,2}})(?P<ordinal>st|nd|rd|th|er|\.|º|°)?\s*(?:{_of})?(?P<month>{_any})\b\.?"
     rf"(?:,?\s*{_of}?(?P<year>{_YEAR})\b)?"
+    rf"(?:\s*{_to}\s*{_the}(?P<until>\d{{1,2}})(?:st|nd|rd|th)\b(?!\s*(?:{_of})?(?:{_any})\b))?"
 )
 _MONTH_DAY = (
     rf"\b(?P<named>{_any})\b\.?\s+(?:the\s+)?(?P<after>\d{{1,2}})(?P<nth>st|nd|rd|th)?(?![\w%:]|\.\d|,\d(?!\d{{3}}\b))"
@@ -297,7 +298,10 @@ def _read(match: re.Match[str], text: str, today: date) -> Iterator[DateMention]
     if match["month"]:
         if _is_day_of_month(match, text):
             month, day, year = _get_month(match["month"]), match["before"], match["year"]
-            yield from _build(match, year, month, day, today, first=_get_first(match, "first", "before"))
+            begin = _get_first(match, "first", "before")
+            if match["until"]:
+                begin, day = day, match["until"]
+            yield from _build(match, year, month, day, today, first=begin)
     elif match["named"]:
         if _is_month_with_day(match, text):
             begin = _get_first(match, "after", "last") if match["last"] else None
