@@ -382,6 +382,9 @@ export interface MemoryRecord {
   replaces?: string[];
   promoted_from?: string;
   perhaps_replaced_by?: string;
+  about?: "" | "owner";
+  until?: string | null;
+  permission?: boolean;
 }
 
 /** Records to save together: all or none. */
@@ -436,6 +439,11 @@ export interface SavedRecord {
   record: MemoryRecord;
   outcome: "created" | "reinforced";
   notice?: string;
+  kind: "fact" | "preference" | "decision" | "constraint" | "project_fact" | "task_state" | "command_result" | "failure" | "fix" | "finding" | "insight" | "lesson" | "anti_pattern" | "event";
+  about: "owner" | "other";
+  until?: string | null;
+  permission: boolean;
+  reason?: string;
 }
 
 /** Results of a batch, in its order. */

@@ -49,8 +49,6 @@ NOT_REMOTE = {
     "admin": "is in reach by `request`",
     "dreams": "is in reach by `request`",
     "documents": "serves a model in this process",
-    "edit_page": "has no operation",
-    "page": "has no operation",
     "key_value": "serves a model in this process",
     "tools": "serves a model in this process",
     "get_turn": "has no operation",
