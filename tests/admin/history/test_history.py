@@ -205,16 +205,16 @@ page MEMORY.md changed
   updated_at: 2025-06-02T09:00:00Z -> 2025-06-02T09:01:00Z"""
     )
     record = memory.save(
-        "A long first sentence stays as it is here. Deploys happen on Friday. And so on it goes."
+        "A long first sentence stays as it is here. The port is 5433. And so on it goes."
     ).record
-    memory.update(record.id, content=record.content.replace("Friday", "Monday"), tags=["deploy"])
+    memory.update(record.id, content=record.content.replace("5433", "5434"), tags=["deploy"])
     assert (
         memory.history.diff(record.id).text
         == f"""\
 record {record.id} changed
   content:
-    - A long first sentence stays as it is here. Deploys happen on Friday. And so on it goes.
-    + A long first sentence stays as it is here. Deploys happen on Monday. And so on it goes.
+    - A long first sentence stays as it is here. The port is 5433. And so on it goes.
+    + A long first sentence stays as it is here. The port is 5434. And so on it goes.
   tags: +deploy"""
     )
 

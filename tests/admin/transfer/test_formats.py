@@ -256,7 +256,7 @@ def test_entries_that_are_odd_or_broken(memory: Memory, tmp_path: Path) -> None:
     done = memory.admin.import_from(place, "rockbot")
     found = {record.content: record for record in memory.list(limit=None)}
     assert found["Folder says it"].category == "general"
-    assert (found["Bad"].category, found["Bad"].metadata["category"]) == (None, "a|b")
+    assert (found["Bad"].category, found["Bad"].metadata["category"]) == ("bad name", "a|b")
     assert samples.whys(done) == {"empty": 2, "broken": 1, "unsupported": 3}
     assert ("file", "link.json") in samples.told(done, "unsupported")
     assert not any("cut" in each.detail for each in done.skipped)

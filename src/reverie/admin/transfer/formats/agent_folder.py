@@ -232,7 +232,7 @@ def _parse_entry(data: Mapping[str, Any], terms: ImportTerms, *, place: str, fol
         tags=fields.labels("tags"),
         importance=fields.share("importanceScore", "importance", default=0.5),
         seen_count=fields.count("reinforcementCount", default=1),
-        metadata=_collect_entry_metadata(fields, category),
+        metadata=_collect_entry_metadata(fields),
         **_parse_archiving(fields, updated),
     )
 
@@ -253,11 +253,11 @@ def _parse_archiving(fields: ForeignFields, updated: datetime) -> dict[str, Any]
     return {"archived_at": archived or updated, "archive_reason": reason}
 
 
-def _collect_entry_metadata(fields: ForeignFields, category: str | None) -> dict[str, str]:
+def _collect_entry_metadata(fields: ForeignFields) -> dict[str, str]:
     """Return the entry's metadata and the values that no field of a record holds."""
     rest = fields.texts("metadata")
     named = fields.label("category")
-    if category is None and named:
+    if named and fields.category("category") is None:
         rest["category"] = named
     if by := fields.label("supersededBy"):
         rest["superseded_by"] = by
