@@ -355,7 +355,8 @@ def put_successors_first(
     """
     found = {hit.id: hit for hit in hits}
     successors = _read_successors([hit.record for hit in hits if hit.record], now, get_records)
-    for hit in hits:
+    # Of equal scores the hit with the words of the query first, whose explanation the successor gets.
+    for hit in sorted(hits, key=lambda each: (-each.score, -each.explanation.parts.get("relevance", 0.0))):
         record = hit.record
         for _ in range(_MOST_ENDED):
             if record is None or is_valid_at(record, now):
