@@ -11,9 +11,9 @@ from reverie.domain.change import Change, Subject, Value
 from reverie.domain.passage import Analyse
 from reverie.stores.base import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.codec import ENTRIES, decode_value
-from reverie.stores.postgres.changes import CHANGE, build_parameters
 from reverie.stores.postgres.connections import SET_SPACE, parse_postgres_url
 from reverie.stores.postgres.schema import refuse_existing
+from reverie.stores.postgres.statements import CHANGE, build_parameters
 from reverie.stores.postgres.store import PostgresStore
 from reverie.stores.postgres.upkeep import analyze_tables
 from reverie.stores.protocol import CommitOptions

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from reverie.domain.filter import Filter
 from reverie.domain.passage import Among, Passage, Searchable, TermWeight
 from reverie.stores.postgres.connections import PostgresConnections
-from reverie.stores.postgres.reading import (
+from reverie.stores.postgres.statements import (
     MemoryConditions,
     build_paragraph_conditions,
     build_record_conditions,

@@ -14,13 +14,13 @@ from reverie.domain.passage import AnalyzedText
 from reverie.domain.record import Record
 from reverie.stores.base import MIGRATOR, find_merges, move_fields, read_moved
 from reverie.stores.codec import RECORDS, UnreadableRow, from_document, to_document
-from reverie.stores.postgres.changes import CHANGE, build_parameters
 from reverie.stores.postgres.connections import (
     PostgresAddress,
     load_psycopg,
     parse_postgres_url,
     translate_error,
 )
+from reverie.stores.postgres.statements import CHANGE, build_parameters
 from reverie.stores.postgres.upkeep import describe_remains, list_places, rewrite_tables
 
 if TYPE_CHECKING:

@@ -29,19 +29,21 @@ from reverie.stores.codec import (
     decode_change,
     decode_value,
 )
-from reverie.stores.postgres.changes import CHANGE, build_parameters, build_refusal
 from reverie.stores.postgres.connections import ChangeRefused, PostgresConnections, Row, parse_postgres_url
 from reverie.stores.postgres.postings import PASSAGE, PostingTables
-from reverie.stores.postgres.reading import (
+from reverie.stores.postgres.schema import open_space
+from reverie.stores.postgres.statements import (
+    CHANGE,
     MemoryConditions,
     ReadCache,
+    build_parameters,
     build_record_conditions,
+    build_refusal,
     build_turn_conditions,
     format_limit,
     remember_documents,
     remember_passages,
 )
-from reverie.stores.postgres.schema import open_space
 from reverie.stores.postgres.upkeep import (
     WordRenewal,
     describe_remains,

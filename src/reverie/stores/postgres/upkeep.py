@@ -18,7 +18,7 @@ from reverie.stores.codec import (
     decode_value,
 )
 from reverie.stores.postgres.connections import SET_SPACE, PostgresConnections
-from reverie.stores.postgres.reading import format_limit
+from reverie.stores.postgres.statements import format_limit
 from reverie.stores.protocol import ServerStatus, StoreProblem
 
 if TYPE_CHECKING:
