@@ -25,7 +25,7 @@ from reverie.consolidation.sentences import (
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.context.window import build_history_cursor, parse_position
 from reverie.domain import provenance
-from reverie.domain.conversation import SIGNAL, Turn, set_signal
+from reverie.domain.conversation import SAVED, SIGNAL, Turn, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.intake import classify, rate_importance
 from reverie.domain.lazy_regex import defer_regex
@@ -197,6 +197,8 @@ class RuleLearner:
     def _extract_statements(self, exchange: _Exchange) -> Iterator[NewRecord]:
         """Yield the sentences of the owner that are worth keeping, as records."""
         for turn in exchange.asked:
+            if SAVED in turn.metadata:
+                continue
             for whole in split_sentences(_extract_own_text(turn)):
                 if is_fiction(whole):
                     break
