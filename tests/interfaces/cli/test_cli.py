@@ -111,7 +111,7 @@ def test_what_is_remembered_is_saved_with_every_field(answer: Answer, folder: Pa
         "--scope", "user:alice", "--pin", "--ttl", "2d", "--valid-from", "2025-01-31",
         "--valid-to", "2026-01-31T10:00:00+02:00",
     )  # fmt: skip
-    assert set(saved) == {"outcome", "record"}
+    assert set(saved) == {"outcome", "record", "kind", "about", "permission", "reason", "until"}
     assert saved["outcome"] == "created"
     record = saved["record"]
     assert set(record) == RECORD_KEYS

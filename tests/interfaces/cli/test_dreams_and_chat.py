@@ -224,7 +224,7 @@ def test_a_session_of_a_scope_is_talked_with_in_that_scope(folder: Path) -> None
         )
     text = done.stdout.decode()
     assert "Session user:alice//cli:1: 4 turns, 4 in the window, active" in text
-    assert "Saved 1 insight from the last one." in text
+    assert "New conversation; memories are kept." in text
     with Memory.open(folder) as memory:
         assert [hit.record.scope for hit in memory.scoped("*").search("sails", limit=1) if hit.record] == [
             "user:alice"

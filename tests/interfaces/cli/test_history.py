@@ -109,7 +109,6 @@ def test_a_forgotten_change_is_shown_as_such(call: Call, answer: Answer, folder:
 def test_blame_says_where_a_record_comes_from(call: Call, answer: Answer, port: str) -> None:
     found = answer("blame", port)
     assert found["created"]["sequence"] == 1
-    assert [one["labels"] for one in found["repetitions"]] == [["port"]]
     assert [change["brief"] for change in found["changes"]] == [
         "", "tags: +port; seen_count: 1 -> 2", "pinned: no -> yes",
     ]  # fmt: skip
@@ -212,7 +211,6 @@ def test_every_reading_command_answers_as_of_another_time(call: Call, answer: An
     first = answer("remember", PORT, "--category", "db", "--tag", "db")["record"]["id"]
     call("say", "chat:1", "Which port does the staging database use?")
     call("edit", "--from", "-", input="# Notes\n")
-    moment = answer("history", "--limit", "1")["history"][0]["at"]
 
     def answers(*options: str) -> list[Any]:
         stats = answer("stats", *options)
@@ -230,14 +228,17 @@ def test_every_reading_command_answers_as_of_another_time(call: Call, answer: An
             answer("page", *options)["text"].partition("\n<!-- reverie:page")[0],  # the block is of today
         ]
 
+    answers()  # the first prompt composes the living page
     then = answers()
+    latest = answer("history", "--limit", "1")["history"][0]
+    moment = latest["at"]
     call("archive", first)
     call("remember", "The staging database moved to port 5434", "--tag", "new")
     call("say", "chat:1", "And which port does it use now?")
     call("say", "chat:2", "Hello")
     call("edit", "--from", "-", input="# Other notes\n")
     assert answers("--as-of", moment) == then
-    assert answers("--as-of", "4") == then
+    assert answers("--as-of", str(latest["sequence"])) == then
     assert answers() != then
     assert call("list", "--as-of", "2020-01-01").stderr == "No records.\n"
     assert call("recall", "port", "--as-of", "9999").exit_code == 3
