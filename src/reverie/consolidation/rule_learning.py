@@ -30,7 +30,7 @@ from reverie.domain.errors import ReverieError
 from reverie.domain.intake import classify, rate_importance
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, MEMORY, build_session_source
-from reverie.domain.record import FIL, STANDING, SUMMARY_TAG, Kind, Origin, Record
+from reverie.domain.record import FIL, SUMMARY_TAG, Kind, Origin, Record
 from reverie.domain.text.escaping import NOTICE, unquoted_text
 from reverie.domain.text.same_text import compute_fingerprint
 from reverie.domain.text.timestamps import Clock
@@ -210,7 +210,7 @@ class RuleLearner:
                 ):
                     continue
                 kind = find_failure(sentence) or self._classify(sentence, turn)
-                if kind is None or (exchange.saved and kind not in STANDING):
+                if kind is None or (exchange.saved and kind == "fact"):
                     continue
                 tags, references = self._extract_tags_and_references(sentence)
                 yield NewRecord(

@@ -11,7 +11,7 @@ from reverie.domain.change import get_subject
 from reverie.domain.conversation import ROLES, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.page import Paragraph
-from reverie.domain.record import KINDS, LAYERS, ORIGINS, Record
+from reverie.domain.record import KINDS, LAYERS, ORIGINS, STANDING, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
@@ -90,7 +90,8 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     `-` reads TEXT from standard input; colours of a terminal are removed. If the memory already has it, the
     existing record is reinforced. A text of over 100,000 characters is for `reverie import --format document`.
 
-    With --json: {"outcome": "created" | "reinforced", "record": {…}}, and "notice" about secrets that were redacted.
+    With --json: {"outcome": "created" | "reinforced", "kind", "about", "until", "permission", "reason", "record": {…}},
+    and "notice" about secrets that were redacted.
     With --quiet: only the id.
     """
     content = strip_terminal_codes(read_text(text, name="content"))
@@ -105,12 +106,13 @@ def remember(context: CommandContext, /, text: tuple[str, ...], scope: str, **fi
     record = saved.record
     known = f"Already known, seen {record.seen_count} times"
     where = record.kind if record.category is None else f"{record.kind} in {record.category}"
-    where += f"; {saved.reason}" if saved.reason else ""
     where += f", until {saved.until:%Y-%m-%d}" if saved.until else ""
     where += ", ask before acting" if saved.permission else ""
     message = f"{known if saved.outcome == 'reinforced' else 'Remembered'}: {record.id} ({where})"
     given = {name: each for name, each in saved.to_dict().items() if name != "notice" or each}
     context.print_result(message, given, brief=record.id)
+    if record.kind in STANDING and saved.outcome == "created" and saved.reason:
+        context.print_message(f"It is in every prompt: {saved.reason}.")
     if redacted := describe_redaction(content, record.content):
         advice = " To keep it, save it again with `--keep-secret`." if values["origin"] == "owner" else ""
         context.print_message(f"{redacted}{advice}")
