@@ -26,7 +26,7 @@ _PER = 800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledText:
+class IntakeSample:
     """A sentence with its class."""
 
     id: str
@@ -39,7 +39,7 @@ class LabelledText:
 class IntakeVerdict:
     """A sentence with the kinds that it gets when it is saved and when it is said."""
 
-    sentence: LabelledText
+    sentence: IntakeSample
     saved: Kind | None
     said: Kind | None
 
@@ -49,7 +49,7 @@ class IntakeVerdict:
         return KINDS_OF_CLASSES.get(self.sentence.kind)
 
 
-def judge_text(sentence: LabelledText) -> IntakeVerdict:
+def judge_text(sentence: IntakeSample) -> IntakeVerdict:
     """Return what a sentence becomes."""
     return IntakeVerdict(sentence=sentence, saved=_save(sentence.text), said=_say(sentence.text))
 
@@ -144,12 +144,12 @@ def _iterate_errors(verdicts: Sequence[IntakeVerdict]) -> Iterator[str]:
             yield f"kept as {each.said}: {each.sentence.kind} ({each.sentence.id}): {each.sentence.text}"
 
 
-def _parse(fields: dict[str, Any], at: str) -> LabelledText:
+def _parse(fields: dict[str, Any], at: str) -> IntakeSample:
     if has_blank(fields, ("id", "language", "text")):
         raise InvalidInput(f"{at} is not a sentence: id, language and text must be texts that are not empty")
     if fields["kind"] not in CLASSES:
         raise InvalidInput(f"{at} has the kind {fields['kind']!r}: use one of {', '.join(CLASSES)}")
-    return LabelledText(**fields)
+    return IntakeSample(**fields)
 
 
 EVALUATION = Evaluation(
