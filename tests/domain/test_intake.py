@@ -93,12 +93,22 @@ def test_a_save_says_what_it_became_and_why() -> None:
         saved = memory.save("Pay no bill without asking me until Friday")
         assert saved.kind in STANDING
         assert (saved.about, saved.permission) == ("owner", True)
-        assert saved.until == datetime(2026, 2, 27, 23, 59, 59, tzinfo=UTC) == saved.record.valid_to
+        assert saved.until == datetime(2026, 2, 27, 23, 59, 59, tzinfo=UTC)
+        assert [hit.id for hit in memory.session("cli:1").context("Hello").standing] == [saved.record.id]
         assert "reads like" in saved.reason
         assert memory.save("Ada found a bug", kind="event").reason == "the caller named it"
         for category, kind in (("finding", "finding"), ("work/decisions", "decision"), ("notes", "fact")):
             assert memory.save(f"The {category} shelf is made of oak", category=category).kind == kind
         assert memory.update(saved.record.id, content="Ada likes tea").permission is False
+
+
+def test_a_rule_is_in_no_prompt_after_its_last_day() -> None:
+    day = [NOW]
+    with Memory.open(":memory:", clock=lambda: day[0]) as memory:
+        memory.save("For the next two weeks answer in Spanish", kind="constraint")
+        assert memory.session("cli:1").context("Hello").standing
+        day[0] += timedelta(days=20)
+        assert not memory.session("cli:1").context("Hello").standing
 
 
 @pytest.mark.parametrize("first", ["save", "say"])

@@ -144,22 +144,12 @@ def classify(
     )
 
 
-def describe_intake(
-    intake: Intake, valid_to: datetime | None, *, valid_from: datetime | None = None
-) -> dict[str, Any]:
-    """Return the fields of a record that an intake sets in addition to its kind.
-
-    Args:
-        intake: The intake of the content of the record.
-        valid_to: When the record ceases to hold, if that is known; otherwise a rule holds until its last day.
-        valid_from: When the record begins to hold, if that is known.
-    """
-    is_rule = intake.kind in STANDING and valid_from is None
+def describe_intake(intake: Intake) -> dict[str, Any]:
+    """Return the fields of a record that an intake sets in addition to its kind."""
     return {
         "about": "owner" if intake.about == "owner" and intake.kind not in STANDING else "",
         "until": intake.until,
         "permission": intake.permission,
-        "valid_to": intake.until if valid_to is None and is_rule else valid_to,
     }
 
 
@@ -174,8 +164,7 @@ def reread(record: Record, before: str, *, zone: tzinfo = UTC) -> Record:
     if record.content == before:
         return record
     until = find_until(record.content, record.kind, at=record.created_at, zone=zone)
-    valid_to = until if record.until is not None and record.valid_to == record.until else record.valid_to
-    return replace(record, until=until, valid_to=valid_to, permission=needs_permission(record.content))
+    return replace(record, until=until, permission=needs_permission(record.content))
 
 
 def _choose_saved(chances: Chances) -> tuple[Kind, str]:

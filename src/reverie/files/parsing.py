@@ -449,7 +449,7 @@ def build_record(
     )
     kind: Kind = given.setdefault("kind", intake.kind or "fact")
     validate_choice(kind, KINDS, name="kind")
-    given = {**describe_intake(intake, given.get("valid_to"), valid_from=given.get("valid_from")), **given}
+    given = {**describe_intake(intake), **given}
     if kind == "anti_pattern":
         given.setdefault("tags", (ANTI_PATTERN_TAG,))
     given.setdefault("layer", "episodic" if place.form == "episodic" else HOME_LAYERS[kind])

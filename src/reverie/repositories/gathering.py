@@ -149,7 +149,11 @@ class PackGatherer:
             found = retrieval.retrieve_standing(self._recaller, self._settings, scopes)
             self._standing_records = key, found
         holding = Filter(alive_at=now, valid_at=now)
-        return tuple(record for record in self._standing_records[1] if is_record_allowed(holding, record))
+        return tuple(
+            record
+            for record in self._standing_records[1]
+            if is_record_allowed(holding, record) and (record.until is None or record.until >= now)
+        )
 
 
 def build_budget(settings: Settings, *, soft: int | None, hard: int | None) -> TokenBudget:

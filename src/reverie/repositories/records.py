@@ -333,7 +333,7 @@ class RecordRepository(WritingRepository):
         )
         kind = intake.kind or "fact"
         given |= {"kind": kind, "layer": HOME_LAYERS[kind] if note.layer is None else note.layer}
-        given |= describe_intake(intake, given["valid_to"], valid_from=given["valid_from"])
+        given |= describe_intake(intake)
         if kind == "anti_pattern":
             given["category"] = given["category"] or f"{ANTI_PATTERNS}/{GENERAL}"
             given["tags"] = merge_tags(given["tags"], (ANTI_PATTERN_TAG,))

@@ -481,7 +481,7 @@ def _build_changes(
             created_at=now,
             updated_at=now,
             last_seen_at=now,
-            **describe_intake(intake, None),
+            **describe_intake(intake),
         )
         if is_known(validate_record(new)):
             added.append(None)
