@@ -64,6 +64,7 @@ _OWNER_CATEGORY = defer_regex(
     r"(?:/.*)?",
     re.IGNORECASE,
 )
+_DIGIT = defer_regex(r"\d")
 _PLANNED = ("task_state", "event")
 _NEVER = ("event", "command_result")
 _LINE_COST = 20  # characters of the id and the bullet
@@ -376,16 +377,18 @@ def compose(
     """
     words, today, newest = load_words()[language], get_local_day(now, zone), _find_newest(records)
     parts = {part for record in records if record.is_headline for part in record.parts}
-    on_page = [
-        record for record in records if record.id not in parts and _is_on_page(record, now, today, zone)
-    ]
+    live = [record for record in records if record.id not in parts and _may_be_on_page(record, now)]
+    days = {record.id: _find_day(record, today, zone) for record in live}
+    on_page = [record for record in live if days[record.id] is not None or _is_current(record, now, zone)]
     on_page.sort(key=lambda record: (-_compute_score(record, newest), record.created_at, record.id))
     room = _Room(4 * tokens - len(words["more"]) - 8)
     helping = room.take([r for r in on_page if _is_rule(r)], most=0.45)
-    dated = [(day, r) for r in on_page if not _is_rule(r) and (day := _find_day(r, today, zone)) is not None]
-    dated.sort(key=lambda pair: (pair[0], pair[1].id))
-    coming = room.take([record for _, record in dated], most=0.25)
-    days = {record.id: day for day, record in dated}
+    dated = sorted(
+        (day, record.id, record)
+        for record in on_page
+        if not _is_rule(record) and (day := days[record.id]) is not None
+    )
+    coming = room.take([record for _, _, record in dated], most=0.25)
     changes = {
         record.id: old
         for record in on_page
@@ -398,16 +401,16 @@ def compose(
         extra=lambda r: sum(len(old.content) + _LINE_COST + 18 for old in changes[r.id]),
     )
     taken |= {record.id for record in changed}
-    dated_ids = {record.id for _, record in dated}
-    rest = [r for r in on_page if r.id not in taken and not _is_rule(r) and r.id not in dated_ids]
+    rest = [r for r in on_page if r.id not in taken and not _is_rule(r) and _is_current(r, now, zone)]
     about = room.take([r for r in rest if _is_about_owner(r)], most=0.5)
     others = room.take([r for r in rest if not _is_about_owner(r)])
 
     sections = [Section(words["about"], _to_lines(about)), Section(words["help"], _to_lines(helping))]
     if coming:
         sections.append(Section(words["coming"]))
-        for day in dict.fromkeys(days[record.id] for record in coming):
-            that_day = [record for record in coming if days[record.id] == day]
+        when = {name: day for day, name, _ in dated}
+        for day in dict.fromkeys(when[record.id] for record in coming):
+            that_day = [record for record in coming if when[record.id] == day]
             sections.append(Section(day.isoformat(), _to_lines(that_day), level=3))
     lines: list[Line] = []
     for record in changed:
@@ -460,29 +463,33 @@ def _compute_score(record: Record, newest: datetime) -> float:
     return 2 * record.pinned + record.importance + use + 0.3 * recency
 
 
-def _is_on_page(record: Record, now: datetime, today: date, zone: tzinfo) -> bool:
-    """Return whether a record is live, trusted, current and short; or dated, and still to come."""
-    if (
+def _may_be_on_page(record: Record, now: datetime) -> bool:
+    """Return whether a record is live, trusted and short, and no other one has ended it."""
+    ends = (record.expires_at, record.valid_to, record.until)
+    return not (
         record.archived
         or record.origin in UNTRUSTED
-        or (record.expires_at is not None and record.expires_at <= now)
-        or (record.valid_to is not None and record.valid_to <= now)
-        or (record.until is not None and record.until <= now)
-        or record.perhaps_replaced_by
+        or any(end is not None and end <= now for end in ends)
         or record.is_item
         or SUMMARY_TAG in record.tags
         or len(record.content) > LONGEST_LINE
-    ):
-        return False
-    day = _find_day(record, today, zone)
-    if record.kind in _PLANNED and day is None and _list_days(record, zone):
-        return False  # it is past
-    return day is not None or (is_valid_at(record, now) and record.kind not in _NEVER)
+    )
+
+
+def _is_current(record: Record, now: datetime, zone: tzinfo) -> bool:
+    """Return whether a record without a day to come holds now; not a plan whose day is past, or a doubted record."""
+    is_past = record.kind in _PLANNED and bool(_list_days(record, zone))
+    is_doubted = is_past or bool(record.perhaps_replaced_by)
+    return not is_doubted and is_valid_at(record, now) and record.kind not in _NEVER
 
 
 def _list_days(record: Record, zone: tzinfo) -> list[tuple[date, date]]:
+    """Return the days that a record names; a weekday or "next month" counts for plans only."""
+    is_plan = record.kind in _PLANNED
+    if not is_plan and not _DIGIT.search(record.content):
+        return []
     said = get_local_day(record.created_at, zone)
-    return [(each.start, each.end) for each in find_dates(record.content, said)]
+    return [(each.start, each.end) for each in find_dates(record.content, said, relative=is_plan)]
 
 
 def _find_day(record: Record, today: date, zone: tzinfo) -> date | None:

@@ -55,7 +55,7 @@ ACCIDENT = "an edit of the page took away many lines, or a comment line of its b
 
 _PREFIX = "page:"
 _READ = "pages.read"  # the cursor with the last change that the composed pages show
-_MOST_RECORDS = 5_000  # of a scope; the newest, and those that are pinned
+_MOST_RECORDS = 3_000  # of a scope; the newest, and those that are pinned
 _MOST_ROWS = 2_000
 _OWN = (ACTOR, "rules")  # authors of changes that nobody has asked for
 _MOST_OWN = 20
