@@ -210,7 +210,7 @@ def test_what_to_undo_has_to_be_said_in_one_way(call: Call, port: str) -> None:
 def test_every_reading_command_answers_as_of_another_time(call: Call, answer: Answer) -> None:
     first = answer("remember", PORT, "--category", "db", "--tag", "db")["record"]["id"]
     call("say", "chat:1", "Which port does the staging database use?")
-    call("edit", "--from", "-", input="# Notes\n")
+    call("edit", "notes.md", "--from", "-", input="# Notes\n")
 
     def answers(*options: str) -> list[Any]:
         stats = answer("stats", *options)
@@ -225,7 +225,7 @@ def test_every_reading_command_answers_as_of_another_time(call: Call, answer: An
             ("port 5433" in pack["text"], "5434" in pack["text"]),  # the living page is that of now
             {name: stats[name] for name in ("records", "turns", "sessions", "pages", "journal")},
             answer("pages", *options),
-            answer("page", *options)["text"].partition("\n<!-- reverie:page")[0],  # the block is of today
+            answer("page", "notes.md", *options)["text"].partition("\n<!-- reverie:page")[0],  # the block is of today
         ]
 
     answers()  # the first prompt composes the living page
@@ -236,7 +236,7 @@ def test_every_reading_command_answers_as_of_another_time(call: Call, answer: An
     call("remember", "The staging database moved to port 5434", "--tag", "new")
     call("say", "chat:1", "And which port does it use now?")
     call("say", "chat:2", "Hello")
-    call("edit", "--from", "-", input="# Other notes\n")
+    call("edit", "notes.md", "--from", "-", input="# Other notes\n")
     assert answers("--as-of", moment) == then
     assert answers("--as-of", str(latest["sequence"])) == then
     assert answers() != then
