@@ -31,14 +31,15 @@ _LARGEST = 32 * 1024 * 1024
 """Bytes of standard input that are read; no text that can be stored is longer."""
 
 
-def read_text(words: tuple[str, ...], *, name: str) -> str:
+def read_text(words: tuple[str, ...], *, name: str, empty: bool = True) -> str:
     """Return the words of a command line as one text, or standard input for a single `-`.
 
     Raises:
-        InvalidInput: standard input is not UTF-8, or longer than anything that can be stored.
+        InvalidInput: standard input is not UTF-8, or longer than anything that can be stored; or the text is blank
+            and not `empty`.
     """
     if words != ("-",):
-        return validation.validate_raw_text(" ".join(words), name=name, longest=_LARGEST, empty=True)
+        return validation.validate_raw_text(" ".join(words), name=name, longest=_LARGEST, empty=empty)
     if sys.stdin is None:
         raise InvalidInput(f"{name} is '-', but standard input is closed: pass the text itself")
     data = sys.stdin.buffer.read(_LARGEST + 1)
@@ -50,19 +51,9 @@ def read_text(words: tuple[str, ...], *, name: str) -> str:
         raise InvalidInput(
             f"{name} from standard input is not UTF-8 text (byte {error.start}): convert it first"
         ) from None
+    if not empty and not text.strip():
+        raise InvalidInput(f"{name} is empty: pass some text")
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def require_text(text: str, *, name: str) -> str:
-    """Return a text that is not blank, and can be encoded."""
-    return validation.validate_raw_text(text, name=name, longest=_LARGEST)
-
-
-def confirm(question: str, *, instead: str) -> bool:
-    """Ask for confirmation; without a terminal, raise an error that names the option to use."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise InvalidInput(f"cannot ask for confirmation without a terminal ({question!r}): add {instead}")
-    return click.confirm(question, err=True)
 
 
 class TimeParam(click.ParamType):  # type: ignore[type-arg]  # click before 8.4 has no type parameter
@@ -197,7 +188,11 @@ class CommandContext:
             refused: Message if it is refused.
             instead: Option that answers the question where nobody can be asked.
         """
-        if not confirm(question, instead=instead):
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise InvalidInput(
+                f"cannot ask for confirmation without a terminal ({question!r}): add {instead}"
+            )
+        if not click.confirm(question, err=True):
             self.print_message(refused)
             raise click.exceptions.Exit(ExitCode.DONE)
 

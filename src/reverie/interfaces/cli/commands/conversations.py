@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from reverie.domain.conversation import ROLES
+from reverie.domain.conversation import LONGEST_TURN, ROLES
 from reverie.domain.errors import InvalidInput, NotFound, ReverieError
 from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.text.validation import validate_raw_text
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.dreams import decide_proposal, describe_proposal
 from reverie.interfaces.cli.options import (
@@ -24,7 +25,6 @@ from reverie.interfaces.cli.options import (
     command,
     open_session,
     read_text,
-    require_text,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def add_turn(context: CommandContext, /, session: str, text: tuple[str, ...], **
     With --json: {"turn": {…}}.
     With --quiet: only the id.
     """
-    content = require_text(read_text(text, name="content"), name="content")
+    content = read_text(text, name="content", empty=False)
 
     def add(memory: Memory) -> Turn:
         return open_session(memory, session).add(content=content, **fields)
@@ -212,7 +212,7 @@ def chat(
     if the model does not answer a message of --message or of a pipe.
     """
     if message is not None:
-        message = require_text(message, name="message")
+        message = validate_raw_text(message, name="message", longest=LONGEST_TURN)
     from reverie.agent import Agent
 
     def rehearse(memory: Memory) -> None:

@@ -84,7 +84,8 @@ def mcp(ctx: click.Context, context: CommandContext, /, **options: Any) -> None:
         return
     gc.disable()  # imported objects stay alive, and collecting takes a third of the start
     try:
-        _check_installed()
+        if any(find_spec(name) is None for name in _MCP_PACKAGES):
+            raise MissingExtra(_INSTALL)
         _serve(context, options)
     finally:
         gc.enable()
@@ -155,12 +156,6 @@ def log_to_stderr(*, debug: bool) -> Iterator[None]:
     finally:
         root.setLevel(level)
         root.removeHandler(handler)
-
-
-def _check_installed() -> None:
-
-    if any(find_spec(name) is None for name in _MCP_PACKAGES):
-        raise MissingExtra(_INSTALL)
 
 
 # -- client settings ----------------------------------------------------------------------------------
