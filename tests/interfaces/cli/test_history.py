@@ -225,7 +225,9 @@ def test_every_reading_command_answers_as_of_another_time(call: Call, answer: An
             ("port 5433" in pack["text"], "5434" in pack["text"]),  # the living page is that of now
             {name: stats[name] for name in ("records", "turns", "sessions", "pages", "journal")},
             answer("pages", *options),
-            answer("page", "notes.md", *options)["text"].partition("\n<!-- reverie:page")[0],  # the block is of today
+            answer("page", "notes.md", *options)["text"].partition("\n<!-- reverie:page")[
+                0
+            ],  # the block is of today
         ]
 
     answers()  # the first prompt composes the living page
