@@ -116,7 +116,7 @@ def test_the_answer_that_rests_on_a_tool_is_left_out_of_the_notes_in_prompts(mem
     chat = memory.session("chat:1")
     hear(chat, "fetch_page", "The otter report")
     chat.add("assistant", "The otter report is due")
-    text = memory.session("chat:2").context("hello", record_shown=False).text
+    text = memory.session("chat:2").context("", record_shown=False).text
     assert "User: Look, please" in text
     assert "otter" not in text
     assert "otter" in memory.pages.read(memory.pages.names()[-1])
@@ -215,7 +215,7 @@ def test_a_prompt_shows_a_daily_note_without_an_answer_that_rests_on_a_tool() ->
         first, second = [note.content for note in memory.pages.notes()]
         assert first.endswith("User: Look, please")
         assert second.endswith("User: Thanks")
-        shown = memory.session("chat:2").context("Hello", record_shown=False).text
+        shown = memory.session("chat:2").context("", record_shown=False).text
         assert "User: Look, please" in shown
         assert "tapir" not in shown
         told = memory.tools(groups=["pages"]).call("read_page", {"page": page})

@@ -18,7 +18,6 @@ from reverie.domain.errors import Conflict, StoreError, translate_os_errors
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import ORIGINS, Record
-from reverie.domain.similarity.deduplication import merge_same_texts
 from reverie.domain.similarity.pair_model import (
     PairContext,
     is_comparable,
@@ -273,6 +272,10 @@ class PairJudge:
             if (old.valid_from, old.valid_to) == (new.valid_from, new.valid_to) and not (
                 old.archived or new.archived
             ):
+                from reverie.domain.similarity.deduplication import (
+                    merge_same_texts,  # here: few texts are the same
+                )
+
                 for change in merge_same_texts((old, new), now=self._clock()):
                     assert isinstance(change.before, Record)
                     assert isinstance(change.after, Record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 
 from reverie.domain.lazy_regex import defer_regex, parse_word_set
@@ -11,6 +12,15 @@ from reverie.domain.text.dates import MONTHS
 
 LONGEST_TEXT = 8_000
 """Characters of one turn that are looked at, from its beginning; longer ones are pastes, and cost time."""
+
+
+_WORD = defer_regex(r"[^\W_]+(?:['.,:/-][^\W_]+)*|[^\w\s.,;:!?]")
+
+
+def compute_key(text: str) -> str:
+    """Return the key that only texts in the same words share."""
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    return " ".join(_WORD.findall(folded))
 
 
 def split_sentences(text: str) -> list[str]:

@@ -345,7 +345,7 @@ def normalize_words(text: str) -> str:
 def remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits, best first, without turns and paragraphs of the same words as a record among them.
 
-    The record gets the better score of the two. Of a turn and a record that is a sentence of it, the better one is kept.
+    The record gets the better score of the two. Of a turn and a record that is its sentence, the better one is kept.
     """
     hits = list(hits)
     records = {normalize_words(hit.record.content) for hit in hits if hit.record is not None}

@@ -35,7 +35,6 @@ from reverie.domain.living_page import (
 from reverie.domain.page import MEMORY, Page, validate_page
 from reverie.domain.provenance import least_trusted
 from reverie.domain.record import HOME_LAYERS, Kind, Origin, Record, note_dates, validate_record
-from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text import escaping
 from reverie.domain.text.dates import get_local_day
 from reverie.domain.text.timestamps import format_time, parse_time
@@ -197,6 +196,8 @@ class LivingPages:
                 parts = parts._replace(block=was.block)  # whoever wrote it did not know of the block
             decision = decide_edit(writer, was, parts, scope=scope, origin=origin, zone=self._settings.zone)
             changes = list(decision.changes)
+            from reverie.domain.similarity.three_way_merge import merge_text  # here: few edits collide
+
             outside = merge_text(was.outside, parts.outside, present)
             is_new = page is None and not scope and bool(outside or not block)
             if is_new or outside != present:

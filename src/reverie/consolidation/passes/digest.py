@@ -19,7 +19,6 @@ from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.material import (
     cite_turns,
-    compute_key,
     format_labelled,
     label_turns,
     split_sentences,
@@ -34,6 +33,7 @@ from reverie.consolidation.planning.requests import (
     to_text,
 )
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
+from reverie.consolidation.sentences import compute_key
 from reverie.context.window import build_history_cursor
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn

@@ -17,7 +17,7 @@ from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
 from reverie.consolidation.planning.inputs import PassInput, RememberedFact, WindowInput, build_cursor_name
-from reverie.consolidation.planning.material import cite_turns, compute_key, format_labelled, label_turns
+from reverie.consolidation.planning.material import cite_turns, format_labelled, label_turns
 from reverie.consolidation.planning.plan_builder import CONFIRMED, IMPORTANT, PlanBuilder
 from reverie.consolidation.planning.requests import (
     Flow,
@@ -34,6 +34,7 @@ from reverie.consolidation.planning.verification import (
     format_evidence,
     verify_claims,
 )
+from reverie.consolidation.sentences import compute_key
 from reverie.context.window import build_remembered_cursor
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change

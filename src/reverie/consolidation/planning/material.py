@@ -6,7 +6,6 @@ for what the owner prefers.
 
 from __future__ import annotations
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from reverie.domain.text.validation import clean_text
 # -- transcripts ---------------------------------------------------------------------------------------
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
-_WORD = defer_regex(r"[^\W_]+(?:['.,:/-][^\W_]+)*|[^\w\s.,;:!?]")
 _SENTENCE_END = defer_regex(r"(?<=[.!?])\s+|\n+")
 
 
@@ -76,12 +74,6 @@ def split_sentences(text: str) -> list[str]:
     """Return the sentences and lines of a text, each with single spaces."""
     parts = (" ".join(part.split()) for part in _SENTENCE_END.split(clean_text(text)))
     return [part for part in parts if part]
-
-
-def compute_key(text: str) -> str:
-    """Return the key that only texts in the same words share."""
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    return " ".join(_WORD.findall(folded))
 
 
 # -- signals -------------------------------------------------------------------------------------------
