@@ -20,7 +20,7 @@ from typing import Any
 from reverie.consolidation.patterns import holds_for_good
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.material import compute_key, format_signals, split_sentences
+from reverie.consolidation.planning.material import format_signals, split_sentences
 from reverie.consolidation.planning.plan_builder import PlanBuilder
 from reverie.consolidation.planning.requests import (
     Flow,
@@ -32,6 +32,7 @@ from reverie.consolidation.planning.requests import (
     to_texts,
 )
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
+from reverie.consolidation.sentences import compute_key
 from reverie.domain.category import USER_PREFERENCES, is_within_category
 from reverie.domain.category import to_search_words as category_words
 from reverie.domain.conversation import SIGNAL, Turn
