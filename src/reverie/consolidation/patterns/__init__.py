@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from importlib.resources import files
+from pkgutil import get_data
 from typing import Literal
 
 from reverie.consolidation.sentences import ASKS, strip_quotations
@@ -144,7 +144,7 @@ class PatternFile:
 
     @cached_property
     def _sources(self) -> dict[str, str]:
-        text = (files(__package__) / f"{self._name}.txt").read_text(encoding="utf-8")
+        text = (get_data(__package__, f"{self._name}.txt") or b"").decode("utf-8")
         alternatives: dict[str, list[str]] = {}
         name = ""
         for line in text.replace("\n    ", "").split("\n"):
