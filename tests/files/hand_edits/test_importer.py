@@ -498,7 +498,7 @@ def test_deleting_a_log_or_a_day_that_lost_most_of_it_removes_the_rest_as_the_pr
 
 
 WRONG: list[tuple[str, str | bytes, str]] = [
-    ("memory/my notes/x.json", '{"content": "x"}', "category is 'my notes'"),
+    ("memory/my.notes/x.json", '{"content": "x"}', "category is 'my.notes'"),
     ("memory/notes/x.json", '{"contents": "x"}', "unknown field 'contents'"),
     ("memory/notes/x.json", '{"content": "x", "tags": "a"}', "'tags' is text"),
     ("memory/notes/x.json", '{"content": ""}', "content is empty"),
