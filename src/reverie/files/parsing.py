@@ -442,6 +442,7 @@ def build_record(
         raise InvalidInput("the field 'content' is missing: write there what is to be remembered")
     if "category" not in given and place.form == "record":
         given["category"] = None if place.category is None else validate_category(place.category)
+    is_by_hand = "created_at" not in given  # what the program leaves out of a file has its usual value
     created = given.setdefault("created_at", _infer_created_at(place, now))
     named = given.get("kind") or ("event" if place.form == "episodic" else infer_kind(given.get("category")))
     intake = classify(
@@ -449,7 +450,8 @@ def build_record(
     )
     kind: Kind = given.setdefault("kind", intake.kind or "fact")
     validate_choice(kind, KINDS, name="kind")
-    given = {**describe_intake(intake), **given}
+    if is_by_hand:
+        given = {**describe_intake(intake), **given}
     if kind == "anti_pattern":
         given.setdefault("tags", (ANTI_PATTERN_TAG,))
     given.setdefault("layer", "episodic" if place.form == "episodic" else HOME_LAYERS[kind])
