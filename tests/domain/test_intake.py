@@ -131,3 +131,14 @@ def test_any_text_is_classified(text: str, door: Door) -> None:
     found = judge(text, door=door)
     assert found.kind in KINDS or (found.kind is None and door == "conversation")
     assert found.reason
+
+
+def test_a_doubtful_plan_does_not_leave_prompts_after_its_day() -> None:
+    moment = datetime(2026, 11, 29, 12, tzinfo=UTC)
+    for text, is_dated in [
+        ("Deploys happen on Monday.", False),
+        ("The report is due on Friday", True),
+        ("Submit the tax form by Friday", True),
+    ]:
+        intake = classify(text, origin="owner", at=moment, zone=UTC)
+        assert (intake.until is not None) == is_dated, (text, intake)

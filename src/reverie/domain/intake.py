@@ -62,6 +62,9 @@ MIN_STANDING = 0.45
 MARGIN = 0.1
 """By how much the probability of another class may be larger."""
 
+MIN_PLAN = 0.6
+"""Least share of a plan among the kinds of a sentence, for one that matters until the day that it names."""
+
 MIN_OTHER_KIND = 0.45
 """Least probability of another kind than a fact at a save."""
 
@@ -126,6 +129,7 @@ def classify(
     ['constraint', 'fact']
     """
     chances = None if len(text) > LONGEST else rate_classes(text)
+    is_sure = kind is not None or chances is None or _is_sure_plan(chances)
     if kind is not None:
         reason = f"{named_by} named it"
     elif chances is None:
@@ -134,7 +138,8 @@ def classify(
         kind, reason = (_choose_saved if door == "save" else _choose_said)(chances)
         if kind in STANDING and origin in UNTRUSTED:
             kind, reason = "fact", f"only the owner sets rules, and this is from {origin}"
-    until = None if kind is None else find_until(text, kind, at=at, zone=zone)
+    dated = "fact" if kind == "task_state" and not is_sure else kind
+    until = None if dated is None else find_until(text, dated, at=at, zone=zone)
     return Intake(
         kind=kind,
         about="owner" if _is_about_owner(kind, chances) else "other",
@@ -165,6 +170,11 @@ def reread(record: Record, before: str, *, zone: tzinfo = UTC) -> Record:
         return record
     until = find_until(record.content, record.kind, at=record.created_at, zone=zone)
     return replace(record, until=until, permission=needs_permission(record.content))
+
+
+def _is_sure_plan(chances: Chances) -> bool:
+    """Return whether a sentence is so surely a plan that it leaves prompts after its day, as no fact does."""
+    return chances.classes["plan"] >= MIN_PLAN * sum(chances.classes[name] for name in KINDS_OF_CLASSES)
 
 
 def _choose_saved(chances: Chances) -> tuple[Kind, str]:
