@@ -281,6 +281,8 @@ class PairJudge:
                     assert isinstance(change.after, Record)
                     _add(changes, change.before, change.after)
             return
+        if old.kind == new.kind == "task_state" and is_parallel(old.content, new.content):
+            return  # two plans of two days
         chance = judge_pair(old.content, new.content, similar.cosine, similar.context).replaces
         thresholds = list_thresholds(with_vectors=similar.cosine is not None)
         if chance >= thresholds["ends"] and not is_parallel(old.content, new.content):

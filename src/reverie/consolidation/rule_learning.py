@@ -191,7 +191,7 @@ class RuleLearner:
         notes = [self._build_event(exchange)] if self._settings.learn_events else []
         if self._settings.learn and (statements := [*self._extract_statements(exchange)]):
             known = _list_keys(self._list_injected_texts(shown), turns, exchange)
-            notes += [note for note in statements if compute_key(note.content) not in known]
+            notes += [note for note in statements if compute_fingerprint(note.content) not in known]
         return [note for note in notes if note is not None]
 
     def _extract_statements(self, exchange: _Exchange) -> Iterator[NewRecord]:
@@ -366,7 +366,7 @@ def _list_keys(injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchan
         turn.content for turn in turns if turn.role != "user" and turn.position < exchange.answer.position
     )
     return frozenset(
-        compute_key(part) for text in (*injected, *others) for part in (text, *split_sentences(text))
+        compute_fingerprint(part) for text in (*injected, *others) for part in (text, *split_sentences(text))
     )
 
 
