@@ -16,7 +16,6 @@ from typing import NamedTuple
 from reverie.consolidation.entities import extract_references, extract_tags, is_likely_secret
 from reverie.consolidation.patterns import find_failure, has_correction, is_fiction, is_statement
 from reverie.consolidation.sentences import (
-    compute_key,
     is_self_contained,
     split_sentences,
     strip_greeting,
