@@ -364,7 +364,7 @@ class RecordRepository(WritingRepository):
 
         def change(record: Record) -> Record:
             _require_unchanged(record, expected)
-            after = reread(replace(record, **wanted), record.content, zone=self._zone)
+            after = reread(validate_record(replace(record, **wanted)), record.content, zone=self._zone)
             if after.origin != "owner" and "keep_secret" not in wanted:
                 after = replace(after, keep_secret=False)
             return detach_changed(record, self._mark_kept(after))
