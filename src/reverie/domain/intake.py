@@ -136,8 +136,8 @@ def classify(
         kind, reason = "fact", "it is longer than one statement"
     else:
         kind, reason = (_choose_saved if door == "save" else _choose_said)(chances)
-        if kind in STANDING and origin in UNTRUSTED:
-            kind, reason = "fact", f"only the owner sets rules, and this is from {origin}"
+        if origin in UNTRUSTED:
+            kind, reason = "fact", f"only the owner sets rules and decides, and its origin is {origin}"
     dated = "fact" if kind == "task_state" and not is_sure else kind
     until = None if dated is None else find_until(text, dated, at=at, zone=zone)
     return Intake(
