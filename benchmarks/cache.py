@@ -21,7 +21,7 @@ from pathlib import Path
 
 from reverie import Memory
 from reverie.context.pack import Pack
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from reverie.settings import Settings
 
 TURNS = 200

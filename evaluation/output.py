@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import InvalidInput
-from reverie.evals.metrics import percentile
+from reverie.evals.command import percentile
 
 SEED = 20_240_601
 RESAMPLES = 1_000

@@ -21,7 +21,7 @@ from reverie import Memory
 from reverie.agent import Agent
 from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
 from reverie.llm import resolve_model
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 
 
 @contextmanager

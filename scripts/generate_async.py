@@ -321,7 +321,7 @@ def write_imports(body: str) -> str:
         "Embedding": "reverie.llm.embedding",
         "Model": "reverie.llm.protocol",
         "NewId": "reverie.domain.text.ids",
-        "ToolSpec": "reverie.llm.messages",
+        "ToolSpec": "reverie.llm.protocol",
     }
     used = set(re.findall(r"\b[A-Z]\w+", body))
     lines = ["from reverie.domain.text import ids, timestamps"]

@@ -16,7 +16,7 @@ from reverie.consolidation.plan import Plan, PlanStep
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall, Turn
 from reverie.domain.record import Record
-from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.llm.protocol import ModelReply, ModelRequest
 from reverie.memory import Memory
 from reverie.search.hits import Explanation, Hit
 from reverie.search.index.search_index import SearchIndex

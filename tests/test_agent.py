@@ -17,8 +17,7 @@ from reverie import InvalidInput, Memory, ModelUnavailable, StoreUnavailable
 from reverie.agent import MOST_ROUNDS, STOPPED, Agent
 from reverie.context.pack import NOTHING_KNOWN
 from reverie.domain.conversation import ToolCall
-from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage, ToolSpec
-from reverie.llm.protocol import OnText
+from reverie.llm.protocol import ModelReply, ModelRequest, OnText, TokenUsage, ToolSpec
 from reverie.tools import Tool, ToolResult, Toolset, memory_tools
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import render
-from reverie.context.pack import NOTHING_KNOWN, StaticContext
+from reverie.context.candidates import StaticContext
+from reverie.context.pack import NOTHING_KNOWN
 from reverie.context.retrieval import LONGEST_QUERY, query_from_message
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import Change

@@ -12,7 +12,7 @@ import pytest
 
 from reverie import Memory, Settings
 from reverie.domain.errors import InvalidInput, MissingExtra, ModelUnavailable
-from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ModelReply, ModelRequest, TokenUsage
 from reverie.stores.telemetry import CONTENT_VARIABLE, OperationSpan, trace
 
 pytest.importorskip("opentelemetry.sdk")

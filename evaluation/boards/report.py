@@ -11,7 +11,7 @@ from typing import Any
 
 from evaluation.boards.datasets import Dataset, EvalQuestion
 from evaluation.output import compute_intervals, print_table
-from reverie.evals import metrics
+from reverie.evals import command
 from reverie.search.hits import Unit
 
 CATEGORY_MEAN = "category-mean"
@@ -118,7 +118,7 @@ def summarize_answers(
         filling: Seconds for filling the memories.
     """
     measured = [
-        (answer, metrics.compute_measures(answer.ranking, answer.evidence, setup.ks))
+        (answer, command.compute_measures(answer.ranking, answer.evidence, setup.ks))
         for answer in answers
         if answer.answerable
     ]
@@ -127,19 +127,19 @@ def summarize_answers(
     by_category = _group_by_category(measured)
     overall = [measures for _, measures in measured]
     for suffix, group in {"": overall, **by_category}.items():
-        figures |= {f"{name}{suffix}": value for name, value in metrics.compute_means(group).items()}
+        figures |= {f"{name}{suffix}": value for name, value in command.compute_means(group).items()}
         ends |= {f"{name}{suffix}": value for name, value in compute_intervals(group).items()}
         figures[f"questions{suffix}"] = len(group)
     if by_category:
-        averages = metrics.compute_means([metrics.compute_means(group) for group in by_category.values()])
+        averages = command.compute_means([command.compute_means(group) for group in by_category.values()])
         figures |= {f"{name}/{CATEGORY_MEAN}": value for name, value in averages.items()}
-    figures |= metrics.measure_abstention(
+    figures |= command.measure_abstention(
         [answer.answerable for answer in answers], [not answer.ranking for answer in answers]
     )
     times = [answer.milliseconds for answer in answers]
     figures |= {
-        "search_p50_ms": metrics.percentile(times, 0.5),
-        "search_p95_ms": metrics.percentile(times, 0.95),
+        "search_p50_ms": command.percentile(times, 0.5),
+        "search_p95_ms": command.percentile(times, 0.95),
         "fill_seconds": filling,
         "unanswerable": len(answers) - len(overall),
     }
@@ -181,7 +181,7 @@ def _build_row(answer: EvalAnswer, setup: EvalSetup) -> dict[str, Any]:
         "ms": _round_value(answer.milliseconds),
     }
     if answer.answerable:
-        measures = metrics.compute_measures(answer.ranking, answer.evidence, setup.ks)
+        measures = command.compute_measures(answer.ranking, answer.evidence, setup.ks)
         row["measures"] = {name: _round_value(value) for name, value in measures.items()}
     return row
 

@@ -20,7 +20,7 @@ from evaluation.measures.scripted_verifier import answer_check
 from reverie.consolidation.planning.requests import VERIFY
 from reverie.domain.change import Change
 from reverie.domain.record import Record
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from reverie.memory import Memory
 from reverie.session import Session
 from reverie.settings import Settings

@@ -27,7 +27,7 @@ from reverie.consolidation.planning.requests import run_pass
 from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
-from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.llm.protocol import ModelReply, ModelRequest
 
 _COLUMNS = (
     "proposals", "good", "accepted", "share", "95 %", "by code alone",

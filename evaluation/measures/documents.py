@@ -18,7 +18,7 @@ from evaluation.output import print_table
 from reverie.admin.transfer.batch import SOURCE_ID
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
-from reverie.evals.metrics import ndcg, recall
+from reverie.evals.command import ndcg, recall
 from reverie.memory import Memory
 
 DEPTH = 10

@@ -28,7 +28,7 @@ from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.validation import estimate_tokens
 from reverie.evals.command import embed_all
 from reverie.llm.embedding import NO_EMBEDDER
-from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ModelReply, ModelRequest, TokenUsage
 from reverie.memory import Memory
 from reverie.settings import Settings
 

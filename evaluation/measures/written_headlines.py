@@ -23,7 +23,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
-from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.llm.protocol import ModelReply, ModelRequest
 
 _COLUMNS = ("clusters", "accepted", "share", "95 %", "by code alone", "share", "truth found", "truth shown")
 

@@ -16,8 +16,16 @@ from reverie.context.pack import Pack
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import InvalidInput, ModelError, ReverieError, StoreError, quote_value
 from reverie.domain.text import escaping, validation
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
-from reverie.llm.protocol import Answering, Model, OnText, resolve_model
+from reverie.llm.protocol import (
+    Answering,
+    ChatMessage,
+    Model,
+    ModelReply,
+    ModelRequest,
+    OnText,
+    TokenUsage,
+    resolve_model,
+)
 from reverie.session import Session
 from reverie.stores.telemetry import ask_model
 from reverie.tools import Tool, Toolset

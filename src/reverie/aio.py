@@ -23,8 +23,7 @@ from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock
 from reverie.llm.embedding import Embedder, Embedding
-from reverie.llm.messages import ToolSpec
-from reverie.llm.protocol import Answering, Model
+from reverie.llm.protocol import Answering, Model, ToolSpec
 from reverie.memory import Memory
 from reverie.reader import MemoryReader
 from reverie.repositories.documents import Documents

@@ -135,28 +135,12 @@ class Memory(ScopedMemory):
         derived = path if cache is None else cache.path
         self._derived = None if self.is_read_only else derived
         indexed = None if self._derived is None else self._derived / "index" / FORMAT
-        self._index: CandidateIndex
-        if postings is None:
-            self._index = SearchIndex(store, indexed, analyse=analyze)
-        else:
-            from reverie.search.index.table_index import TableIndex  # here: most memories are in a folder
-
-            self._index = TableIndex(store, postings)
+        self._index = _create_index(store, indexed, postings)
         if settings.telemetry:
             require_telemetry()
         wanted = settings.embedder if embedder is None else embedder
         self._vectors = self._create_vectors(store, wanted, settings)
-        searcher = Searcher(
-            store,
-            self._index,
-            vectors=self._vectors,
-            related=load_related_words(profile or path),
-            clock=clock,
-            settings=RankingSettings(),
-            floor=settings.min_relevance,
-            weights=to_scoring_settings(settings),
-            zone=settings.zone,
-        )
+        searcher = self._create_searcher(store, settings, clock, profile or path)
         is_recording = settings.is_recording and not self.is_read_only
         followers = _Followers(self._index, self._vectors)
         if self._vectors is not None:  # its thread uses the store, which is closed when nobody does
@@ -192,6 +176,22 @@ class Memory(ScopedMemory):
         self.folder = followers.folder = self._open_folder(followers.index)
         if self.folder is not None:
             weakref.finalize(followers, self.folder.hurry).atexit = False
+
+    def _create_searcher(
+        self, store: Store, settings: Settings, clock: Clock, words: Path | None
+    ) -> Searcher:
+        """Return the search over a store; `words` is the folder that may have related words of the owner's."""
+        return Searcher(
+            store,
+            self._index,
+            vectors=self._vectors,
+            related=load_related_words(words),
+            clock=clock,
+            settings=RankingSettings(),
+            floor=settings.min_relevance,
+            weights=to_scoring_settings(settings),
+            zone=settings.zone,
+        )
 
     def __repr__(self) -> str:
         return f"Memory({str(self.path) if self.path else type(unwrap(self._store)).__name__!r})"
@@ -515,6 +515,15 @@ def _notice_rows(index: CandidateIndex, vectors: VectorIndex | None, rows: Seque
     index.notice(rows)
     if vectors is not None:
         vectors.notice(rows)
+
+
+def _create_index(store: Store, folder: Path | None, postings: PostingTables | None) -> CandidateIndex:
+    """Return the index of a store: in a folder, in main memory without one, or the postings of a database."""
+    if postings is None:
+        return SearchIndex(store, folder, analyse=analyze)
+    from reverie.search.index.table_index import TableIndex  # here: most memories are in a folder
+
+    return TableIndex(store, postings)
 
 
 class _SessionOpener(NamedTuple):

@@ -6,9 +6,9 @@ import builtins
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
 
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.rule_learning import RuleLearner, build_cursor_name
@@ -24,7 +24,8 @@ from reverie.domain.text import validation
 from reverie.domain.text.timestamps import Clock, Duration
 from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
-from reverie.repositories.pages import Pages, ReadOnlyPages, find_notes_from_turns
+from reverie.repositories.daily_notes import find_notes_from_turns
+from reverie.repositories.pages import Pages, ReadOnlyPages
 from reverie.repositories.prompt_log import find_session_entries
 from reverie.repositories.records import (
     NewRecord,
@@ -32,6 +33,7 @@ from reverie.repositories.records import (
     RecordRepository,
     SaveResult,
     Settlement,
+    copy_for_scope,
     describe_missing_record,
 )
 from reverie.repositories.working_memory import WorkingMemory
@@ -40,7 +42,7 @@ from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages, PageEdit
-from reverie.stores.telemetry import OperationSpan, trace
+from reverie.stores.telemetry import describe_records, trace
 from reverie.stores.writer import StoreWriter
 
 if TYPE_CHECKING:
@@ -294,10 +296,9 @@ class ScopedMemory(MemoryReader):
         ttl = None if record.expires_at is None else record.expires_at - self._clock()
         if ttl is not None and ttl <= timedelta(0):
             raise InvalidInput(f"record {id!r} has expired: give it a later `expires_at` first")
-        note = _copy_for_scope(record, to, ttl=ttl)
-        return self._trace_save(lambda: [self._parts.records.save(note, promoted_from=record.id)], scope=to)[
-            0
-        ]
+        note = copy_for_scope(record, to, ttl=ttl)
+        save = self._parts.records.save
+        return self._trace_save(lambda: [save(note, promoted_from=record.id)], scope=to)[0]
 
     # -- changing ----------------------------------------------------------------------------------------
 
@@ -318,9 +319,8 @@ class ScopedMemory(MemoryReader):
                 belongs to everybody and this is a scope.
             Conflict: the record is no longer `expected`.
         """
-        return self._trace_update(
-            lambda: self._parts.records.update(self._require_own(id), changes, expected=expected)
-        )
+        update = self._parts.records.update
+        return self._trace_update(lambda: update(self._require_own(id), changes, expected=expected))
 
     def archive(self, id: str, *, reason: str = "", expected: Record | None = None) -> Record:
         """Take a record out of search. It stays readable by id, and `restore` brings it back.
@@ -335,9 +335,8 @@ class ScopedMemory(MemoryReader):
             InvalidInput: it belongs to everybody and this is a scope.
             Conflict: the record is no longer `expected`.
         """
-        return self._trace_update(
-            lambda: self._parts.records.archive(self._require_own(id), reason=reason, expected=expected)
-        )
+        take = self._parts.records.archive
+        return self._trace_update(lambda: take(self._require_own(id), reason=reason, expected=expected))
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search.
@@ -541,7 +540,17 @@ class ScopedMemory(MemoryReader):
         Raises:
             InvalidInput: an argument is not of its form.
         """
-        return self._build_key_value(name, self._parts.writer, origin, determine_origin)
+        from reverie.repositories.key_value import KeyValueStore  # here: few programs keep values
+
+        return KeyValueStore(
+            name,
+            writer=self._parts.writer,
+            searching=self._searcher,
+            scope=self.scope,
+            origin=origin,
+            determine_origin=determine_origin,
+            zone=self.settings.zone,
+        )
 
     def documents(self, *, actor: str = "agent", determine_origin: OriginFunction | None = None) -> Documents:
         """Return the memory as text files (`reverie.repositories.documents`).
@@ -553,12 +562,12 @@ class ScopedMemory(MemoryReader):
         """
         from reverie.repositories.documents import STORE_NAME, Documents  # here: few agents keep files
 
-        writer = self._parts.writer.acting(actor)
+        own = self.acting(actor)
         return Documents(
-            writer,
-            pages=Pages(writer, settings=self.settings),
-            items=self._build_key_value(STORE_NAME, writer, "agent"),
-            unconfirmed=self._build_key_value(STORE_NAME, writer, "tool"),
+            own._parts.writer,
+            pages=Pages(own._parts.writer, settings=self.settings),
+            items=own.key_value(STORE_NAME),
+            unconfirmed=own.key_value(STORE_NAME, origin="tool"),
             scope=self.scope,
             look=self._parts.refresh_files,
             determine_origin=determine_origin,
@@ -571,25 +580,6 @@ class ScopedMemory(MemoryReader):
         """Author of what a model changes: `agent`, unless the memory names another author than `owner`."""
         actor = self._parts.writer.actor
         return "agent" if actor == "owner" else actor
-
-    def _build_key_value(
-        self,
-        name: str,
-        writer: StoreWriter,
-        origin: Origin,
-        determine_origin: OriginFunction | None = None,
-    ) -> KeyValueStore:
-        from reverie.repositories.key_value import KeyValueStore  # here: few programs keep values
-
-        return KeyValueStore(
-            name,
-            writer=writer,
-            searching=self._searcher,
-            scope=self.scope,
-            origin=origin,
-            determine_origin=determine_origin,
-            zone=self.settings.zone,
-        )
 
     def _require_own(self, id: str) -> str:
         """Return the id of a record that may be changed here; raise otherwise."""
@@ -610,7 +600,7 @@ class ScopedMemory(MemoryReader):
             return save()
         with trace(self.settings, "upsert_memory", scope=self.scope if scope is None else scope) as span:
             results = save()
-            _describe_records(span, [each.record for each in results])
+            describe_records(span, [each.record for each in results])
             if len(results) == 1:
                 span.set("reverie.outcome", results[0].outcome)
             return results
@@ -618,7 +608,7 @@ class ScopedMemory(MemoryReader):
     def _trace_update(self, update: Callable[[], Record]) -> Record:
         with trace(self.settings, "update_memory", scope=self.scope) as span:
             record = update()
-            _describe_records(span, [record])
+            describe_records(span, [record])
             return record
 
     def _add_scope(self, record: str | NewRecord | Mapping[str, Any]) -> NewRecord | Mapping[str, Any]:
@@ -646,12 +636,12 @@ class SessionPool:
     """Open sessions of one memory in this process, one object for each conversation.
 
     Args:
-        make: Function that opens a session of an id in a scope.
+        make: Function that opens a session of an id, in the keyword `scope`.
         clock: The clock.
         idle: Time after which an unused session is closed.
     """
 
-    def __init__(self, make: SessionFactory, *, clock: Clock, idle: timedelta) -> None:
+    def __init__(self, make: Callable[..., Session], *, clock: Clock, idle: timedelta) -> None:
         self._make = make
         self._clock = clock
         self._idle = idle
@@ -708,29 +698,3 @@ class SessionPool:
                 with suppress(StoreUnavailable):  # a full disk; it stays open until there is room
                     if session.flush():
                         del self._sessions[session.id]
-
-
-class SessionFactory(Protocol):
-    """Function that opens a session."""
-
-    def __call__(self, id: str, *, scope: str) -> Session: ...
-
-
-def _describe_records(span: OperationSpan, records: Sequence[Record]) -> None:
-    span.set("gen_ai.memory.record.count", len(records))
-    if len(records) == 1:
-        span.set("gen_ai.memory.record.id", records[0].id)
-    if span.has_content:
-        span.set_content(
-            "gen_ai.memory.records", [{"id": each.id, "content": each.content} for each in records]
-        )
-
-
-def _copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> NewRecord:
-    from reverie.repositories import key_value_codec  # here: few programs promote
-
-    copied = {
-        each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
-    }
-    metadata = key_value_codec.select_other_metadata(record.metadata)
-    return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})

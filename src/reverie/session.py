@@ -14,7 +14,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar, cast
 
-from reverie.context.pack import Pack, StaticContext, build
+from reverie.context.candidates import StaticContext
+from reverie.context.pack import Pack, build
 from reverie.context.retrieval import (
     Retriever,
 )
@@ -43,12 +44,12 @@ from reverie.domain.filter import Filter, validate_filter
 from reverie.domain.record import Origin, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
-from reverie.repositories.gathering import PackGatherer, SessionView, build_budget, redact_pack
-from reverie.repositories.pages import (
+from reverie.repositories.daily_notes import (
     build_daily_note_changes,
     build_note_rewrites,
     commit_with_notes,
 )
+from reverie.repositories.gathering import PackGatherer, SessionView, build_budget, redact_pack
 from reverie.repositories.prompt_log import PromptLogBuffer
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit

@@ -10,7 +10,7 @@ from reverie.consolidation.cycle import ALL
 from reverie.consolidation.gatherer import WindowKind
 from reverie.consolidation.registry import DREAM
 from reverie.domain.errors import ModelUnavailable
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 
 
 def test_a_conversation_that_could_not_be_read_for_facts_is_counted() -> None:

@@ -15,7 +15,7 @@ import pytest
 from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
 from reverie.domain.errors import ModelRefused, ModelUnavailable
-from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.llm.protocol import ModelReply, ModelRequest
 from tests.factories import MovableClock
 
 NUMBERED = re.compile(r"(Host h\d+) is in rack (\d+)\. Its port is (\d+)\.")

@@ -19,7 +19,7 @@ from reverie.consolidation.plan import Plan, PlanStep, build_group_key
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.record import Record
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from reverie.stores.writer import StoreWriter
 from tests.factories import MovableClock, believe, make_record
 from tests.system.nights.models import seen

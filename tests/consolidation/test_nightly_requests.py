@@ -18,7 +18,7 @@ from reverie.consolidation.planning.requests import (
     build_question,
     limit_requests,
 )
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
 from tests.factories import MovableClock
 

@@ -27,7 +27,7 @@ from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
 from reverie.domain.text.timestamps import compute_next_run
 from reverie.llm import model_from_function
-from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.llm.protocol import ModelReply, ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore

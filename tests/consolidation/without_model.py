@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reverie.consolidation.planning.requests import NO_MODEL
-from reverie.llm.messages import ModelFailure, ModelRequest
+from reverie.llm.protocol import ModelFailure, ModelRequest
 
 
 def answer_without_model(request: ModelRequest) -> ModelFailure:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie.context import render, retrieval
-from reverie.context.pack import PackInput, StaticContext, build
+from reverie.context.candidates import PackInput, StaticContext
+from reverie.context.pack import build
 from reverie.context.render import TokenBudget
 from reverie.domain.page import HISTORY, Paragraph, format_daily_note_name, validate_paragraph
 from reverie.domain.text import validation

@@ -9,7 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reverie.context import gate, render
-from reverie.context.pack import NOTHING_KNOWN, PackInput, StaticContext, build
+from reverie.context.candidates import PackInput, StaticContext
+from reverie.context.pack import NOTHING_KNOWN, build
 from reverie.context.render import TokenBudget
 from reverie.context.window import ShownLedger
 from reverie.domain.text import escaping, validation

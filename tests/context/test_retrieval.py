@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from reverie import Memory
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from reverie.settings import Settings
 from tests.factories import MovableClock, believe
 

@@ -9,44 +9,44 @@ from evaluation.output import compute_intervals, compute_wilson_interval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reverie.evals import metrics
+from reverie.evals import command
 
 RANKING = ["x", "a", "y", "b", "c"]
 EVIDENCE = {"a": 1.0, "b": 1.0, "d": 1.0}
 
 
 def test_recall_any_and_all() -> None:
-    assert [metrics.recall(RANKING, EVIDENCE, k) for k in (1, 2, 4, 10)] == [0.0, 1 / 3, 2 / 3, 2 / 3]
-    assert [metrics.score_any(RANKING, EVIDENCE, k) for k in (1, 2)] == [0.0, 1.0]
-    assert metrics.score_all(RANKING, EVIDENCE, 10) == 0.0
-    assert [metrics.score_all(RANKING, {"a": 1.0, "b": 1.0}, k) for k in (3, 4)] == [0.0, 1.0]
+    assert [command.recall(RANKING, EVIDENCE, k) for k in (1, 2, 4, 10)] == [0.0, 1 / 3, 2 / 3, 2 / 3]
+    assert [command.score_any(RANKING, EVIDENCE, k) for k in (1, 2)] == [0.0, 1.0]
+    assert command.score_all(RANKING, EVIDENCE, 10) == 0.0
+    assert [command.score_all(RANKING, {"a": 1.0, "b": 1.0}, k) for k in (3, 4)] == [0.0, 1.0]
 
 
 def test_reciprocal_rank_is_that_of_the_first_evidence() -> None:
-    assert metrics.reciprocal_rank(RANKING, EVIDENCE) == 0.5
-    assert metrics.reciprocal_rank([], EVIDENCE) == 0.0
+    assert command.reciprocal_rank(RANKING, EVIDENCE) == 0.5
+    assert command.reciprocal_rank([], EVIDENCE) == 0.0
 
 
 def test_ndcg_without_grades() -> None:
     found = 1 / math.log2(3) + 1 / math.log2(5)
     best = 1 + 1 / math.log2(3) + 1 / math.log2(4)
-    assert metrics.ndcg(RANKING, EVIDENCE, 10) == pytest.approx(found / best)
-    assert metrics.ndcg(RANKING, EVIDENCE, 2) == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
+    assert command.ndcg(RANKING, EVIDENCE, 10) == pytest.approx(found / best)
+    assert command.ndcg(RANKING, EVIDENCE, 2) == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
 
 
 def test_ndcg_with_grades_takes_the_grade_as_gain() -> None:
     grades = {"a": 4.0, "b": 2.0, "c": 1.0}
     found = 4 / math.log2(3) + 2 / math.log2(5) + 1 / math.log2(6)
     best = 4 + 2 / math.log2(3) + 1 / math.log2(4)
-    assert metrics.ndcg(RANKING, grades, 10) == pytest.approx(found / best)
+    assert command.ndcg(RANKING, grades, 10) == pytest.approx(found / best)
 
 
 def test_an_id_found_twice_gains_once() -> None:
-    assert metrics.ndcg(["a", "a"], {"a": 1.0, "b": 1.0}, 10) == pytest.approx(1 / (1 + 1 / math.log2(3)))
+    assert command.ndcg(["a", "a"], {"a": 1.0, "b": 1.0}, 10) == pytest.approx(1 / (1 + 1 / math.log2(3)))
 
 
 def test_all_measures_of_a_question_have_their_names() -> None:
-    found = metrics.compute_measures(RANKING, EVIDENCE, [1, 5])
+    found = command.compute_measures(RANKING, EVIDENCE, [1, 5])
     assert found == {
         "recall@1": 0.0,
         "recall@5": pytest.approx(2 / 3),
@@ -54,14 +54,14 @@ def test_all_measures_of_a_question_have_their_names() -> None:
         "any@5": 1.0,
         "all@1": 0.0,
         "all@5": 0.0,
-        "ndcg@10": pytest.approx(metrics.ndcg(RANKING, EVIDENCE, 10)),
+        "ndcg@10": pytest.approx(command.ndcg(RANKING, EVIDENCE, 10)),
         "mrr": 0.5,
     }
 
 
 def test_every_question_counts_the_same() -> None:
-    assert metrics.compute_means([{"m": 1.0}, {"m": 0.0}, {"m": 0.5}, {"m": 0.5}]) == {"m": 0.5}
-    assert metrics.compute_means([]) == {}
+    assert command.compute_means([{"m": 1.0}, {"m": 0.0}, {"m": 0.5}, {"m": 0.5}]) == {"m": 0.5}
+    assert command.compute_means([]) == {}
 
 
 def test_intervals_are_the_same_each_time_and_narrow_with_more_questions() -> None:
@@ -79,16 +79,16 @@ def test_questions_that_all_do_the_same_leave_no_doubt() -> None:
 
 
 def test_percentiles_lie_between_neighbours() -> None:
-    assert metrics.percentile([4.0, 1.0, 2.0, 3.0], 0.5) == 2.5
-    assert metrics.percentile([1.0, 2.0], 0.95) == pytest.approx(1.95)
-    assert metrics.percentile([7.0], 0.95) == 7.0
-    assert metrics.percentile([], 0.5) == 0.0
+    assert command.percentile([4.0, 1.0, 2.0, 3.0], 0.5) == 2.5
+    assert command.percentile([1.0, 2.0], 0.95) == pytest.approx(1.95)
+    assert command.percentile([7.0], 0.95) == 7.0
+    assert command.percentile([], 0.5) == 0.0
 
 
 def test_abstention() -> None:
     answerable = [True, True, True, True, False, False, False]
     empty = [True, False, False, False, True, True, False]
-    assert metrics.measure_abstention(answerable, empty) == {
+    assert command.measure_abstention(answerable, empty) == {
         "abstain_precision": 2 / 3,
         "abstain_recall": 2 / 3,
         "answerable_empty": 1 / 4,
@@ -96,7 +96,7 @@ def test_abstention() -> None:
 
 
 def test_where_there_is_nothing_to_take_a_share_of_there_is_no_figure() -> None:
-    assert metrics.measure_abstention([True], [False]) == {
+    assert command.measure_abstention([True], [False]) == {
         "abstain_precision": None,
         "abstain_recall": None,
         "answerable_empty": 0.0,
@@ -109,17 +109,17 @@ grades = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([1.0, 2.0,
 
 @given(rankings, grades, st.integers(1, 10))
 def test_measures_are_shares_and_grow_with_k(ranking: list[str], evidence: dict[str, float], k: int) -> None:
-    for measure in (metrics.recall, metrics.score_any, metrics.score_all):
+    for measure in (command.recall, command.score_any, command.score_all):
         assert 0 <= measure(ranking, evidence, k) <= measure(ranking, evidence, k + 1) <= 1
-    assert metrics.score_all(ranking, evidence, k) <= metrics.recall(ranking, evidence, k)
-    assert metrics.recall(ranking, evidence, k) <= metrics.score_any(ranking, evidence, k)
+    assert command.score_all(ranking, evidence, k) <= command.recall(ranking, evidence, k)
+    assert command.recall(ranking, evidence, k) <= command.score_any(ranking, evidence, k)
 
 
 @given(rankings, grades)
 def test_only_the_best_order_has_an_ndcg_of_1(ranking: list[str], evidence: dict[str, float]) -> None:
     best = sorted(evidence, key=lambda name: -evidence[name])
-    assert metrics.ndcg(best, evidence, 10) == pytest.approx(1)
-    assert metrics.ndcg(ranking, evidence, 10) <= 1 + 1e-12
+    assert command.ndcg(best, evidence, 10) == pytest.approx(1)
+    assert command.ndcg(ranking, evidence, 10) <= 1 + 1e-12
 
 
 @pytest.mark.parametrize(

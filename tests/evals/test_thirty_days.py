@@ -18,7 +18,7 @@ import pytest
 from reverie import Memory
 from reverie.domain.text.same_text import fold_text
 from reverie.llm import model_from_function
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from tests.factories import MovableClock
 
 DAYS = 30

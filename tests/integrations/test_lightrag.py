@@ -21,7 +21,7 @@ from reverie.integrations import lightrag
 from reverie.integrations.lightrag import LightRAG, LightRAGIndexer, LightRAGUnavailable, format_context
 from reverie.interfaces.cli.main import cli
 from reverie.llm import resolve_model
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from tests.integrations.graph_server import NO_CONTEXT, Graph, serving
 
 QUESTION = "Where does the Nautilus lie these days?"

@@ -17,8 +17,8 @@ from reverie.domain.conversation import ToolCall
 from reverie.llm import Model, model_from_function, model_from_name
 from reverie.llm.anthropic import AnthropicModel
 from reverie.llm.embedding import embedder_from_name
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.llm.openai import OllamaModel, OpenAIModel
+from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.llm.provider import Form, FormatFallback, FormatRejected, Price, RetryPolicy
 from tests.llm.server import (
     Script,

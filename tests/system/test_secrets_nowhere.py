@@ -27,7 +27,7 @@ from reverie.agent import Agent
 from reverie.domain.conversation import ToolCall
 from reverie.integrations.agentkit import FILTools
 from reverie.interfaces.cli.main import cli
-from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage, ToolSpec
+from reverie.llm.protocol import ModelReply, ModelRequest, TokenUsage, ToolSpec
 from reverie.tools import Tool, ToolResult
 
 KINDS = (

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.llm.messages import ToolSpec
+from reverie.llm.protocol import ToolSpec
 from reverie.tools import GROUPS, Toolset
 from reverie.tools.rendering import build_parameters
 from reverie.tools.toolset import WrongArguments, parse_arguments

@@ -12,7 +12,7 @@ import pytest
 from reverie import AsyncMemory, InvalidInput, Memory, NotFound, StoreUnavailable, WorkingMemoryFull
 from reverie.aio import AsyncToolset
 from reverie.domain.conversation import ToolCall
-from reverie.llm.messages import ToolSpec
+from reverie.llm.protocol import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset, memory_tools
 from reverie.tools.rendering import build_parameters
 

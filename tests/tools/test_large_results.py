@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from reverie import InvalidInput, Memory, Settings
 from reverie.agent import Agent
 from reverie.domain.conversation import ToolCall
-from reverie.llm.messages import ModelReply, ModelRequest, ToolSpec
-from reverie.llm.protocol import OnText
+from reverie.llm.protocol import ModelReply, ModelRequest, OnText, ToolSpec
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore

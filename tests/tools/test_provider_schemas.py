@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 
 from reverie import Memory
-from reverie.llm.messages import ToolSpec
+from reverie.llm.protocol import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset
 from reverie.tools.rendering import build_parameters
 

@@ -43,8 +43,7 @@ from reverie.domain.errors import (
 )
 from reverie.domain.record import Origin, Record
 from reverie.domain.text.timestamps import format_time
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
-from reverie.llm.protocol import Model
+from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.redacting import redact_request

@@ -30,7 +30,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record, validate_choice
 from reverie.domain.scope import is_within
 from reverie.domain.text.timestamps import format_time, parse_time
-from reverie.llm.messages import TokenUsage
+from reverie.llm.protocol import TokenUsage
 from reverie.stores.codec import TABLES, UnreadableRow, decode_value, to_document
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import get_redactor, redact_value

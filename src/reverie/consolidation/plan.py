@@ -12,7 +12,7 @@ from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.llm.messages import TokenUsage
+from reverie.llm.protocol import TokenUsage
 
 _LONGEST = 100
 

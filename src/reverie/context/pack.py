@@ -13,15 +13,23 @@ recalled hits, so they take no room from them.
 from __future__ import annotations
 
 import copy
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from reverie.context import gate, render, retrieval
+from reverie.context.candidates import (
+    CandidateDecision,
+    PackInput,
+    StaticContext,
+    collapse_repetitions,
+    compute_candidate_chances,
+    judge_candidates,
+    mentions_message,
+    to_hit,
+)
 from reverie.context.render import (
     BudgetItem,
     TokenBudget,
@@ -31,74 +39,28 @@ from reverie.context.render import (
     estimate_section_cost,
     format_left_out,
 )
-from reverie.context.retrieval import find_repetitions
-from reverie.context.window import ReplayWindow, ShownLedger, to_chat_messages
-from reverie.domain.conversation import Turn
-from reverie.domain.entry import Entry
-from reverie.domain.filter import has_ended, is_valid_at
+from reverie.context.window import ReplayWindow, to_chat_messages
 from reverie.domain.living_page import find_shown_ids
-from reverie.domain.page import MEMORY, Paragraph
+from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import escaping, timestamps, validation
 from reverie.domain.text.json_values import to_json_object, to_json_value
-from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
 from reverie.search.hits import Explanation, Hit
-from reverie.search.updates import asks_for_past
 
 SectionName = Literal[
     "profile", "pages", "standing", "summary", "changed", "notes", "recalled", "working", "related"
-]
-Verdict = Literal[
-    "selected",
-    "perhaps related",
-    "twice",
-    "untrusted",
-    "does not hold now",
-    "empty",
-    "weak",
-    "in every prompt",
-    "says the same",
-    "in the replayed turns",
-    "already shown",
-    "over the limit",
-    "over the layer's limit",
-    "over the budget",
 ]
 
 MAX_LISTED = 24
 """Most hits for a message that asks for everything of a kind."""
 
-MAX_PERHAPS_RELATED = 3
-"""Most lines under "Perhaps related"."""
-
 _STABLE: tuple[SectionName, ...] = ("profile", "pages", "standing", "summary")
 _NOTICE_TOKENS = estimate_section_cost(escaping.NOTICE)
 _LONGEST_EXCERPT = 60
 _NOTES_HEADERS = 40  # tokens
-_SHORTEST_NAMED = 4  # letters of a content word
 
 NOTHING_KNOWN = "Nothing about this message is remembered."
 """The line of a prompt when nothing answers the message."""
-
-
-class StaticContext(NamedTuple):
-    """The texts that seldom change, read by the caller.
-
-    Attributes:
-        profile: The existing ones of `soul.md`, `directives.md` and `style.md`, in this order.
-        pages: The text of `MEMORY.md` and of the living pages, with headers.
-        changed: What has changed since the living pages were composed; empty for nothing.
-        records: Records for every prompt, the most important first.
-        summary: Summary of the turns before the window; empty for none.
-        notes: Lines of the daily notes of the last days, in order within a day.
-    """
-
-    profile: tuple[str, ...] = ()
-    pages: tuple[str, ...] = ()
-    changed: str = ""
-    records: tuple[Record, ...] = ()
-    summary: str = ""
-    notes: tuple[Paragraph, ...] = ()
 
 
 class PackSection(NamedTuple):
@@ -113,33 +75,6 @@ class PackSection(NamedTuple):
     name: SectionName
     text: str
     tokens: int
-
-
-class CandidateDecision(NamedTuple):
-    """Decision on one candidate.
-
-    Attributes:
-        hit: The candidate.
-        verdict: `selected`, or the reason for leaving it out.
-        line: Its line in the prompt.
-        tokens: Tokens of the line.
-        recent: Whether it is a candidate because it is recent, since little was found on the first turn.
-        shown_at: The position of the replayed turn for which it was already shown; None otherwise.
-        is_noted: Whether it is shown as a line of the daily notes, with the answer or the question beside it.
-    """
-
-    hit: Hit
-    verdict: Verdict
-    line: str
-    tokens: int
-    recent: bool = False
-    shown_at: int | None = None
-    is_noted: bool = False
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether its line is in the prompt."""
-        return self.verdict in ("selected", "perhaps related")
 
 
 class PackDiagnostics(NamedTuple):
@@ -366,52 +301,10 @@ class Pack:
         return remarks
 
 
-class PackInput(NamedTuple):
-    """Input of `build`.
-
-    Attributes:
-        query: The text that was searched for.
-        candidates: The hits, best first.
-        replay: The turns to replay, the earliest first, such as `trim_window` returns.
-        now_at: The position of the user's turn being answered.
-        now: The current time, for the countdowns of the inventory.
-        budget: Tokens and limits.
-        standing: Profile, pages, summary, notes.
-        entries: Working memory; expired entries are left out of the pack.
-        shown: Ledger of the session's earlier prompts.
-        recent: Records for a first turn on which nothing is found.
-        related: Text of another memory for the message; escaped like all remembered text.
-        related_tokens: Its limit of tokens; it is the last section and takes the rest.
-        recall_limit: Most candidates that are selected.
-        marks: What has replaced a record, or what a turn says, by id; each a remark after its line.
-        memories: Number of records and turns that could be recalled; the prompt of an empty memory does not say that
-            nothing is known.
-        sequence: Number of the newest change at the time of the input.
-    """
-
-    query: str
-    candidates: Sequence[Hit]
-    replay: Sequence[Turn]
-    now_at: int
-    now: datetime
-    budget: TokenBudget
-    standing: StaticContext = StaticContext()
-    entries: Sequence[Entry] = ()
-    shown: ShownLedger = ShownLedger()
-    recent: Sequence[Record] = ()
-    related: str = ""
-    related_tokens: int = 0
-    recall_limit: int = 12
-    marks: Mapping[str, str] = MappingProxyType({})
-    memories: int = 0
-    sequence: int = 0
-
-
 def build(given: PackInput) -> Pack:
     """Return the pack for an input; the same input gives the same pack."""
     budget, now, standing = given.budget, given.now, given.standing
-    is_list = gate.wants_list(given.query)
-    chances = _compute_chances(given)
+    chances = compute_candidate_chances(given)
     replayed = to_chat_messages(given.replay)
     stable, cut, standing_records = _build_stable_sections(standing, budget, chances)
     pages = next((section.text for section in stable if section.name == "pages"), "")
@@ -424,31 +317,7 @@ def build(given: PackInput) -> Pack:
     sure = min(budget.working, count_fitting_lines(render.WORKING_HEADER, lines, room))
     reserved = estimate_section_cost(_render_inventory(lines, sure, room))
 
-    judged, is_known = _judge(
-        given,
-        chances,
-        is_list=is_list,
-        standing_ids=standing_ids,
-        pages=pages,
-        is_noted=_mentions(given),
-    )
-    judged = _collapse_repetitions(
-        judged, [_to_hit(record) for record in standing.records if record.id in standing_ids]
-    )
-    is_known = is_known or not given.query or not given.memories
-    said = NOTHING_KNOWN
-    if is_known or estimate_section_cost(said) > room - reserved:
-        said = ""
-    limit = MAX_LISTED if is_list and given.recall_limit else given.recall_limit
-    limits = replace(budget, layer_limits={}) if is_list else budget
-    choices, used = _choose(judged, limits, limit=limit, room=room - reserved - estimate_section_cost(said))
-    notes: Sequence[Paragraph] = standing.notes
-    if given.query:
-        choices, notes = _put_into_notes(
-            choices, notes, min(budget.notes_tokens, room - used) - _NOTES_HEADERS
-        )
-    recalled = _render_recalled(choices, said)
-    used += estimate_section_cost(said)
+    choices, notes, recalled, used = _recall(given, chances, standing_ids, pages, room - reserved)
     fit = count_fitting_lines(render.WORKING_HEADER, lines, room - used)
     working = _render_inventory(lines, fit, room - used)
 
@@ -487,6 +356,36 @@ def build(given: PackInput) -> Pack:
         cut=tuple(cut),
         entries_left_out=len(lines) - fit,
     )
+
+
+def _recall(
+    given: PackInput, chances: Mapping[str, float], standing_ids: frozenset[str], pages: str, room: int
+) -> tuple[list[CandidateDecision], Sequence[Paragraph], str, int]:
+    """Return the decisions on all candidates, the notes to show, the section of recalled lines and its tokens."""
+    is_list = gate.wants_list(given.query)
+    judged, is_known = judge_candidates(
+        given,
+        chances,
+        is_list=is_list,
+        standing_ids=standing_ids,
+        pages=pages,
+        is_noted=mentions_message(given),
+    )
+    judged = collapse_repetitions(
+        judged, [to_hit(record) for record in given.standing.records if record.id in standing_ids]
+    )
+    said = NOTHING_KNOWN
+    if is_known or not given.query or not given.memories or estimate_section_cost(said) > room:
+        said = ""
+    room -= estimate_section_cost(said)
+    limit = MAX_LISTED if is_list and given.recall_limit else given.recall_limit
+    limits = replace(given.budget, layer_limits={}) if is_list else given.budget
+    choices, used = _choose(judged, limits, limit=limit, room=room)
+    notes: Sequence[Paragraph] = given.standing.notes
+    if given.query:
+        most = min(given.budget.notes_tokens, room - used) - _NOTES_HEADERS
+        choices, notes = _put_into_notes(choices, notes, most)
+    return choices, notes, _render_recalled(choices, said), used + estimate_section_cost(said)
 
 
 def _build_stable_sections(
@@ -596,146 +495,6 @@ def _put_into_notes(
     return [each._replace(is_noted=place in places) for place, each in enumerate(choices)], shown
 
 
-def _compute_chances(given: PackInput) -> dict[str, float]:
-    """Return the chance that each trusted candidate answers the message, by id."""
-    trusted = [hit for hit in given.candidates if hit.is_trusted]
-    chances = gate.compute_chances(given.query, trusted, given.memories)
-    return {hit.id: chance for hit, chance in zip(trusted, chances, strict=True)}
-
-
-def _judge(
-    given: PackInput,
-    chances: Mapping[str, float],
-    *,
-    is_list: bool,
-    standing_ids: frozenset[str],
-    pages: str,
-    is_noted: bool,
-) -> tuple[list[CandidateDecision], bool]:
-    """Return the decision on every candidate before its tokens are considered, best first, and whether any answers.
-
-    A candidate that is in the prompt already, in whatever part, answers too. Records that no longer hold are allowed if
-    the question is about the past.
-    """
-    replayed = {turn.id for turn in given.replay}
-    replayed_from = given.replay[0].position if given.replay else given.now_at
-    words_of_pages = f" {_fold_words(pages)} "
-    words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
-    past = asks_for_past(given.query)
-    trusted = [hit for hit in given.candidates if hit.is_trusted]
-    limits = gate.choose_settings(trusted)
-    least = _find_least_chance(limits, chances, is_list=is_list)
-    found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
-    ids: set[str] = set()
-    is_known = is_noted
-    perhaps = 0
-    choices = []
-    for hit, recent in [*((hit, False) for hit in found), *((_to_hit(each), True) for each in given.recent)]:
-        if recent and (is_known or perhaps):
-            break
-        chance = _NEVER if recent else chances.get(hit.id, 0.0)
-        shown_at = given.shown.find_seen_position(hit, replayed_from=replayed_from, now_at=given.now_at)
-        mark = given.marks.get(hit.id, "")
-        line = f"{render.render_hit(hit, given.now)}{mark and f' {mark}'}"
-        verdict: Verdict = "selected"
-        if hit.id in ids:
-            verdict = "twice"
-        elif not hit.is_trusted:
-            verdict = "untrusted"
-        elif hit.record is not None and not (
-            is_valid_at(hit.record, given.now) or (past and has_ended(hit.record, given.now))
-        ):
-            verdict = "does not hold now"
-        elif not hit.content.strip():
-            verdict = "empty"
-        elif chance < limits.related:
-            verdict = "weak"
-        elif hit.id in standing_ids or _is_shown_page(hit, words_of_pages):
-            verdict = "in every prompt"
-        elif (hit.turn is not None and hit.turn.id in replayed) or (
-            hit.record is not None and (words := _fold_words(hit.content)) and f" {words} " in words_of_turns
-        ):
-            verdict = "in the replayed turns"
-        elif shown_at is not None:
-            verdict = "already shown"
-        elif chance < least:
-            verdict = "perhaps related" if perhaps < MAX_PERHAPS_RELATED else "weak"
-            perhaps += 1
-        is_known |= chance >= least and not recent and verdict not in _NO_EVIDENCE
-        ids.add(hit.id)
-        choices.append(
-            CandidateDecision(
-                hit=hit,
-                verdict=verdict,
-                line=line,
-                tokens=validation.estimate_item_cost(line),
-                recent=recent,
-                shown_at=shown_at,
-            )
-        )
-    return choices, is_known
-
-
-def _find_least_chance(limits: gate.GateSettings, chances: Mapping[str, float], *, is_list: bool) -> float:
-    """Return the chance from which a candidate answers."""
-    if is_list:
-        return limits.related
-    return limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
-
-
-_NEVER = 2.0  # a chance that no hit has
-_NO_EVIDENCE: tuple[Verdict, ...] = ("untrusted", "does not hold now", "empty")
-
-
-def _mentions(given: PackInput) -> bool:
-    """Return whether working memory or a replayed turn before the question has a content word of the message."""
-    texts = [
-        " ".join([entry.key, entry.category or "", *entry.tags])
-        for entry in given.entries
-        if entry.live(given.now)
-    ]
-    texts += [turn.content for turn in given.replay if turn.position < given.now_at]
-    words = {word for word in tokenize(given.query) if len(word) >= _SHORTEST_NAMED} - STOP_WORDS
-    return any(not words.isdisjoint(tokenize(text)) for text in texts)
-
-
-def _is_shown_page(hit: Hit, words_of_pages: str) -> bool:
-    """Return whether the hit is a paragraph of `MEMORY.md` that the section of pages has."""
-    paragraph = hit.paragraph
-    return (
-        paragraph is not None
-        and paragraph.page == MEMORY
-        and f" {_fold_words(paragraph.content)} " in words_of_pages
-    )
-
-
-def _fold_words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
-
-
-def _collapse_repetitions(
-    choices: Sequence[CandidateDecision], standing: Sequence[Hit]
-) -> list[CandidateDecision]:
-    """Return the choices with one line for several that say the same, in the place of the best of them."""
-    places = [place for place, choice in enumerate(choices) if choice.is_shown]
-    known = [*standing, *(choice.hit for choice in choices if choice.verdict == "already shown")]
-    repetitions = find_repetitions([choices[place].hit for place in places], known)
-    collapsed = list(choices)
-    order = {place: (place, 0) for place in range(len(choices))}
-    for repeated, kept in repetitions.items():
-        place = places[repeated]
-        collapsed[place] = collapsed[place]._replace(verdict="says the same")
-        if kept is None:
-            continue
-        preferred = places[kept]
-        score = max(collapsed[place].hit.score, collapsed[preferred].hit.score)
-        collapsed[preferred] = collapsed[preferred]._replace(
-            hit=replace(collapsed[preferred].hit, score=score)
-        )
-        order[preferred] = min(order[preferred], (place, -1))
-    return [collapsed[place] for place in sorted(order, key=order.__getitem__)]
-
-
 def _choose(
     choices: Sequence[CandidateDecision], budget: TokenBudget, *, limit: int, room: int
 ) -> tuple[list[CandidateDecision], int]:
@@ -791,12 +550,6 @@ def _render_inventory(lines: Sequence[str], count: int, room: int) -> str:
     rest = [format_left_out(len(lines) - count)] if count < len(lines) else []
     text = "\n".join([render.WORKING_HEADER, *lines[:count], *rest])
     return text if estimate_section_cost(text) <= room else ""
-
-
-def _to_hit(record: Record) -> Hit:
-    return Hit(
-        score=0.0, explanation=Explanation(note="recent; little was found on the first turn"), record=record
-    )
 
 
 def _shorten_excerpt(text: str) -> str:

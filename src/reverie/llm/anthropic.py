@@ -13,7 +13,7 @@ import anthropic
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
 from reverie.domain.text.validation import validate_address
-from reverie.llm.messages import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
 from reverie.llm.provider import (
     Form,
     FormatRejected,

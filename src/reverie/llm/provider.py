@@ -20,8 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.domain.text.validation import validate_address
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
-from reverie.llm.protocol import OnText
+from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, OnText, TokenUsage
 
 T = TypeVar("T")
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from reverie.context import retrieval
-from reverie.context.pack import Pack, PackInput, StaticContext
+from reverie.context.candidates import PackInput, StaticContext
+from reverie.context.pack import Pack
 from reverie.context.render import TokenBudget, validate_tokens
 from reverie.context.retrieval import Retriever
 from reverie.context.window import ShownLedger, find_question, prepend_question, trim_window

@@ -7,7 +7,7 @@ transaction. Concurrent changes of a page are merged. `context.notes` decides wh
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
@@ -15,11 +15,10 @@ from itertools import groupby
 from typing import Any, Literal, NoReturn
 
 from reverie.context import retrieval
-from reverie.context.pack import StaticContext
+from reverie.context.candidates import StaticContext
 from reverie.context.window import build_remembered_cursor, parse_position
-from reverie.domain.change import Change, JournalEntry, Operation
-from reverie.domain.conversation import Turn
-from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError
+from reverie.domain.change import Change, Operation
+from reverie.domain.errors import Conflict, InvalidInput, NotFound
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import join_page
 from reverie.domain.page import (
@@ -45,12 +44,9 @@ from reverie.settings import Settings
 from reverie.stores.living_page import LivingPages, read_block, read_memory_pages
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
-from reverie.stores.writer import StoreWriter, WritingRepository, add_extra_cursors
+from reverie.stores.writer import StoreWriter, WritingRepository
 
 _log = logging.getLogger("reverie")
-
-NOTES_FAILED = "notes.failed"
-"""Name of the counter of daily notes that could not be written."""
 
 NOON = times(12)
 """Time of a note of another day without a time."""
@@ -498,7 +494,7 @@ class Pages(WritingRepository):
         else:
             line = " ".join(filter(None, map(str.strip, content.split("\n"))))
             moment, content = _stamp_note(line, at, day=day, now=now)
-        return _create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
+        return create_paragraph(self._writer.new_id, page=name, at=moment, content=content, source=source)
 
     def append_many(
         self,
@@ -521,7 +517,7 @@ class Pages(WritingRepository):
         paragraphs = [self._build_paragraph(name, text, at, source) for text in texts]
 
         def attempt(_: int) -> list[Paragraph]:
-            first = _compute_next_position(self._store, name)
+            first = compute_next_position(self._store, name)
             placed = [replace(each, position=first + number) for number, each in enumerate(paragraphs)]
             self._writer.commit(
                 [Change(before=None, after=each) for each in placed], operation=operation, note=note
@@ -557,135 +553,6 @@ def refuse_twin(name: str, names: Iterable[str]) -> None:
 
 
 # -- daily notes -------------------------------------------------------------------------------------------
-
-
-def build_daily_note_changes(
-    store: Store, turns: Sequence[Turn], *, since: int, now: datetime, new_id: NewId
-) -> list[Change]:
-    """Return the edits that note the exchanges which new turns complete, each in the daily note of its day.
-
-    Args:
-        store: The store.
-        turns: Consecutive turns of a session, the earliest first, the new ones among them.
-        since: The position of the first new one.
-        now: The current time.
-        new_id: Returns a new id.
-    """
-    edits: list[Change] = []
-    places: dict[str, float] = {}
-    for question, answer in retrieval.iterate_exchanges(turns, since=since, now=now):
-        at = timestamps.to_utc(answer.at, name="at")
-        page = format_daily_note_name(at.date())
-        is_confirmed = answer.origin not in UNTRUSTED
-        line = retrieval.render_exchange(question.content, answer.content, at, is_confirmed=is_confirmed)
-        note = _create_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
-        place = places[page] + 1.0 if page in places else _compute_next_position(store, page)
-        places[page] = place
-        edits.append(Change(before=None, after=replace(note, position=place)))
-    return edits
-
-
-def commit_with_notes(
-    store: Store,
-    edits: Sequence[Change],
-    noted: Callable[[], Sequence[Change]],
-    *,
-    actor: str,
-    operation: Operation,
-    at: datetime,
-    cursors: Mapping[str, str | None] | None,
-    counts: Mapping[str, int] | None = None,
-) -> list[JournalEntry]:
-    """Commit changes together with daily notes; without the notes if these cannot be written.
-
-    One transaction for both costs one write to the disk, and a killed process leaves both or none. A failure that
-    does not come from the notes occurs again without them, and is raised then.
-
-    Args:
-        store: The store.
-        edits: The changes.
-        noted: Returns the changes of the notes.
-        actor: The author; this and all that follows is as in `Store.commit`.
-        operation: The operation.
-        at: The time.
-        cursors: Cursors to set.
-        counts: Counters to add to.
-
-    Raises:
-        Conflict: see `Store.commit`.
-        StoreError: the changes cannot be made without the notes either.
-    """
-    note_edits: Sequence[Change] = ()
-    cursors = add_extra_cursors(cursors)
-    try:
-        note_edits = noted()
-    except (StoreError, InvalidInput) as error:
-        failure: Exception = error
-    else:
-        try:
-            return store.commit(
-                [*edits, *note_edits], actor=actor, operation=operation, at=at, cursors=cursors, counts=counts
-            )
-        except (StoreError, Conflict) as error:
-            if not note_edits:
-                raise
-            failure = error
-    counts = {**(counts or {}), NOTES_FAILED: max(1, len(note_edits))}
-    rows = store.commit(edits, actor=actor, operation=operation, at=at, cursors=cursors, counts=counts)
-    _log.warning("a daily note could not be written and is left out: %s", failure)
-    return rows
-
-
-def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:
-    """Return the lines of daily notes that were written for these turns."""
-    ids: dict[str, set[str]] = {}
-    for turn in turns:
-        if turn.role == "assistant":
-            ids.setdefault(format_daily_note_name(timestamps.to_utc(turn.at, name="at").date()), set()).add(
-                turn.id
-            )
-    return [
-        note
-        for page, wanted in sorted(ids.items())
-        for note in store.paragraphs(page=page)
-        if note.source in wanted
-    ]
-
-
-def build_note_rewrites(store: Store, session: str, changed: Mapping[str, Turn | None]) -> list[Change]:
-    """Return the changes of the lines of daily notes after some turns of a session were changed or removed.
-
-    Args:
-        store: The store, in which the turns are as before.
-        session: The id of the session.
-        changed: The new turns by id; None for those that are removed.
-    """
-    old = store.turns(list(changed))
-    first, last = min(turn.position for turn in old), max(turn.position for turn in old)
-    before = store.turns(session=session, start=max(0, first - 1), stop=last + 2)
-    after = [turn for each in before if (turn := changed.get(each.id, each)) is not None]
-    pairs = retrieval.iterate_exchanges(after, since=0, now=old[-1].at)
-    lines = {
-        answer.id: retrieval.render_exchange(
-            question.content,
-            answer.content,
-            timestamps.to_utc(answer.at, name="at"),
-            is_confirmed=answer.origin not in UNTRUSTED,
-        )
-        for question, answer in pairs
-    }
-    edits = []
-    for turn, previous in zip(before, [None, *before], strict=False):
-        if turn.id not in changed and (previous is None or previous.id not in changed):
-            continue
-        for note in find_notes_from_turns(store, [turn]):
-            line = lines.get(turn.id)
-            if line != note.content:
-                edits.append(Change(before=note, after=(line and replace(note, content=line)) or None))
-    return edits
-
-
-# -- texts and times ------------------------------------------------------------------------------------------
 
 
 def _validate_page_text(text: object, *, name: str, longest: int = LONGEST_PAGE, empty: bool = True) -> str:
@@ -726,12 +593,12 @@ def _parse_stamp(day: str, time: str) -> datetime | None:
         return None
 
 
-def _create_paragraph(new_id: NewId, *, page: str, at: datetime, content: str, source: str) -> Paragraph:
+def create_paragraph(new_id: NewId, *, page: str, at: datetime, content: str, source: str) -> Paragraph:
     return validate_paragraph(
         Paragraph(id=new_id(), page=page, position=0.0, at=at, content=content, source=source)
     )
 
 
-def _compute_next_position(store: Store, page: str) -> float:
+def compute_next_position(store: Store, page: str) -> float:
     last = store.paragraphs(page=page, start=-1)
     return last[0].position + 1.0 if last else 0.0

@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal
 
-from reverie.context.pack import CandidateDecision, Pack, PackInput, Verdict
+from reverie.context.candidates import CandidateDecision, PackInput, Verdict
+from reverie.context.pack import Pack
 from reverie.context.retrieval import query_from_message
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn

@@ -669,3 +669,14 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         },
     }
 )
+
+
+def copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> NewRecord:
+    """Return a record to save in another scope, with a time to live of its own."""
+    from reverie.repositories import key_value_codec  # here: few programs promote
+
+    copied = {
+        each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
+    }
+    metadata = key_value_codec.select_other_metadata(record.metadata)
+    return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})

@@ -345,7 +345,7 @@ def normalize_words(text: str) -> str:
 def remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits, best first, without turns and paragraphs of the same words as a record among them.
 
-    The record gets the better score of the two. Of a turn and a record that is its sentence, the better one is kept.
+    The record gets the better score of the two.
     """
     hits = list(hits)
     records = {normalize_words(hit.record.content) for hit in hits if hit.record is not None}
@@ -360,24 +360,12 @@ def remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
         for hit in hits
     ]
     hits.sort(key=lambda hit: -hit.score)
-    turns: dict[str, str] = {}  # the words of the kept turns, by id
-    sentences: dict[str, str] = {}  # the words of a kept record, by the ids of the turns that it refers to
-    kept = []
-    for hit in hits:
-        words = normalize_words(hit.paragraph.text if hit.paragraph else hit.content)
-        if hit.record is not None:
-            sentence = words.rstrip(".!?")
-            if any(sentence in turns.get(name, "") for name in hit.record.references):
-                continue
-            sentences |= dict.fromkeys(hit.record.references, sentence)
-        elif words in records:
-            continue
-        elif hit.turn is not None and hit.session is None:
-            if (quoted := sentences.get(hit.id)) and quoted in words:
-                continue
-            turns[hit.id] = words
-        kept.append(hit)
-    return kept
+    return [
+        hit
+        for hit in hits
+        if hit.record is not None
+        or normalize_words(hit.paragraph.text if hit.paragraph else hit.content) not in records
+    ]
 
 
 def get_value(hit: Hit) -> FoundValue | None:

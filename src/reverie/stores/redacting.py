@@ -28,7 +28,7 @@ from reverie.domain.secrets.redactor import Redactor, redact_secrets
 from reverie.stores.protocol import CommitOptions, Store
 
 if TYPE_CHECKING:
-    from reverie.llm.messages import ChatMessage, ModelRequest
+    from reverie.llm.protocol import ChatMessage, ModelRequest
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph | Entry)
 

@@ -11,19 +11,19 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from reverie.domain.errors import MissingExtra
+from reverie.domain.record import Record
 from reverie.domain.user_patterns import build_redactor
 from reverie.settings import Settings
 
 if TYPE_CHECKING:
-    from reverie.llm.messages import ModelReply, ModelRequest
-    from reverie.llm.protocol import Model, OnText
+    from reverie.llm.protocol import Model, ModelReply, ModelRequest, OnText
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """OpenTelemetry's own variable for whether spans contain content."""
@@ -245,3 +245,14 @@ def _identify(name: str) -> str:
 
 def _describe_messages(said: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     return [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in said]
+
+
+def describe_records(span: OperationSpan, records: Sequence[Record]) -> None:
+    """Set the number of records on a span, and their ids and contents where these are recorded."""
+    span.set("gen_ai.memory.record.count", len(records))
+    if len(records) == 1:
+        span.set("gen_ai.memory.record.id", records[0].id)
+    if span.has_content:
+        span.set_content(
+            "gen_ai.memory.records", [{"id": each.id, "content": each.content} for each in records]
+        )

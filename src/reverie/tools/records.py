@@ -21,7 +21,7 @@ from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import escaping
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import parse_time
-from reverie.llm.messages import ToolSpec
+from reverie.llm.protocol import ToolSpec
 from reverie.repositories.records import NewRecord, SaveResult
 from reverie.search.hits import Hit
 from reverie.stores.writer import retry_conflicts

@@ -28,7 +28,7 @@ from reverie.domain.record import (
 )
 from reverie.domain.text import escaping, timestamps
 from reverie.domain.text.json_values import to_json_object
-from reverie.llm.messages import ToolSpec
+from reverie.llm.protocol import ToolSpec
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.hits import Hit
 

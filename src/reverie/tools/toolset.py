@@ -28,7 +28,7 @@ from reverie.domain.errors import (
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.escaping import escape_output
 from reverie.domain.text.json_values import to_json_value
-from reverie.llm.messages import ToolSpec
+from reverie.llm.protocol import ToolSpec
 
 _NOT_STRICT = {"minLength", "maxLength", "default"}
 """Keywords that strict mode refuses. The arguments are checked against the whole schema in any case."""

@@ -18,7 +18,7 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.secrets.redactor import redact_secrets
 from reverie.domain.text import escaping
 from reverie.domain.text.timestamps import utc_now
-from reverie.llm.messages import ToolSpec
+from reverie.llm.protocol import ToolSpec
 from reverie.repositories.pages import Pages
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 from reverie.tools import records, rendering

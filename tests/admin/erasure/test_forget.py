@@ -31,7 +31,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.stores.in_memory import InMemoryStore

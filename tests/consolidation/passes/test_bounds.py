@@ -18,7 +18,7 @@ from reverie.consolidation.planning.material import Signal
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.page import Page
 from reverie.llm import model_from_function
-from reverie.llm.messages import ModelReply, ModelRequest
+from reverie.llm.protocol import ModelReply, ModelRequest
 from tests.consolidation.passes import test_digest, test_infer
 from tests.consolidation.passes.test_merge import NOW, cycle, left, many, proposal, record
 from tests.factories import MovableClock

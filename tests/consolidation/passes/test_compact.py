@@ -9,7 +9,7 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
 from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.conversation import SessionState, ToolCall, Turn
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.without_model import answer_without_model
 from tests.factories import make_turn
 

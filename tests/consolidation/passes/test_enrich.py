@@ -11,7 +11,7 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.record import Record
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.passes.test_merge import NOW, fresh_id, left, record
 from tests.consolidation.without_model import answer_without_model
 

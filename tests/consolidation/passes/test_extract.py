@@ -12,7 +12,7 @@ from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.record import Record
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from reverie.repositories.records import NewRecord
 from tests.consolidation.passes.test_merge import NOW
 from tests.consolidation.without_model import answer_without_model

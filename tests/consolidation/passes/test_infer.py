@@ -17,7 +17,7 @@ from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.conversation import Role, Turn
 from reverie.domain.record import Record
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.without_model import answer_without_model
 from tests.factories import believe, make_turn
 

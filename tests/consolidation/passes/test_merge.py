@@ -23,7 +23,7 @@ from reverie.consolidation.planning.material import Signal
 from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.headlines import build_headline, is_current, list_left_out
 from reverie.domain.record import Record
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest
+from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.without_model import answer_without_model
 from tests.factories import make_record
 

@@ -13,7 +13,7 @@ import pytest
 
 from reverie import Memory, Settings
 from reverie.domain.errors import ModelUnavailable
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from tests.factories import MovableClock
 
 SETTINGS = Settings(dream_interval=None)

@@ -12,7 +12,7 @@ from evaluation.measures.scripted_verifier import answer_check
 from reverie import Memory
 from reverie.consolidation.passes.upkeep import MADE_UP
 from reverie.llm import model_from_function
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from tests.factories import MovableClock
 
 OLD, NEW = "The class on Mondays is taught by Mr. Bell", "Mrs. Ortiz gave the class on Mondays in the gym"

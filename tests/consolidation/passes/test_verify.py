@@ -15,7 +15,7 @@ from reverie import Memory, Settings
 from reverie.consolidation.passes.remember import MAX_VERIFIED
 from reverie.consolidation.planning.verification import MADE_UP, QUOTED
 from reverie.domain.errors import ModelUnavailable
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from tests.factories import MovableClock
 
 TRUE = "Ruth is vegan."

@@ -9,7 +9,7 @@ from reverie.consolidation.planning.requests import (
     build_question,
     run_pass,
 )
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 
 def _build(items: Sequence[str]) -> ModelRequest:

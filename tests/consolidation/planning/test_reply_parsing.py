@@ -20,7 +20,7 @@ from reverie.consolidation.planning.requests import (
     to_texts,
 )
 from reverie.domain.conversation import ToolCall
-from reverie.llm.messages import ModelReply
+from reverie.llm.protocol import ModelReply
 
 GOOD = '{"facts": ["a {brace}", "b"], "more": {"n": 1}}'
 WANTED = {"facts": ["a {brace}", "b"], "more": {"n": 1}}

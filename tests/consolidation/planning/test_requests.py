@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reverie.consolidation.planning.requests import Flow, run_pass, run_together
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from tests.consolidation.without_model import answer_without_model
 
 

@@ -10,7 +10,7 @@ from evaluation.measures.scripted_verifier import answer_check
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import run_pass
 from reverie.consolidation.planning.verification import MADE_UP, Claim, ClaimVerdicts, verify_claims
-from reverie.llm.messages import ModelFailure, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 VIEW = PassInput(now=datetime(2026, 3, 1, 12, tzinfo=UTC))
 CLAIMS = [

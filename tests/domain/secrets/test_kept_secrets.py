@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reverie import InvalidInput, Memory, Settings
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from reverie.tools import GROUPS
 from tests.interfaces.conftest import run_cli
 

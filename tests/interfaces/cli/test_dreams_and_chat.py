@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from tests.factories import believe
 from tests.interfaces.conftest import PROGRAM, environment, run_cli, run_on_terminal
 from tests.llm.server import Script, Step, says, serving, slow, status

@@ -99,7 +99,8 @@ def test_a_prompt_is_tried_with_another_budget_without_a_trace(client: TestClien
 def test_every_verdict_has_words() -> None:
     from typing import get_args
 
-    from reverie.context.pack import SectionName, Verdict
+    from reverie.context.candidates import Verdict
+    from reverie.context.pack import SectionName
     from reverie.interfaces.http.page.rendering import TEXTS
 
     texts = TEXTS["prompts"]

@@ -18,8 +18,7 @@ from evaluation.measures.scripted_verifier import answer_check
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
-from reverie.llm.messages import ModelReply, ModelRequest, TokenUsage
-from reverie.llm.protocol import OnText
+from reverie.llm.protocol import ModelReply, ModelRequest, OnText, TokenUsage
 
 _RECORD = re.compile(r"^\d+\. (NEW )?\[([0-9a-f]{12})\] \((.*?)\): (.*)$", re.MULTILINE)
 _TURN = re.compile(r"^- \[([0-9a-f]{12})\](?: \(after “.*?”\))?: (.*)$", re.MULTILINE)

@@ -17,7 +17,7 @@ from reverie import EVERY_SCOPE, Memory
 from reverie.consolidation.cycle import PassOutcome
 from reverie.consolidation.registry import DREAM
 from reverie.domain.filter import Filter
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from reverie.settings import Settings
 from tests.system.nights import models
 from tests.system.nights.account import Account

@@ -28,7 +28,7 @@ from reverie.domain.scope import (
     visible_scopes,
 )
 from reverie.integrations.agentkit import FILTools
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 from reverie.search.hits import SOURCES
 from tests.factories import MovableClock
 

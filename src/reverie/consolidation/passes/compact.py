@@ -17,7 +17,7 @@ from reverie.consolidation.planning.requests import Flow, UnusableReply, strip_r
 from reverie.domain import provenance
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.text import escaping, validation
-from reverie.llm.messages import ChatMessage, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, TokenUsage
 
 NAME = "compact"
 TRIM = "trim"

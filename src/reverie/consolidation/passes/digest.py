@@ -52,7 +52,7 @@ from reverie.domain.similarity.grounding import (
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ModelRequest, TokenUsage
+from reverie.llm.protocol import ModelRequest, TokenUsage
 
 NAME = "digest"
 PROMPT = "digest.md"

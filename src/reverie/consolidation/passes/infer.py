@@ -46,7 +46,7 @@ from reverie.domain.similarity.grounding import (
 )
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line, unquoted_text
-from reverie.llm.messages import ModelRequest
+from reverie.llm.protocol import ModelRequest
 
 NAME = "infer"
 PROMPT = "pref-dream.md"

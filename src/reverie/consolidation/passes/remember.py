@@ -54,7 +54,7 @@ from reverie.domain.similarity.grounding import (
 )
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import ModelRequest, TokenUsage
+from reverie.llm.protocol import ModelRequest, TokenUsage
 from reverie.repositories.records import NewRecord
 
 NAME = "remember"

@@ -16,7 +16,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page
 from reverie.domain.record import Origin, Record
 from reverie.domain.text.ids import NewId, generate_id
-from reverie.llm.messages import TokenUsage
+from reverie.llm.protocol import TokenUsage
 from reverie.repositories.records import NewRecord
 
 _PLACE = defer_regex(r"\{\{(\w+)\}\}")

@@ -19,7 +19,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline, compute_parts_version, explain_mismatch
 from reverie.domain.record import Record, normalize_labels, validate_record
 from reverie.domain.similarity.grounding import find_injection, find_new_specifics
-from reverie.llm.messages import TokenUsage
+from reverie.llm.protocol import TokenUsage
 
 ARCHIVED_SHARE = 0.02
 """Maximum share of the live records that one cycle archives. Two may always be folded or ended; for what a model calls

@@ -19,7 +19,7 @@ from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.llm.messages import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
 
 T = TypeVar("T")
 

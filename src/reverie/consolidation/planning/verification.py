@@ -22,7 +22,7 @@ from reverie.consolidation.planning.requests import (
 )
 from reverie.domain.conversation import Turn
 from reverie.domain.text.escaping import escape_line
-from reverie.llm.messages import TokenUsage
+from reverie.llm.protocol import TokenUsage
 
 PROMPT = "claim-check.md"
 
