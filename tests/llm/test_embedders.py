@@ -7,8 +7,9 @@ import json
 import pytest
 
 from reverie.domain.errors import ModelRefused, ModelUnavailable
-from reverie.llm import embedding
-from reverie.llm.embedding import OpenAIEmbedder, embedder_from_name
+from reverie.llm import http_embedding
+from reverie.llm.embedding import embedder_from_name
+from reverie.llm.http_embedding import OpenAIEmbedder
 from tests.llm.server import Handler, cut, dripping, serving, status
 
 
@@ -83,6 +84,6 @@ def test_an_answer_that_breaks_off_is_a_failure():
 
 
 def test_the_time_is_kept_whatever_the_server_does(monkeypatch):
-    monkeypatch.setattr(embedding, "_QUERY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(http_embedding, "_QUERY_TIMEOUT_S", 0.3)
     with serving(dripping(10)) as script, pytest.raises(ModelUnavailable, match="no answer within"):
         OpenAIEmbedder("m", base_url=script.url).embed_queries(["a"])

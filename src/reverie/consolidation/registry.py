@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from reverie.consolidation.passes import compact, digest, enrich, extract, infer, merge, remember, upkeep
+from reverie.consolidation.passes import compact, digest, drafts, infer, merge, remember, upkeep
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import Flow
@@ -56,10 +56,10 @@ class Pass:
 
 _ALL = (
     Pass(
-        name=enrich.NAME,
+        name=drafts.NAME,
         inputs=("drafts",),
-        build=enrich.enrich_drafts,
-        prompt=enrich.PROMPT,
+        build=drafts.enrich_drafts,
+        prompt=drafts.PROMPT,
         prompt_setting="memory_rules",
         setting="enrich",
         without_model="no model: rough notes stay as they are",
@@ -105,7 +105,7 @@ _ALL = (
         without_model="no model: only rules learn from conversations",
     ),
     Pass(name=compact.TRIM, inputs=("session",), build=compact.trim),
-    Pass(name=extract.NAME, inputs=("output",), build=extract.extract, prompt=extract.PROMPT),
+    Pass(name=drafts.EXTRACT_NAME, inputs=("output",), build=drafts.extract, prompt=drafts.EXTRACT_PROMPT),
 )
 
 PASSES: Mapping[str, Pass] = MappingProxyType({registered.name: registered for registered in _ALL})

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from reverie.consolidation.passes.enrich import enrich
+from reverie.consolidation.passes.drafts import enrich
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import run_pass

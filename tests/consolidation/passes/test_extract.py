@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from reverie.consolidation.passes.extract import extract
+from reverie.consolidation.passes.drafts import extract
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import run_pass
