@@ -10,7 +10,7 @@ from reverie import Memory, MemoryReader, ScopedMemory, Snapshot
 from reverie.admin.administration import Administration
 from reverie.admin.history import History
 
-MAX_MEMBERS = 52
+MAX_MEMBERS = 54
 
 
 def list_members(cls: type) -> list[str]:

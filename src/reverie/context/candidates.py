@@ -280,6 +280,7 @@ def collapse_repetitions(
 
 
 def to_hit(record: Record) -> Hit:
+    """Return a record that is recent, and was not found, as a hit."""
     return Hit(
         score=0.0, explanation=Explanation(note="recent; little was found on the first turn"), record=record
     )

@@ -594,11 +594,13 @@ def _parse_stamp(day: str, time: str) -> datetime | None:
 
 
 def create_paragraph(new_id: NewId, *, page: str, at: datetime, content: str, source: str) -> Paragraph:
+    """Return a new paragraph, checked, without a place."""
     return validate_paragraph(
         Paragraph(id=new_id(), page=page, position=0.0, at=at, content=content, source=source)
     )
 
 
 def compute_next_position(store: Store, page: str) -> float:
+    """Return the position of a new last paragraph of a log."""
     last = store.paragraphs(page=page, start=-1)
     return last[0].position + 1.0 if last else 0.0

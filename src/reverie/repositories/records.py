@@ -322,6 +322,7 @@ class RecordRepository(WritingRepository):
         named = infer_kind(given["category"]) if note.kind is None else note.kind
         if named is not None:
             validate_choice(named, KINDS, name="kind")
+        validate_choice(note.origin, ORIGINS, name="origin")
         timestamps.to_utc(at, name="created_at")
         intake = classify(
             given["content"] if isinstance(given["content"], str) else "",

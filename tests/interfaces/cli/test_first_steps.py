@@ -172,7 +172,7 @@ class TestLongTexts:
         self, answer: Answer, text: str, content: str
     ) -> None:
         answer("init")
-        assert answer("remember", "-", input=text)["record"]["content"] == content
+        assert answer("remember", "--kind", "fact", "-", input=text)["record"]["content"] == content
 
 
 class TestForget:

@@ -245,7 +245,8 @@ def test_numbers_of_changes_do_not_depend_on_other_scopes(
             seen.append(f"{answer.status_code} {answer.headers.get('reverie-sequence')} {text}")
             return answer
 
-        record = note("POST", "/v1/records", json={"content": f"{name} rides a horse"}).json()["record"]["id"]
+        ride = {"content": f"{name} rides a horse", "kind": "fact"}
+        record = note("POST", "/v1/records", json=ride).json()["record"]["id"]
         note("PATCH", f"/v1/records/{record}", json={"tags": ["horse"]}, headers={"If-Match": "*"})
         note("POST", f"/v1/sessions/{name}/turns", json={"turns": [{"role": "user", "content": "Hello"}]})
         note("POST", "/v1/records/batch", json={"records": [{"content": "One"}, {"content": "Two"}]})

@@ -299,8 +299,8 @@ def test_an_empty_search_tells_what_came_nearest(client: TestClient, memory: Mem
 
 
 def test_a_tried_prompt_tells_what_is_archived_or_too_far(client: TestClient, memory: Memory) -> None:
-    memory.save("Alice drinks black tea")
-    old = memory.save("Alice drinks green tea in the garden").record
+    memory.save("Alice drinks black tea", kind="fact")
+    old = memory.save("Alice drinks green tea in the garden", kind="fact").record
     memory.archive(old.id)
     left = see(client, "/inspect?message=what+tea+does+Alice+drink").text.split("Left out (1)")[1]
     assert "Alice drinks green tea in the garden" in left

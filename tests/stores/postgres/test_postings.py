@@ -302,6 +302,7 @@ def test_a_copy_into_a_database_has_postings_if_its_url_says_so(
     clock = MovableClock()
     with Memory.open(tmp_path / "from", settings=Settings(files=False), clock=clock) as memory:
         fill(memory, clock)
+        memory.dreams.judge_pending()
         expected = search_everything(memory)
     copy_memory(str(tmp_path / "from"), url + TABLES)
     assert read_postings(url) != []

@@ -332,7 +332,7 @@ def read_logs(folder: Path) -> str:
 
 
 def count_summaries(database: Callable[[str], str], memories: list[str]) -> Counter[int]:
-    """Return how many memories have how many paragraphs in their history: one for each digest that was made."""
+    """Return how many memories have how many paragraphs in their history: one for each digest and ended conversation."""
     found: Counter[int] = Counter()
     for name in memories:
         with opened(database(name)) as store:
@@ -352,7 +352,7 @@ def test_one_worker_does_what_is_due_in_all_memories_and_ends(
     for _ in range(2):
         done = CliRunner().invoke(cli, ["worker", "--once", "--store", database("")], env=env)
         assert (done.exit_code, done.output) == (0, "")
-        assert count_summaries(database, memories) == {1: 2, 0: 1}
+        assert count_summaries(database, memories) == {2: 2, 1: 1}
     ((soonest,),) = execute(database, "SELECT min(due_at) - clock_timestamp() FROM reverie.work")
     assert soonest > timedelta(0)
     assert execute(database, "SELECT 1 FROM reverie.worker") == []
