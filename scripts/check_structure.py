@@ -72,7 +72,7 @@ PRESENT_ROOM_LINES = {
     "stores": 6_940,
     "tools": 1_650,
 }
-"""Sizes of folders over their budgets. The living page, the gate of prompts, the intake and kept secrets raised them."""
+"""Sizes of folders over budget. The living page, the gate of prompts, the intake and kept secrets raised them."""
 
 PRIVATE = frozenset(
     {

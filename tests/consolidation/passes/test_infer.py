@@ -11,11 +11,12 @@ from typing import Any
 
 from evaluation.measures.scripted_verifier import answer_check
 
-from reverie.consolidation.passes.infer import infer, needs_permission
+from reverie.consolidation.passes.infer import infer
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.conversation import Role, Turn
+from reverie.domain.intake import needs_permission
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from tests.consolidation.without_model import answer_without_model

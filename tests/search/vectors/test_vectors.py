@@ -384,9 +384,14 @@ def test_vectors_of_two_functions_with_the_same_name_are_not_mixed(tmp_path):
             (hit, *_) = memory.search("which car")
             assert (hit.content, hit.explanation.evidence["cosine"] > 0.5) == ("Drives a Volvo to work", True)
     assert len(list((tmp_path / FOLDER).glob("*.vectors"))) == 3
-    asked = []
+    asked: list[str] = []
+
+    def answer(texts):
+        asked.extend(texts)
+        return functions[1](texts)
+
     for _ in range(2):  # the same answers need no other vectors
-        again = embedder_from_function(lambda texts: asked.extend(texts) or functions[1](texts), name="mine")
+        again = embedder_from_function(answer, name="mine")
         with Memory.open(tmp_path, embedder=again) as memory:
             assert memory.admin.embed().ready == 2
     assert asked.count("Drives a Volvo to work") == 1

@@ -332,7 +332,7 @@ def read_logs(folder: Path) -> str:
 
 
 def count_summaries(database: Callable[[str], str], memories: list[str]) -> Counter[int]:
-    """Return how many memories have how many paragraphs in their history: one for each digest and ended conversation."""
+    """Return how many memories have how many paragraphs in their history: one a digest and ended conversation."""
     found: Counter[int] = Counter()
     for name in memories:
         with opened(database(name)) as store:

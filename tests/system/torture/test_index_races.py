@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +14,8 @@ import pytest
 
 from reverie import Memory, Record
 from reverie.domain.change import Change
+from reverie.domain.passage import SEARCHABLE
 from reverie.search.index import tantivy_index
-from reverie.search.index.inverted_index import IndexedPassage
 from reverie.search.index.tantivy_index import TantivyIndex
 from tests.factories import get_search_index
 
@@ -92,14 +92,19 @@ def test_what_changes_during_a_build_is_counted_once(tmp_path: Path, monkeypatch
         return Change(before=record, after=replace(record, archived_at=NOW, archive_reason="sold"))
 
     with memory(tmp_path / "m") as one, memory(tmp_path / "m") as other:
-        leaves = get_search_index(one)._iterate_leaves
+        store = get_search_index(one)._store
+        live, asked = store.live, list[str]()
 
-        def meanwhile() -> Iterator[IndexedPassage]:
-            other._store.commit([Change(before=None, after=late), archived(gone)], actor="other", at=NOW)
-            yield from leaves()
-            other._store.commit([archived(late)], actor="other", at=NOW)
+        def meanwhile(subject: Any, **options: Any) -> Any:
+            if not asked:
+                other._store.commit([Change(before=None, after=late), archived(gone)], actor="other", at=NOW)
+            asked.append(subject)
+            found = live(subject, **options)
+            if subject == SEARCHABLE[-1] and not found:
+                other._store.commit([archived(late)], actor="other", at=NOW)
+            return found
 
-        monkeypatch.setattr(one._index, "_iterate_leaves", meanwhile)
+        monkeypatch.setattr(store, "live", meanwhile)
         one.search("zither")
         assert one._index.frequencies("record", ["lute", "zither"], None) == {"lute": 0, "zither": 0}
 
