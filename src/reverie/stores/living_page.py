@@ -276,7 +276,7 @@ class LivingPages:
         return get_local_day(self._writer.clock(), self._settings.zone).isoformat()
 
     def _is_quiet(self) -> bool:
-        """Return whether people and programs wrote nothing for the time after which a dream may begin.
+        """Return whether people and programs wrote nothing for so long that a session ends, and a dream may begin.
 
         The question that is being asked does not count.
         """
@@ -291,7 +291,8 @@ class LivingPages:
             ):
                 asked += isinstance(value, Turn)
             elif row.actor not in _OWN:
-                self._busy_until = min(row.at, now) + timedelta(minutes=self._settings.dream_idle)
+                quiet = max(self._settings.idle, timedelta(minutes=self._settings.dream_idle))
+                self._busy_until = min(row.at, now) + quiet
                 return now >= self._busy_until
         return True
 
