@@ -17,6 +17,7 @@ from reverie.domain.text.escaping import NOTICE
 _HEADERS = {
     retrieval.MEMORY_HEADER: "pages",
     retrieval.LONG_TERM_HEADER: "pages",
+    render.STANDING_HEADER: "standing",
     render.SUMMARY_HEADER: "summary",
     retrieval.TODAY_HEADER: "notes",
     retrieval.RECENT_HEADER: "notes",
@@ -27,7 +28,7 @@ _HEADERS = {
     render.TURNS_HEADER: "recalled",
     render.WORKING_HEADER: "working",
 }
-_ORDER = ("pages", "summary", "notes", "recalled", "working")
+_ORDER = ("pages", "standing", "summary", "notes", "recalled", "working")
 _DAY = re.compile(r"### \d{4}-\d{2}-\d{2}")
 _ITEM = re.compile(r"- \[([0-9a-f]{12})\](?: \((.*?)\))?: \S.*")
 _ENTRY = re.compile(r"- (\S.*?): (?:kept|expires in \w+)(?:, .*)?")
@@ -130,6 +131,8 @@ def _read_line(line: str, section: str, found: ParsedPrompt) -> None:
         found.items += ids[0].strip(" []").split("] [")
     elif section == "working" and _ENTRY.fullmatch(line):
         found.entries += 1
+    elif section == "standing" and (_ITEM.fullmatch(line) or line.startswith("- … and ")):
+        pass
     elif section in {"pages", "summary"}:
         if _ITEM.fullmatch(line):
             found.wrong.append(f"a forged record: {line[:60]!r}")

@@ -156,13 +156,13 @@ def counted(live: list[Record], asked: list[str], limit: int) -> list[str]:
 def test_of_thousands_that_fit_alike_the_newest_are_taken() -> None:
     store = InMemoryStore(analyse=analyze)
     index = SearchIndex(store, None, analyse=analyze, fold_at=10_000)
-    mine = [record(number, f"tea note{number}", scope="user:ann") for number in range(1, 1_500)]
+    mine = [record(number, f"tea note{number:04}", scope="user:ann") for number in range(1, 1_500)]
     for one in mine:
         put(store, None, one)
     best = record(5_000, "tea oolong", scope="user:ann")
     put(store, None, best)
     for number in range(1_500, 2_500):
-        put(store, None, record(number, f"tea note{number}", scope="user:bob"))
+        put(store, None, record(number, f"tea note{number:04}", scope="user:bob"))
     index.fold()
     for one in mine[-300:-3]:
         put(store, one, None)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
+from reverie.consolidation.pair_judge import POSITION
 from reverie.consolidation.worker import LEASE_TIME
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore, connections
@@ -119,10 +120,12 @@ def test_searches_are_those_of_sqlite_to_the_last_byte(url: str, settings: Setti
     clock = MovableClock()
     with Memory.open(tmp_path / "memory", settings=Settings(files=False), clock=clock) as in_folder:
         fill(in_folder, clock)
+        in_folder.dreams.judge_pending()
         rows = in_folder.history._store.journal(limit=100_000)
         with closing(PostgresStore(url, analyse=analyze)) as store:
             replay(rows, store)
             assert store.journal(limit=100_000) == rows
+            store.commit([], actor="test", at=clock(), cursors={POSITION: str(len(rows))})
         with Memory.open(url, settings=settings, clock=clock) as in_database:
             expected = search_everything(in_folder)
             assert len(expected) > 300
