@@ -244,7 +244,7 @@ def rate_importance(text: str, kind: Kind) -> float:
 def concerns_health(text: str) -> bool:
     """Return whether a text reads like a fact about a diet, an allergy or a medicine.
 
-    >>> concerns_health("I'm allergic to nuts"), concerns_health("Bo runs the bakery")
+    >>> concerns_health("I am allergic to nuts"), concerns_health("Bo runs the bakery")
     (True, False)
     """
     return len(text) <= LONGEST and rate_classes(text).classes["health"] >= MIN_STANDING

@@ -15,12 +15,14 @@ people and tools write; `split_page` separates the two. An edit of lines is an e
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
+from pkgutil import get_data
 from typing import NamedTuple
 
 from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_category
@@ -345,11 +347,9 @@ def find_shown_ids(text: str) -> frozenset[str]:
 
 @cache
 def load_words() -> Mapping[str, Mapping[str, str]]:
-    """Return the words of the page by language (`reverie.domain.page.LANGUAGES`)."""
-    import tomllib  # here: most processes compose no page
-    from importlib.resources import files
-
-    return tomllib.loads((files(__package__) / "page_headings.toml").read_text(encoding="utf-8"))
+    """Return the words of the page by language (`reverie.domain.page.LANGUAGES`); `until` stands before a day."""
+    words: Mapping[str, Mapping[str, str]] = json.loads(get_data(__package__, "page_headings.json") or b"")
+    return words
 
 
 def compose(
