@@ -56,7 +56,7 @@ ROOM_BUDGETS = {
 """Lines of code for each folder of the package; a folder may exceed its budget by a tenth."""
 
 PRESENT_PACKAGE_LINES = 54_700
-PRESENT_TEST_LINES = 55_460
+PRESENT_TEST_LINES = 55_480
 PRESENT_ROOM_LINES = {
     "root": 2_695,
     "admin": 6_470,

@@ -17,7 +17,7 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import Conflict, StoreError, translate_os_errors
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CandidateQuery
-from reverie.domain.record import ORIGINS, Record
+from reverie.domain.record import ORIGINS, STANDING, Record
 from reverie.domain.similarity.pair_model import (
     PairContext,
     is_comparable,
@@ -332,6 +332,7 @@ def _may_replace(old: Record, new: Record, now: datetime) -> bool:
     """Return whether rules allow that an older record is ended or marked because of a newer one."""
     return (
         not (old.pinned or old.kind == "event" or old.replaced_by)
+        and (old.kind != "constraint" or new.kind in STANDING)  # a fact is no other rule
         and (old.valid_to is None or old.valid_to > now)
         and (new.valid_to is None or new.valid_to > now)
         and ORIGINS.index(new.origin) <= ORIGINS.index(old.origin)
