@@ -103,7 +103,7 @@ class Settings:
         semantic_top_k: The same for semantic records; default 10. `semanticTopK`.
         procedural_top_k: The same for procedural records; default 4. `proceduralTopK`.
         recall_limit: What is recalled for a message at most, 0 to 100; default 12.
-        fallback_limit: Records given on a first turn for which nothing, or only a weak match, is found, 0 to 100;
+        fallback_limit: Records given on a first turn for which nothing is found, if no page has a line, 0 to 100;
             default 5.
         min_relevance: Relevance below which nothing is recalled, 0 to 1; None takes the threshold of the search.
         promotion_enabled: Whether confident finds are promoted; default yes. `promotionEnabled`.

@@ -41,3 +41,18 @@ def test_what_is_found_only_in_conversations_may_fill_a_prompt() -> None:
         for number in range(14):
             memory.session(f"cli:{number}").add("user", f"Batch {number} of the beans is roasted darker.")
         assert 4 <= len(_recall(memory, "cli:ask")) <= Settings().recall_limit
+
+
+def test_the_newest_records_of_a_memory_without_a_page_are_in_its_first_prompt() -> None:
+    with Memory.open(":memory:", clock=MovableClock(), settings=Settings(embedder="none")) as memory:
+        for number in range(7):
+            memory.save(f"Crate {number} is in hall {number}", kind="fact")
+        assert _recall_for(memory, "hello there") == [
+            f"Crate {number} is in hall {number}" for number in (6, 5, 4, 3, 2)
+        ]
+        memory.pages.write("MEMORY.md", "The harbour opens at noon.")
+        assert _recall_for(memory, "well well") == []
+
+
+def _recall_for(memory: Memory, message: str) -> list[str]:
+    return [hit.content for hit in memory.session(f"cli:{message}").context(message).hits]

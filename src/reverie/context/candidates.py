@@ -14,9 +14,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from reverie.context import gate, render
-from reverie.context.render import (
-    TokenBudget,
-)
+from reverie.context.render import TokenBudget
 from reverie.context.retrieval import find_repetitions
 from reverie.context.window import ShownLedger
 from reverie.domain.conversation import Turn
@@ -48,7 +46,10 @@ Verdict = Literal[
 
 MAX_PERHAPS_RELATED = 3
 """Most lines under "Perhaps related"."""
+
 _SHORTEST_NAMED = 4  # letters of a content word
+_NEVER = 2.0  # a chance that no hit has
+_NO_EVIDENCE: tuple[Verdict, ...] = ("untrusted", "does not hold now", "empty")
 
 
 class StaticContext(NamedTuple):
@@ -153,24 +154,29 @@ def judge_candidates(
     is_list: bool,
     standing_ids: frozenset[str],
     pages: str,
-    is_noted: bool,
 ) -> tuple[list[CandidateDecision], bool]:
     """Return the decision on every candidate before its tokens are considered, best first, and whether any answers.
 
     A candidate that is in the prompt already, in whatever part, answers too. Records that no longer hold are allowed if
     the question is about the past.
+
+    Args:
+        given: The input of the pack.
+        chances: The chance that each trusted candidate answers, by id.
+        is_list: Whether the message asks for everything of a kind.
+        standing_ids: Ids of the records in every prompt.
+        pages: The section of pages.
     """
     replayed = {turn.id for turn in given.replay}
     replayed_from = given.replay[0].position if given.replay else given.now_at
     words_of_pages = f" {_fold_words(pages)} "
     words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
     past = asks_for_past(given.query)
-    trusted = [hit for hit in given.candidates if hit.is_trusted]
-    limits = gate.choose_settings(trusted)
+    limits = gate.choose_settings([hit for hit in given.candidates if hit.is_trusted])
     least = _find_least_chance(limits, chances, is_list=is_list)
     found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
     ids: set[str] = set()
-    is_known = is_noted
+    is_known = _mentions_message(given)
     perhaps = 0
     choices = []
     for hit, recent in [*((hit, False) for hit in found), *((to_hit(each), True) for each in given.recent)]:
@@ -226,11 +232,7 @@ def _find_least_chance(limits: gate.GateSettings, chances: Mapping[str, float], 
     return limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
 
 
-_NEVER = 2.0  # a chance that no hit has
-_NO_EVIDENCE: tuple[Verdict, ...] = ("untrusted", "does not hold now", "empty")
-
-
-def mentions_message(given: PackInput) -> bool:
+def _mentions_message(given: PackInput) -> bool:
     """Return whether working memory or a replayed turn before the question has a content word of the message."""
     texts = [
         " ".join([entry.key, entry.category or "", *entry.tags])

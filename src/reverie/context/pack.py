@@ -1,13 +1,13 @@
 """Packs: the system text and messages of a prompt, with the decisions on all candidates.
 
-The text has eight sections in a fixed order. After the first one a line says that the rest is data. The first four
+The text has nine sections in a fixed order. After the first one a line says that the rest is data. The first four
 (profile, pages, standing records, summary of older turns) seldom change, so a provider's prompt cache can keep them.
-Then follow daily notes, recalled hits, the inventory of working memory, and the text of another memory (a knowledge
-graph). Their tokens together never exceed the hard budget. The replayed turns are separate messages, limited by number,
-and their tokens are reported separately.
+Then follow changes since the living page was composed, daily notes, recalled hits, the inventory of working memory, and
+the text of another memory (a knowledge graph). Their tokens together never exceed the hard budget. The replayed turns
+are separate messages, limited by number, and their tokens are reported separately.
 
-Notes are separate from pages because they change whenever an exchange ends or leaves the replay. They are packed after
-recalled hits, so they take no room from them.
+For a message, a daily note is shown only where turns of its exchange are selected, in place of their lines. Without a
+message the newest notes are shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from reverie.context.candidates import (
     collapse_repetitions,
     compute_candidate_chances,
     judge_candidates,
-    mentions_message,
     to_hit,
 )
 from reverie.context.render import (
@@ -364,12 +363,7 @@ def _recall(
     """Return the decisions on all candidates, the notes to show, the section of recalled lines and its tokens."""
     is_list = gate.wants_list(given.query)
     judged, is_known = judge_candidates(
-        given,
-        chances,
-        is_list=is_list,
-        standing_ids=standing_ids,
-        pages=pages,
-        is_noted=mentions_message(given),
+        given, chances, is_list=is_list, standing_ids=standing_ids, pages=pages
     )
     judged = collapse_repetitions(
         judged, [to_hit(record) for record in given.standing.records if record.id in standing_ids]

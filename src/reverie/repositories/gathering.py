@@ -111,7 +111,7 @@ class PackGatherer:
                 )
                 marks = retrieval.describe_successors(self._store, hits, now)
                 is_first = not state.summary and all(turn.position >= now_at for turn in window)
-                if is_first and not standing.pages:
+                if is_first and not any(standing.pages):
                     recent = retrieval.retrieve_recent(
                         self._recaller, settings, scopes, hits, standing=ids, now=now
                     )
