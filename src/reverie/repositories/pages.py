@@ -1,7 +1,7 @@
 """Pages and logs: `MEMORY.md`, `HISTORY.md`, daily notes, and any other page.
 
 A page is one text, rewritten as a whole; a log grows by paragraphs. Every change is one journalled
-transaction. Concurrent changes of a page are merged. `context.notes` decides what stands in a prompt.
+transaction. Concurrent changes of a page are merged. `context.pack` decides what is in a prompt.
 """
 
 from __future__ import annotations

@@ -347,25 +347,19 @@ def remove_repeats(hits: Iterable[Hit]) -> list[Hit]:
 
     The record gets the better score of the two.
     """
-    hits = list(hits)
-    records = {normalize_words(hit.record.content) for hit in hits if hit.record is not None}
-    best: dict[str, float] = {}
-    for hit in hits:
-        words = normalize_words(hit.paragraph.text if hit.paragraph else hit.content)
-        best[words] = max(hit.score, best.get(words, 0.0))
-    hits = [
-        replace(hit, score=best[words])
-        if hit.record is not None and (words := normalize_words(hit.content)) and best[words] > hit.score
-        else hit
-        for hit in hits
-    ]
-    hits.sort(key=lambda hit: -hit.score)
-    return [
-        hit
-        for hit in hits
-        if hit.record is not None
-        or normalize_words(hit.paragraph.text if hit.paragraph else hit.content) not in records
-    ]
+    read = [(normalize_words(hit.paragraph.text if hit.paragraph else hit.content), hit) for hit in hits]
+    records = {words for words, hit in read if hit.record is not None}
+    best: dict[str, float] = {}  # of the turns and paragraphs with the same words
+    for words, hit in read:
+        if hit.record is None:
+            best[words] = max(hit.score, best.get(words, 0.0))
+    kept = []
+    for words, hit in read:
+        if hit.record is not None:
+            kept.append(replace(hit, score=max(hit.score, best.get(words, 0.0))) if words in best else hit)
+        elif words not in records:
+            kept.append(hit)
+    return sorted(kept, key=lambda hit: -hit.score)
 
 
 def get_value(hit: Hit) -> FoundValue | None:
