@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reverie import Memory
-from reverie.domain.intake import Door, Intake, classify, needs_permission
+from reverie.domain.intake import Door, Intake, classify, needs_permission, reread
 from reverie.domain.record import KINDS, STANDING, Origin
+from tests.factories import make_record
 
 NOW = datetime(2026, 2, 25, 9, tzinfo=UTC)
 """A Wednesday."""
@@ -142,3 +144,5 @@ def test_a_doubtful_plan_does_not_leave_prompts_after_its_day() -> None:
     ]:
         intake = classify(text, origin="owner", at=moment, zone=UTC)
         assert (intake.until is not None) == is_dated, (text, intake)
+    plan = make_record(1, content="Deploys happen on Monday.", kind="task_state", moment=moment)
+    assert reread(replace(plan, content="Deploys happen on Tuesday."), plan.content).until is None

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from math import exp, sqrt
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -129,7 +129,7 @@ def classify(
     ['constraint', 'fact']
     """
     chances = None if len(text) > LONGEST else rate_classes(text)
-    is_sure = kind is not None or chances is None or _is_sure_plan(chances)
+    is_sure = kind is not None or _is_sure_plan(text)
     if kind is not None:
         reason = f"{named_by} named it"
     elif chances is None:
@@ -138,12 +138,10 @@ def classify(
         kind, reason = (_choose_saved if door == "save" else _choose_said)(chances)
         if origin in UNTRUSTED:
             kind, reason = "fact", f"only the owner sets rules and decides, and its origin is {origin}"
-    dated = "fact" if kind == "task_state" and not is_sure else kind
-    until = None if dated is None else find_until(text, dated, at=at, zone=zone)
     return Intake(
         kind=kind,
         about="owner" if _is_about_owner(kind, chances) else "other",
-        until=until,
+        until=None if kind is None else find_until(text, kind, at=at, zone=zone, is_sure=is_sure),
         permission=needs_permission(text),
         reason=reason,
     )
@@ -168,13 +166,17 @@ def reread(record: Record, before: str, *, zone: tzinfo = UTC) -> Record:
     """
     if record.content == before:
         return record
-    until = find_until(record.content, record.kind, at=record.created_at, zone=zone)
+    is_sure = record.until is not None or _is_sure_plan(record.content)
+    until = find_until(record.content, record.kind, at=record.created_at, zone=zone, is_sure=is_sure)
     return replace(record, until=until, permission=needs_permission(record.content))
 
 
-def _is_sure_plan(chances: Chances) -> bool:
-    """Return whether a sentence is so surely a plan that it leaves prompts after its day, as no fact does."""
-    return chances.classes["plan"] >= MIN_PLAN * sum(chances.classes[name] for name in KINDS_OF_CLASSES)
+def _is_sure_plan(text: str) -> bool:
+    """Return whether a text is so surely a plan that it leaves prompts after its day, as no fact does."""
+    if len(text) > LONGEST:
+        return False
+    classes = rate_classes(text).classes
+    return classes["plan"] >= MIN_PLAN * sum(classes[name] for name in KINDS_OF_CLASSES)
 
 
 def _choose_saved(chances: Chances) -> tuple[Kind, str]:
@@ -294,6 +296,7 @@ class Chances(NamedTuple):
     worth: float
 
 
+@lru_cache(maxsize=256)  # a learned sentence is judged when it is said and when it is saved
 def rate_classes(text: str) -> Chances:
     """Return how likely a sentence is of each class."""
     constants, scales, weights = _load_weights()
@@ -376,11 +379,11 @@ _ABOUT_DAYS = ("task_state", *STANDING)
 """Kinds that matter until the days that they name, without a word such as "until"."""
 
 
-def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo) -> datetime | None:
+def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bool = True) -> datetime | None:
     """Return the end of the last day on which a sentence matters; None if it names none.
 
-    A day after "until" or "by" counts for every kind. Plans end with the last day that they name, and rules with a
-    day such as "tomorrow" or "this week".
+    A day after "until" or "by" counts for every kind. Plans end with the last day that they name, unless it is not sure
+    that they are plans, and rules with a day such as "tomorrow" or "this week".
 
     >>> from datetime import UTC
     >>> find_until("Out of office until Friday", "fact", at=datetime(2026, 3, 2, tzinfo=UTC), zone=UTC).isoformat()
@@ -392,7 +395,7 @@ def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo) -> datetime
     folded = fold_text(text)
     mentions = [each for each in find_dates(text, today) if each.end >= today]
     ends = [each.end for each in mentions if _is_last_day(each, folded)]
-    if not ends and kind in _ABOUT_DAYS:
+    if not ends and kind in _ABOUT_DAYS and (is_sure or kind != "task_state"):
         if coming := _COMING.search(folded):
             mentions += resolve_dates(f"in {folded[coming.end() :]}", at, zone=zone)[:1]
         is_plan = kind == "task_state"
