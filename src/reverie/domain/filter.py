@@ -271,6 +271,12 @@ def is_valid_at(record: Record, moment: datetime) -> bool:
     )
 
 
+def has_passed(record: Record, moment: datetime) -> bool:
+    """Return whether a record expired, ended, or mattered until an earlier moment."""
+    ends = (record.expires_at, record.valid_to, record.until)
+    return any(end is not None and end <= moment for end in ends)
+
+
 def has_ended(record: Record, moment: datetime) -> bool:
     """Return whether the record held until an earlier moment, and holds no longer."""
     return record.valid_to is not None and record.valid_to <= moment

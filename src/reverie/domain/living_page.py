@@ -26,7 +26,7 @@ from pkgutil import get_data
 from typing import NamedTuple
 
 from reverie.domain.category import ANTI_PATTERNS, USER_PREFERENCES, is_within_category
-from reverie.domain.filter import is_valid_at
+from reverie.domain.filter import has_passed, is_valid_at
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, SUMMARY_TAG, UNTRUSTED, Record
 from reverie.domain.similarity.specifics import extract_specifics
@@ -465,11 +465,10 @@ def _compute_score(record: Record, newest: datetime) -> float:
 
 def _may_be_on_page(record: Record, now: datetime) -> bool:
     """Return whether a record is live, trusted and short, and no other one has ended it."""
-    ends = (record.expires_at, record.valid_to, record.until)
     return not (
         record.archived
         or record.origin in UNTRUSTED
-        or any(end is not None and end <= now for end in ends)
+        or has_passed(record, now)
         or record.is_item
         or SUMMARY_TAG in record.tags
         or len(record.content) > LONGEST_LINE

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 from reverie.domain.change import Change, Operation
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreUnavailable
-from reverie.domain.filter import Filter
+from reverie.domain.filter import Filter, has_passed
 from reverie.domain.headlines import detach_changed
 from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.living_page import (
@@ -251,7 +251,7 @@ class LivingPages:
         for name, line in lines.items():
             record = found.get(name)
             successor = None if record is None else newer.get(record.replaced_by)
-            is_over = record is None or record.archived or _has_passed(record, now)
+            is_over = record is None or record.archived or has_passed(record, now)
             if successor is not None:
                 text = f"{escaping.escape_line(successor.content)} [{successor.id}]"
             elif record is not None and not is_over and record.content != line.text:
@@ -353,10 +353,6 @@ class LivingPages:
         pinned = self._store.find(replace(wanted, pinned=True), limit=_MOST_RECORDS)
         found += [record for record in pinned if record.id not in known]
         return found, sum(self._store.tally("kind", wanted).values()) - len(found)
-
-
-def _has_passed(record: Record, now: datetime) -> bool:
-    return any(end is not None and end <= now for end in (record.valid_to, record.expires_at, record.until))
 
 
 # -- edits -------------------------------------------------------------------------------------------------
