@@ -402,12 +402,14 @@ class _Candidate(NamedTuple):
         place: Its place among the hits; None for a hit that is already in the prompt.
         hit: The hit.
         text: Its text.
+        folded: Its text folded, as texts that are the same have it.
         beginnings: The beginnings of its longer words.
     """
 
     place: int | None
     hit: Hit
     text: str
+    folded: str
     beginnings: frozenset[str]
 
 
@@ -429,7 +431,8 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
     for new in candidates:
         for old in kept:
             if _is_told_by(new.hit, old.hit) or (
-                _may_say_the_same(new, old) and _says_the_same(new.text, old.text)
+                _may_say_the_same(new, old)
+                and (new.folded == old.folded or _says_the_same(new.text, old.text))
             ):
                 assert new.place is not None
                 repetitions[new.place] = old.place
@@ -441,10 +444,10 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
 
 def _build_candidate(place: int | None, hit: Hit) -> _Candidate:
     text = hit.content if hit.paragraph is None else hit.paragraph.text
-    words = text.casefold().split() if len(text) <= _LONGEST_COMPARED else []
-    return _Candidate(
-        place, hit, text, frozenset(word[:_BEGINNING] for word in words if len(word) >= _BEGINNING)
-    )
+    if len(text) > _LONGEST_COMPARED:
+        return _Candidate(place, hit, text, "", frozenset())
+    beginnings = (word[:_BEGINNING] for word in text.casefold().split() if len(word) >= _BEGINNING)
+    return _Candidate(place, hit, text, fold_text(text), frozenset(beginnings))
 
 
 def _get_rank(hit: Hit) -> int:
@@ -479,8 +482,6 @@ def _says_the_same(text: str, other: str) -> bool:
     """Return whether the kept text has the words of the other one in their order, and all that is specific in it."""
     from reverie.domain.similarity.specifics import extract_specifics  # has many patterns
 
-    if fold_text(text) == fold_text(other):
-        return True
     words, kept = tokenize(text), iter(tokenize(other))
     if not words or not all(word in kept for word in words):
         return False
