@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from types import MappingProxyType
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reverie.domain.conversation import SessionState, ToolCall, Turn
@@ -173,6 +173,13 @@ def test_a_record_stands_field_by_field_without_what_every_new_record_has() -> N
     assert list(json.loads(render_record(make_record()))) == ["id", "content", "created_at", "kind"]
 
 
+@example(
+    content="x",
+    tags=[],
+    metadata={"kept": "a name of earlier files"},
+    confidence=0.5,
+    created=datetime(2026, 1, 1, tzinfo=UTC),
+)
 @given(
     content=words,
     tags=st.lists(words, max_size=3),
@@ -232,7 +239,7 @@ def _unchecked(fields: dict[str, object]) -> Record:
     values = dict(fields)
     for name in ("created_at", "updated_at", "last_seen_at"):
         values[name] = datetime.fromisoformat(str(values[name]))
-    for name in ("tags", "references", "replaces"):
+    for name in ("tags", "references", "replaces", "parts"):
         values[name] = tuple(values.get(name, ()))  # type: ignore[arg-type]
     return replace(make_record(), **values)  # type: ignore[arg-type]
 
