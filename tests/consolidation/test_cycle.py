@@ -12,7 +12,7 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie.consolidation.cycle import ConsolidationCycle
-from reverie.domain.change import Change, undo_of
+from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, ModelUnavailable
 from reverie.domain.filter import Filter
@@ -26,6 +26,7 @@ from reverie.settings import Settings
 from reverie.stores.sqlite import SQLiteStore
 from reverie.stores.writer import StoreWriter
 from tests.factories import make_record
+from tests.support.contract.factories import undo_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

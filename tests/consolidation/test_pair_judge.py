@@ -12,7 +12,6 @@ import pytest
 from reverie.domain.record import Record
 from reverie.memory import Memory
 from reverie.settings import Settings
-from tests.factories import MovableClock
 
 OLD, NEW = "The rent is 900 euros a month", "The rent went up to 960 euros a month"
 
@@ -226,13 +225,8 @@ def test_two_forms_of_one_verb_become_one_record_undoably(memory: Memory, clock:
         assert not any(get(memory, name).archived for name in names), (one, other)
 
 
-def test_a_fact_neither_ends_nor_marks_a_rule() -> None:
-    clock = MovableClock()
-    with Memory.open(":memory:", clock=clock, settings=Settings(embedder="none")) as memory:
-        rule = memory.save("And never deploy on a Friday.", kind="constraint").record
-        clock.move(hours=2)
-        fact = "Convert olhao-3 from feet, and one bad gauge must never stop the rest."
-        memory.save(fact, kind="fact")
-        memory.dreams.judge_pending()
-        kept = memory.get(rule.id)
-        assert (kept.replaced_by, kept.perhaps_replaced_by, kept.valid_to) == ("", "", None)
+def test_a_fact_neither_ends_nor_marks_a_rule(memory: Memory, clock: Clock) -> None:
+    (rule,) = say(memory, clock, "And never deploy on a Friday.", kind="constraint")
+    say(memory, clock, "Convert olhao-3 from feet, and one bad gauge must never stop the rest.", kind="fact")
+    memory.dreams.judge_pending()
+    assert is_untouched(get(memory, rule))

@@ -19,8 +19,8 @@ def _answer(request: ModelRequest) -> str:
     return json.dumps({"records": [{"content": RECORD, "kind": "fact", "category": "", "turns": ["t1"]}]})
 
 
-def _recall(memory: Memory, session: str) -> list[str]:
-    return [hit.content for hit in memory.session(session).context(QUESTION).hits]
+def _recall(memory: Memory, session: str, message: str = QUESTION) -> list[str]:
+    return [hit.content for hit in memory.session(session).context(message).hits]
 
 
 def test_a_record_takes_the_place_of_the_turn_that_it_was_made_from() -> None:
@@ -45,14 +45,8 @@ def test_what_is_found_only_in_conversations_may_fill_a_prompt() -> None:
 
 def test_the_newest_records_of_a_memory_without_a_page_are_in_its_first_prompt() -> None:
     with Memory.open(":memory:", clock=MovableClock(), settings=Settings(embedder="none")) as memory:
-        for number in range(7):
-            memory.save(f"Crate {number} is in hall {number}", kind="fact")
-        assert _recall_for(memory, "hello there") == [
-            f"Crate {number} is in hall {number}" for number in (6, 5, 4, 3, 2)
-        ]
+        texts = [f"Crate {number} is in hall {number}" for number in range(7)]
+        memory.save_many([{"content": text, "kind": "fact"} for text in texts])
+        assert _recall(memory, "cli:1", "hello there") == texts[:1:-1]
         memory.pages.write("MEMORY.md", "The harbour opens at noon.")
-        assert _recall_for(memory, "well well") == []
-
-
-def _recall_for(memory: Memory, message: str) -> list[str]:
-    return [hit.content for hit in memory.session(f"cli:{message}").context(message).hits]
+        assert _recall(memory, "cli:2", "hello there") == []

@@ -173,13 +173,7 @@ def test_a_record_stands_field_by_field_without_what_every_new_record_has() -> N
     assert list(json.loads(render_record(make_record()))) == ["id", "content", "created_at", "kind"]
 
 
-@example(
-    content="x",
-    tags=[],
-    metadata={"kept": "a name of earlier files"},
-    confidence=0.5,
-    created=datetime(2026, 1, 1, tzinfo=UTC),
-)
+@example(content="x", tags=[], metadata={"kept": "x"}, confidence=1, created=datetime(2026, 1, 1, tzinfo=UTC))
 @given(
     content=words,
     tags=st.lists(words, max_size=3),

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Paragraph, Settings
-from reverie.domain.change import undo_of
 from reverie.domain.page import HISTORY, LONGEST_PAGE
 from reverie.domain.text.escaping import NOTICE
 from reverie.repositories.pages import Pages
 from reverie.stores.writer import StoreWriter
 from tests.factories import MovableClock
+from tests.support.contract.factories import undo_of
 
 
 def talk(memory: Memory, session: str, *texts: str, **how: object) -> None:

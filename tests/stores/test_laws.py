@@ -8,13 +8,13 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reverie.domain.change import Change, undo_of
+from reverie.domain.change import Change
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.sqlite import SQLiteStore
 from tests.profiles import examples
-from tests.support.contract.factories import NOW, analyse, make_record
+from tests.support.contract.factories import NOW, analyse, make_record, undo_of
 from tests.support.contract.state_machine import record_fields
 
 edits_of_records = st.lists(

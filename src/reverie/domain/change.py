@@ -218,12 +218,6 @@ def get_subject(value: Value) -> Subject:
     return _SUBJECT_OF[type(value)]
 
 
-def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
-    """Return the changes that undo the entries, the last first. An erased entry cannot be undone."""
-    latest_first = sorted(rows, key=lambda row: -row.sequence)
-    return [row.edit.invert() for row in latest_first if row.edit is not None and not row.forgotten]
-
-
 _SUBJECT_OF: Mapping[type, Subject] = MappingProxyType(
     {Record: "record", Turn: "turn", SessionState: "session", Page: "page", Paragraph: "paragraph"}
 )

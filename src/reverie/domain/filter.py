@@ -273,8 +273,7 @@ def is_valid_at(record: Record, moment: datetime) -> bool:
 
 def has_passed(record: Record, moment: datetime) -> bool:
     """Return whether a record expired, ended, or mattered until an earlier moment."""
-    ends = (record.expires_at, record.valid_to, record.until)
-    return any(end is not None and end <= moment for end in ends)
+    return any(end and end <= moment for end in (record.expires_at, record.valid_to, record.until))
 
 
 def has_ended(record: Record, moment: datetime) -> bool:

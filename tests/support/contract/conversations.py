@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from reverie.domain.change import undo_of
 from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import Filter
 from reverie.domain.passage import CollectionStats
@@ -22,6 +21,7 @@ from tests.support.contract.factories import (
     make_time,
     make_turn,
     remove,
+    undo_of,
 )
 from tests.support.contract.opening import ContractBase
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reverie.domain.change import Change, JournalEntry, Value, undo_of
+from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
@@ -28,6 +28,7 @@ from tests.support.contract.factories import (
     make_time,
     make_turn,
     remove,
+    undo_of,
 )
 from tests.support.contract.opening import ContractBase
 from tests.support.contract.replay import is_journal_consistent, read_contents, replay

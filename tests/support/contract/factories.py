@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -135,3 +135,9 @@ def remove(store: Store, *values: Value, **how: Any) -> list[JournalEntry]:
 def erase(store: Store, edits: Sequence[Change], **how: Any) -> list[JournalEntry]:
     """Erase what changes concern, by default now and as the actor `test`."""
     return store.erase(edits, **{"actor": "test", "at": NOW, **how})
+
+
+def undo_of(rows: Iterable[JournalEntry]) -> list[Change]:
+    """Return the changes that undo the entries, the last first. An erased entry cannot be undone."""
+    latest_first = sorted(rows, key=lambda row: -row.sequence)
+    return [row.edit.invert() for row in latest_first if row.edit is not None and not row.forgotten]

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from reverie.domain.change import Change, Value, undo_of
+from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState
 from reverie.domain.errors import Conflict
 from reverie.domain.filter import Filter
@@ -34,6 +34,7 @@ from tests.support.contract.factories import (
     make_session,
     make_time,
     make_turn,
+    undo_of,
 )
 from tests.support.contract.replay import is_journal_consistent, read_contents, replay
 

@@ -24,7 +24,6 @@ from typing import Any
 
 import pytest
 
-from reverie.domain.change import undo_of
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import Conflict, StoreUnavailable
 from reverie.domain.filter import Filter
@@ -51,6 +50,7 @@ from tests.support.contract.factories import (
     make_time,
     make_turn,
     remove,
+    undo_of,
 )
 from tests.support.contract.pages import PagesContract
 from tests.support.contract.reading import ReadingContract
