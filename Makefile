@@ -1,5 +1,6 @@
-# `make demo` shows what Reverie does, `make test` tests it. Every target sets up .venv first.
+# `make demo` shows what Reverie does, `make test` tests it. Targets for developers set up .venv first.
 VENV := .venv
+DEMO := .venv-demo
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
@@ -22,8 +23,13 @@ $(BENCH_STAMP): $(STAMP)
 	@sh scripts/setup.sh $(VENV) $(PYTHON) bench
 	@touch $@
 
-demo: $(STAMP)  ## Replay a conversation into a folder, reopen it, and ask it three questions.
-	@$(BIN)/reverie demo
+$(DEMO)/.ready: pyproject.toml scripts/setup.sh
+	@echo "Setting up $(DEMO) with what a user needs: 40 MB, once."
+	@sh scripts/setup.sh $(DEMO) $(PYTHON)
+	@touch $@
+
+demo: $(DEMO)/.ready  ## Replay three days of conversation, kill the process, and ask the memory questions.
+	@$(DEMO)/bin/reverie demo
 
 test: $(STAMP)  ## The everyday tests; at most three minutes on two cores.
 	@$(PYTEST) -m "not slow"
@@ -79,4 +85,4 @@ versions: $(STAMP)  ## Integrations at the lowest and highest releases allowed. 
 	@scripts/check_versions.sh $(NAMES)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .coverage
+	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -1,59 +1,102 @@
-"""The command `demo`: replay a conversation into a folder, reopen it, and ask questions.
+"""The command `demo`: what Reverie does, on one screen.
 
-The two JSON-lines files in this folder contain the conversation and the records that the agent saved. They
-are replayed with the clock of their days, so that the scores are always the same.
+A process stores three days of conversation and is killed. Another process opens the folder and asks questions.
+Only the messages, the days and the questions are written here; every other line is what the memory returned.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import random
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import partial
-from importlib.resources import as_file, files
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import click
 
-from reverie.admin.transfer.formats.messages import read_conversations
-from reverie.domain.errors import InvalidInput
-from reverie.domain.scope import EVERY_SCOPE
+from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.record import STANDING
 from reverie.domain.text import timestamps
 from reverie.interfaces.cli import output
+from reverie.interfaces.cli.commands.changes import find_last_batch
 from reverie.interfaces.cli.options import CommandContext, command
-from reverie.search.hits import SOURCES
 
 if TYPE_CHECKING:
-    from reverie.domain.record import Record
+    from collections.abc import Iterator
+
     from reverie.memory import Memory
 
-QUESTIONS = (
-    "Which port is the staging database on?",
-    "Why did the gauge-sync job fail, and what fixed it?",
-    "How does Ines like her answers?",
+DAYS = (
+    (("Staging runs on port 5432.", "OK, 5432."), ("Never deploy on a Friday.", "Understood.")),
+    (("My daughter Nell is allergic to sesame.", "I'll keep that in mind."),),
+    (("Staging moved to port 5433.", "OK, 5433 from now on."),),
 )
-UNANSWERABLE = "Whose hamster sneezes?"
-"""Question about a topic that never came up. With vectors something is near, with a low score."""
+"""Messages and replies of a Monday, a Tuesday and a Wednesday."""
 
-MORNING_AFTER = datetime(2025, 3, 26, 8, 0, tzinfo=UTC)
-"""Time of the questions: the morning after the last session."""
+PORT = "Which port is staging on?"
+DEPLOY = "Can you deploy the fix tomorrow?"
+UNANSWERABLE = (
+    "Which airline did I book?",
+    "What is my blood type?",
+    "When does my passport expire?",
+    "Who painted the kitchen?",
+    "What is the name of my cat?",
+    "How much is the rent?",
+    "Which gym do I go to?",
+    "What was the film last night?",
+    "Where did I park the car?",
+    "What is the wifi password?",
+    "Which dentist do I see?",
+    "When is my flight to Oslo?",
+    "What size are my shoes?",
+    "Who won the chess game?",
+    "Which book am I reading?",
+    "How tall is my brother?",
+    "What did we eat on Sunday?",
+    "When is the concert?",
+    "Which bank has my mortgage?",
+    "What colour is the bicycle?",
+    "Where did Ana grow up?",
+    "How many cups of coffee do I drink?",
+    "Who repairs the roof?",
+    "What is the name of the hotel?",
+    "When did I last water the plants?",
+    "Which school does Tom attend?",
+    "How old is the dishwasher?",
+    "What instrument does Maria play?",
+    "Where is the spare key?",
+    "Which train goes to Lyon?",
+    "What is my insurance number?",
+    "Who is the vet?",
+    "How long was the marathon?",
+    "What did the plumber charge?",
+    "Which paint did we choose for the hall?",
+    "When is the garden waste collected?",
+    "Who lives next door?",
+    "What is the birthday present for Paul?",
+    "Which language is Ben learning?",
+    "Where was the photo taken?",
+)
+"""Questions about facts that were never said. The demo draws one; the memory finds nothing for most, not for all."""
 
-SOURCE = "demo"
-_PREFIX = "demo:"
-_SHOWN = 3
-_CORRECTION = ("demo:kickoff", 9)
+MONDAY = timestamps.utc_now().replace(hour=9, minute=0, second=0, microsecond=0)
+MONDAY -= timedelta(days=MONDAY.weekday() + 7)
+"""Morning of the Monday of last week."""
 
 
 @dataclass(slots=True)
-class _Clock:
+class Clock:
     """Clock that shows the moment being replayed."""
 
-    now: datetime = MORNING_AFTER
+    now: datetime = MONDAY
 
     def __call__(self) -> datetime:
         return self.now
@@ -61,127 +104,106 @@ class _Clock:
 
 @command()
 def demo(context: CommandContext) -> None:
-    """Replay an example conversation of several days into a folder, reopen it, and ask questions.
+    """Replay three days of conversation, kill the process, and ask the memory questions.
 
-    Without --store, a new temporary folder is used; it is not deleted. A folder with another memory is refused.
+    Without --store, a new temporary folder is used; it is not deleted. With --store, the folder must be new or
+    empty.
     """
+    start = time.perf_counter()
     # The store of the environment is ignored, because it is a real memory.
     folder = (
         tempfile.mkdtemp(prefix="reverie-demo-") if context.store is None else str(context.resolve_folder())
     )
-    at = _Clock()
-    with context.memory(create=True, store=folder, clock=at) as memory:
-        if not _is_ours(memory):
-            raise InvalidInput(f"{folder!r} holds a memory: name an empty folder with --store")
-        added = replay(memory, at)
-    at.now = MORNING_AFTER
-    with context.memory(store=folder, clock=at) as memory:
-        if memory.admin.stats().vectors is not None:
-            memory.admin.embed()  # or the answers would depend on how far the background has got
-        for sentence in _describe_replay(memory, added=added):
-            click.echo(output.one_line(sentence))
-        for question in QUESTIONS:
-            _ask(memory, question)
-        if not _print_hits(memory, UNANSWERABLE):
-            click.echo("  Nothing relevant.")
-        commands = list_commands(folder, _list_saved(memory))
-    click.echo(output.escape_text("\n  ".join([f"\nThe files are in {folder}. Try:", *commands])))
-
-
-def replay(memory: Memory, at: _Clock) -> int:
-    """Add every turn and record at its own time; continue an interrupted replay.
-
-    Returns:
-        The number of turns and records added.
-    """
-    sessions = memory.scoped(EVERY_SCOPE).sessions()
-    done = max(
-        [*(each.last_at for each in sessions), *(each.last_seen_at for each in _list_saved(memory))],
-        default=None,
-    )
-    steps = [
-        step for step in [*_iterate_turns(memory), *_iterate_saves(memory)] if done is None or step[0] > done
-    ]
-    for moment, step in sorted(steps, key=lambda each: each[0]):
-        at.now = moment
-        step()
-    return len(steps)
-
-
-def _iterate_turns(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
-    with as_file(files(__package__) / "demo_conversation.jsonl") as path:
-        for piece in read_conversations(path):
-            for turn in piece.turns:
-                yield turn["at"], partial(memory.session(piece.session).add_many, [turn])
-
-
-def _iterate_saves(memory: Memory) -> Iterator[tuple[datetime, partial[Any]]]:
-    text = (files(__package__) / "demo_records.jsonl").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        note = json.loads(line)
-        moment = timestamps.parse_time(note.pop("at"))
-        yield moment, partial(memory.save, note.pop("content"), source=SOURCE, origin="agent", **note)
-
-
-def _list_saved(memory: Memory) -> list[Record]:
-    return [record for record in memory.scoped(EVERY_SCOPE).list(limit=1000) if record.source == SOURCE]
-
-
-def _is_ours(memory: Memory) -> bool:
-    """Whether the memory is empty, or its conversations are the demo's."""
-    everything = memory.scoped(EVERY_SCOPE)
-    if sessions := everything.sessions():
-        return all(each.state.id.startswith(_PREFIX) for each in sessions)
-    return not everything.list(limit=1, archived=None)
-
-
-def _describe_replay(memory: Memory, *, added: int) -> Iterator[str]:
-    """Describe the replay, a sentence for each fact."""
-    sessions = memory.scoped(EVERY_SCOPE).sessions()
-    turns = output.count(sum(each.turns for each in sessions), "turn")
-    extent = f"{turns} in {output.count(len(sessions), 'session')}, from 10 to 25 March 2025"
-    again = "" if added else ", already replayed earlier"
-    yield f"Ines writes a tide service with her agent Rook: {extent}{again}."
-    correction = memory.turns(_CORRECTION[0], start=_CORRECTION[1])[0].content
-    yield f"On the first day she names a wrong port, and then: “{correction}”"
-    saved = _list_saved(memory)
-    repeated = max(saved, key=lambda record: record.seen_count)
-    times = {1: "once", 2: "twice"}.get(repeated.seen_count, f"{repeated.seen_count} times")
-    yield (
-        f"Rook saved {output.count(len(saved), 'record')}. One was saved again and became no second "
-        f"record; it is seen {times}: “{repeated.content}”"
-    )
-    problems = memory.admin.check()
-    sound = "is sound" if not problems else f"has {output.count(len(problems), 'problem')}"
-    yield f"The memory was closed and opened again, and {sound}. The next morning it is context:"
-
-
-def _ask(memory: Memory, question: str) -> None:
-    """Print a question with its hits and the prompt that it produces."""
-    _print_hits(memory, question)
-    pack = memory.session("demo:next-morning").context(question, record_shown=False)
-    click.echo(f"  The prompt gets {pack.tokens:,} tokens of {pack.hard_tokens:,}:")
-    for line in output.escape_text(pack.text).splitlines():
-        click.echo(f"  | {line}")
-
-
-def _print_hits(memory: Memory, question: str) -> int:
-    """Print a question with its hits; return their number."""
-    click.echo(f"\n? {question}")
-    hits = memory.search(question, sources=SOURCES, limit=_SHOWN)
-    for hit in hits:
-        click.echo(f"  {hit.score:.2f}  {output.one_line(hit.content)}")
-        click.echo(f"        {output.one_line(output.explain_hit(hit, question))}")
-    return len(hits)
-
-
-def list_commands(folder: str, saved: list[Record]) -> list[str]:
-    """Return commands to try on the folder, quoted for a shell."""
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise InvalidInput(f"{folder!r} is not empty: name a new folder with --store")
+    click.echo(f"New memory in {output.escape_text(folder)}: no model, no API key, no server.\n")
+    ending = _run_replay(folder, context.settings)
+    clock = Clock(MONDAY + timedelta(days=len(DAYS)))
+    with context.memory(store=folder, clock=clock) as memory:
+        problems = output.count(len(memory.admin.check()), "problem")
+        click.echo(f"\nKilled with {ending}. On Thursday another process opens the folder: {problems}.\n")
+        for line in _answer(memory):
+            click.echo(output.escape_text(line))
     program = "reverie" if shutil.which("reverie") else shlex.quote(sys.argv[0])
-    place = f"--store {shlex.quote(folder)}"
-    return [
-        f"{program} recall 'When is the launch?' --explain {place}",
-        f"{program} context demo:rehearsal 'Shall we deploy on Friday?' --explain {place}",
-        f"{program} history {max(saved, key=lambda record: record.seen_count).id} {place}",
-        f"{program} remember 'Bosun is a dog' --tag dog {place}",
-    ]
+    click.echo(
+        f"\n{time.perf_counter() - start:.1f} s. Nothing is scripted but messages, days and questions. Try:"
+    )
+    for arguments in list_commands(folder):
+        click.echo(f"   {program} {output.escape_text(arguments)}")
+
+
+def _run_replay(folder: str, settings: str | None) -> str:
+    """Replay the conversation in another process, print what it prints, and return the signal that ended it."""
+    arguments = [sys.executable, "-m", __name__, folder, *([settings] if settings else [])]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            click.echo(line, nl=False)
+    if process.returncode >= 0:
+        raise click.exceptions.Exit(process.returncode)  # it has said why
+    return signal.Signals(-process.returncode).name
+
+
+def replay(folder: str, settings: str | None = None) -> None:
+    """Store the conversation, print what is learned from it, and kill this process."""
+    context, clock = CommandContext(settings=settings), Clock()
+    with context.memory(create=True, store=folder, clock=clock) as memory:
+        known: set[str] = set()
+        for number, exchanges in enumerate(DAYS):
+            clock.now = MONDAY + timedelta(days=number)
+            session = memory.session(f"chat:{clock.now:%a}".lower())
+            for place, (message, reply) in enumerate(exchanges):
+                session.add("user", message)
+                session.add("assistant", reply)
+                new = [record for record in memory.list() if record.id not in known]
+                known.update(record.id for record in new)
+                kinds = ("rule" if record.kind in STANDING else record.kind for record in new)
+                saved = ", ".join(f"{kind} {record.id[:6]}" for kind, record in zip(kinds, new, strict=True))
+                day = "" if place else f"{clock.now:%a}"
+                print(f"{day:3}  you: {message:42}saved {saved or 'nothing'}")  # noqa: T201 - to the parent
+        sys.stdout.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _answer(memory: Memory) -> Iterator[str]:
+    """Yield the questions with their answers, and what an undo changes."""
+    with suppress(NotFound):  # a memory without an embedder
+        memory.admin.embed()  # or the answers would depend on how far the background has got
+    yield from _find(memory, PORT)
+    pack = memory.session("chat:thu").context(DEPLOY, record_shown=False)
+    yield f"\n{DEPLOY}  (tomorrow is Friday)"
+    yield f"   The prompt, {pack.tokens} of {pack.hard_tokens:,} tokens:"
+    yield from (f"   | {line}" for line in pack.text.splitlines() if line)
+    question = random.choice(UNANSWERABLE)
+    yield f"\n{question}  (drawn from {len(UNANSWERABLE)} questions about facts that were never said)"
+    yield from (f"   | {line}" for line in find_recalled(memory, question).splitlines() if line)
+    memory.history.undo(batch=find_last_batch(memory))
+    yield "\n$ reverie undo --last"
+    yield from _find(memory, PORT)
+
+
+def find_recalled(memory: Memory, question: str) -> str:
+    """Return what the prompt says about a question beyond its page; empty for nothing."""
+    pack = memory.session("chat:thu").context(question, record_shown=False)
+    return "\n".join(section.text for section in pack.sections if section.name == "recalled")
+
+
+def _find(memory: Memory, question: str) -> Iterator[str]:
+    """Yield a question and its hits."""
+    yield question
+    hits = memory.search(question)
+    for hit in hits:
+        state = output.describe_state(hit.record, MONDAY + timedelta(days=len(DAYS))) if hit.record else []
+        yield f"   {hit.score:.2f}  {hit.content:30}  {', '.join(state)}".rstrip()
+    if not hits:
+        yield "   No relevant records."
+
+
+def list_commands(folder: str) -> list[str]:
+    """Return the arguments of commands to try on the folder, quoted for a shell."""
+    store = f"--store {shlex.quote(folder)}"
+    return [f"recall 'what can I cook for Nell?' {store}", f"history --limit 5 {store}"]
+
+
+if __name__ == "__main__":
+    replay(*sys.argv[1:])

@@ -140,9 +140,10 @@ def diff(
 @click.argument("change", type=click.IntRange(min=1), required=False)
 @click.option("--batch", type=click.IntRange(min=1), metavar="NUMBER", help="Undo all changes of this batch.")
 @click.option("--since", type=ChangeParam(), metavar="TIME", help="Undo all changes since then.")
+@click.option("--last", is_flag=True, help="Undo the newest change, with all of its batch.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be undone.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-def undo(context: CommandContext, /, dry_run: bool, yes: bool, **selection: Any) -> None:
+def undo(context: CommandContext, /, last: bool, dry_run: bool, yes: bool, **selection: Any) -> None:
     """Undo a CHANGE by its number, or several changes together.
 
     Items that were changed again later are left as they are; if a later change depends on CHANGE, nothing is
@@ -153,10 +154,12 @@ def undo(context: CommandContext, /, dry_run: bool, yes: bool, **selection: Any)
     [{"changes", "subject", "id", "why"}], "made": [numbers], "dry_run": true or false}.
     """
     named = {name: value for name, value in selection.items() if value is not None}
-    if len(named) != 1:
-        raise InvalidInput("give exactly one of CHANGE, --batch NUMBER and --since TIME")
+    if len(named) + last != 1:
+        raise InvalidInput("Give exactly one of CHANGE, --batch NUMBER, --since TIME and --last.")
     given = (named.pop("change"),) if "change" in named else ()
     with context.memory() as memory:
+        if last:
+            named["batch"] = find_last_batch(memory)
         try:
             result = memory.history.undo(*given, **named, dry_run=True)
             if not dry_run:
@@ -171,6 +174,21 @@ def undo(context: CommandContext, /, dry_run: bool, yes: bool, **selection: Any)
         output.print_json(result)
     elif not context.quiet:
         _print_result(result)
+
+
+def find_last_batch(memory: Memory) -> int:
+    """Return the number of the newest change that is more than a mark on a record.
+
+    Raises:
+        NotFound: nothing was changed yet.
+    """
+    before = None
+    while rows := memory.history.log(limit=100, before=before, newest_first=True):
+        for row in rows:
+            if (row.actor, row.operation) != ("rules", "settle"):
+                return row.batch
+        before = rows[-1].sequence
+    raise NotFound("No changes to undo.")
 
 
 def _print_result(result: UndoResult) -> None:
