@@ -29,7 +29,7 @@ def answer_check(prompt: str, is_true: Callable[[str], bool]) -> str:
     """
     headlines: list[dict[str, Any]] = []
     pairs: dict[int, dict[str, Any]] = {}
-    earlier = ""
+    number, earlier = 0, ""
     claims: dict[int, dict[str, Any]] = {}
     for line in prompt.split("\n"):
         if (headline := _HEADLINE.match(line)) is not None:
@@ -43,12 +43,13 @@ def answer_check(prompt: str, is_true: Callable[[str], bool]) -> str:
             verdict = "supported" if is_supported else "unsupported"
             claims[int(claim[1])] = {"claim": int(claim[1]), "missing": "", "verdict": verdict}
         elif (pair := _PAIR.match(line)) is not None:
-            pairs[int(pair[1])] = {"pair": int(pair[1]), "why": "", "verdict": "both"}
+            number = int(pair[1])  # a pair of the prompt's own example has the number of a later one
+            pairs[number] = {"pair": number, "why": "", "verdict": "both"}
         elif pairs and (text := _EARLIER.match(line)) is not None:
             earlier = text[1]
         elif pairs and (text := _LATER.match(line)) is not None:
             is_changed = text[1] != MADE_UP_PAIR[1] and is_true(f"{earlier} -> {text[1]}")
-            pairs[max(pairs)]["verdict"] = "changed" if is_changed else "both"
+            pairs[number]["verdict"] = "changed" if is_changed else "both"
     return json.dumps(
         {"headlines": headlines, "claims": list(claims.values()), "pairs": list(pairs.values())}
     )

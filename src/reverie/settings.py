@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 from reverie.domain.category import validate_category
 from reverie.domain.errors import InvalidInput, MissingExtra, NotFound, quote_value
@@ -28,7 +28,11 @@ _IN_ENVIRONMENT = "in the environment"
 NOT_SETTINGS = frozenset({"REVERIE_STORE", "REVERIE_HOOK_SCOPE", "REVERIE_RAG_API_KEY"})
 """Variables of that prefix that say where things are or hold a secret, not how things are set."""
 
-_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "language", "patterns", "categories"]
+_Kind = Literal["int", "number", "minutes", "days", "flag", "text", "choice", "patterns", "categories"]
+
+
+Thinking = Literal["ask", "tidy", "off"]
+"""What background work may do automatically: plan only, tidy without rewording, or nothing."""
 
 
 class _Form(NamedTuple):
@@ -38,6 +42,7 @@ class _Form(NamedTuple):
     low: float = 0
     high: float = 1_000_000
     optional: bool = False
+    choices: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
 
@@ -154,7 +159,9 @@ class Settings:
         dream_schedule: When to dream instead, as the five fields of cron in UTC, such as `0 3 * * *`.
         time_zone: Where "yesterday" begins and ends, such as `Europe/Berlin`; default none, which is UTC.
         dream_idle: Minutes without any change before a dream that is due begins, over 0; default 5.
-        dream_review: Whether a dream that is due only plans, and the plan waits for the owner; default no.
+        thinking: What background work may do automatically. `tidy`, the default, files records, merges them under
+            headlines, ends and expires what no longer holds, and never changes the wording of a record. With `ask` each
+            plan waits for the owner. With `off` no model is asked and no dream runs.
         remember: Whether a model reads each conversation once, when it is over, for facts worth keeping; default
             yes.
         preference_inference: Whether preferences are inferred; default yes. RockBot's
@@ -196,7 +203,7 @@ class Settings:
     recent_days: int = _define_setting(7, "int", high=365)
     daily_notes: bool = _define_setting(True, "flag", "legacy_daily_notes_enabled", "daily_notes_enabled")
     page_tokens: int = _define_setting(1_200, "int")
-    language: str = _define_setting("en", "language")
+    language: str = _define_setting("en", "choice", choices=tuple(LANGUAGES))
     standing_tokens: int = _define_setting(500, "int")
     notes_tokens: int = _define_setting(500, "int")
     soft_tokens: int = _define_setting(1_800, "int", "soft_prompt_budget_tokens")
@@ -234,7 +241,7 @@ class Settings:
     dream_interval: float | None = _define_setting(1_440.0, "minutes", low=1, optional=True)
     dream_schedule: str | None = _define_setting(None, "text", optional=True)
     dream_idle: float = _define_setting(5.0, "minutes")
-    dream_review: bool = _define_setting(False, "flag")
+    thinking: Literal["ask", "tidy", "off"] = _define_setting("tidy", "choice", choices=get_args(Thinking))
     time_zone: str | None = _define_setting(None, "text", optional=True)
     remember: bool = _define_setting(True, "flag")
     preference_inference: bool = _define_setting(True, "flag", "preference_inference_enabled")
@@ -559,7 +566,7 @@ def _parse_value(text: str, form: _Form) -> Any:
         return _FLAGS.get(plain.lower(), text)
     if form.kind in ("patterns", "categories"):
         return [line.strip() for line in text.splitlines() if line.strip()]
-    if form.kind in {"text", "language"}:
+    if form.kind in {"text", "choice"}:
         return text
     try:
         return int(plain) if form.kind == "int" else float(plain)
@@ -581,9 +588,10 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
     if form.kind == "flag":
         fits: Any = value if isinstance(value, bool) else None
         expected = "true or false"
-    elif form.kind == "language":
-        fits = value if value in LANGUAGES else None
-        expected = f"one of {', '.join(LANGUAGES)}"
+    elif form.kind == "choice":
+        value = "off" if value is False else value  # YAML reads a bare `off` so
+        fits = value if value in form.choices else None
+        expected = f"one of {', '.join(form.choices)}"
     elif form.kind == "text":
         fits = value if isinstance(value, str) and value.strip() and "\0" not in value else None
         expected = "text that is not blank"

@@ -34,7 +34,7 @@ def clock() -> MovableClock:
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: MovableClock) -> Iterator[Memory]:
-    settings = Settings(files=False, dream_review=True)
+    settings = Settings(files=False, thinking="ask")
     with Memory.open(tmp_path / "memory", clock=clock, settings=settings) as memory:
         yield memory
 
@@ -110,7 +110,7 @@ def test_a_due_dream_waits_for_the_owner(memory: Memory, clock: MovableClock) ->
     memory.save("We decided on Postgres", kind="decision", layer="episodic")
     clock.move(days=2)
     outcomes = memory.dreams.run_due().outcomes
-    assert outcomes[-1].state == "planned"
+    assert outcomes[-1].state == "waiting"
     assert list_layers(memory) == {"We decided on Postgres": "episodic"}
     clock.move(days=2)
     assert memory.dreams.run_due().outcomes == ()

@@ -48,7 +48,7 @@ from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.redacting import redact_request
 from reverie.stores.telemetry import ask_model, trace_workflow
-from reverie.stores.writer import StoreWriter
+from reverie.stores.writer import StoreWriter, retry_conflicts
 
 _log = logging.getLogger("reverie")
 
@@ -85,7 +85,7 @@ class PassOutcome:
     Attributes:
         name: The pass.
         at: When it began.
-        state: `applied`, `planned` (a dry run), `skipped` or `failed`.
+        state: `applied`, `planned`, `waiting` (for the owner), `rejected`, `skipped` or `failed`.
         why: Why it was skipped or failed; empty otherwise. It may quote a model, and is not stored.
         error: The class of the error that made it fail; empty where it was the model's answer, or nothing.
         plan: The plan; None where making it failed.
@@ -147,8 +147,14 @@ class ConsolidationCycle:
         step: str = "",
         scope: str = "",
         origin: Origin = "agent",
+        ask: Ask | None = None,
     ) -> Plan:
-        """Return what a pass would change now. Nothing is written; see `Worker.plan` for the arguments."""
+        """Return what a pass would change now; see `Worker.plan` for the arguments.
+
+        Args:
+            ask: Asks the model; None for the model of the memory.
+        """
+        ask = ask or self.ask
         if name != ALL and (not isinstance(name, str) or name not in PASSES):
             raise InvalidInput(f"pass is {quote_value(name)}: use one of {', '.join((ALL, *PASSES))}")
         registered = None if name == ALL else PASSES[name]
@@ -170,11 +176,11 @@ class ConsolidationCycle:
             window = self.windows.read(session, registered.name, keep=keep)
             if off := self._explain_off(registered):
                 return view.build_plan(registered.name, skipped=off)
-            return run_pass(registered.build(self._gatherer.gather_session(registered, window)), self.ask)
+            return run_pass(registered.build(self._gatherer.gather_session(registered, window)), ask)
         if output is not None:
             view = replace(view, output=output, step=step, scope=scope, origin=origin)
-            return run_pass(registered.build(view), self.ask)
-        return run_pass(self._plan_news(registered), self.ask)
+            return run_pass(registered.build(view), ask)
+        return run_pass(self._plan_news(registered), ask)
 
     def _plan_dream(self) -> Plan:
         plans: list[Plan] = []
@@ -277,8 +283,7 @@ class ConsolidationCycle:
                 for name in group:
                     make_plan = partial(self._plan_next, name, group, made, ask)
                     outcomes.append(self._run(name, make_plan, dry_run=dry_run))
-        if not dry_run:
-            self._write_log(outcomes)
+        self.log_outcomes(outcomes)
         return outcomes
 
     def _plan_next(self, name: str, group: Sequence[str], made: dict[str, Plan], ask: Ask) -> Plan:
@@ -297,14 +302,28 @@ class ConsolidationCycle:
         plan = made.pop(name, None)
         return run_pass(self._plan_news(PASSES[name]), ask) if plan is None else plan
 
-    def run_window(self, session: str, kind: WindowKind, *, keep: int | None = None) -> PassOutcome:
-        """Shorten the window of one session; see `Worker.run_window`."""
+    def run_window(
+        self,
+        session: str,
+        kind: WindowKind,
+        *,
+        keep: int | None = None,
+        dry_run: bool = False,
+        ask: Ask | None = None,
+    ) -> PassOutcome:
+        """Shorten the window of one session; see `Worker.run_window`.
+
+        Args:
+            ask: Asks the model; None for the model of the memory.
+        """
 
         def plan() -> Plan:
-            made = self.plan(kind, session=session, keep=keep)
+            made = self.plan(kind, session=session, keep=keep, ask=ask)
             return made if made.failed else self.windows.rebase(made)
 
-        return self._run(kind, plan, counter=kind)
+        outcome = self._run(kind, plan, counter=kind, dry_run=dry_run)
+        self.log_outcomes([outcome])
+        return outcome
 
     def _run(
         self, name: str, make_plan: Callable[[], Plan], *, dry_run: bool = False, counter: str = ""
@@ -393,20 +412,35 @@ class ConsolidationCycle:
         text = self._store.cursor(LOG)
         return _parse_log(text) if text else []
 
-    def _write_log(self, outcomes: Sequence[PassOutcome]) -> None:
-        entries = [
-            _to_log_entry(outcome)
-            for outcome in outcomes
-            if outcome.state != "skipped"
-            or (outcome.plan is not None and (outcome.plan.refused or outcome.plan.usage.requests))
-        ]
+    def log_outcomes(self, outcomes: Sequence[PassOutcome]) -> None:
+        """Write outcomes of one dream into the log. An earlier entry about the same plan is replaced."""
+        noted = [each for each in outcomes if each.state != "skipped" or _has_asked(each.plan)]
+        dream = next((each.plan.id for each in noted if each.plan is not None), "")
+        entries = [_to_log_entry(each, dream) for each in noted]
         if not entries:
             return
-        text = json.dumps([*self.log(), *entries][-_LONGEST_LOG:], ensure_ascii=False)
+        plans = {entry["plan"] for entry in entries if entry["plan"]}
+
+        def attempt(_: int) -> None:
+            stored = self._store.cursor(LOG)
+            kept = [
+                entry for entry in (_parse_log(stored) if stored else []) if entry.get("plan") not in plans
+            ]
+            text = json.dumps([*kept, *entries][-_LONGEST_LOG:], ensure_ascii=False)
+            self._writer.commit([], cursors={LOG: text}, expected={LOG: stored})
+
         try:
-            self._writer.commit([], cursors={LOG: text})
+            retry_conflicts(attempt, read_state=lambda: self._store.cursor(LOG))
         except StoreUnavailable as error:
             _log.warning("the log of dreams could not be written: %s", error)
+
+    def log_plan(self, plan: Plan, state: str, *, batch: int | None = None) -> None:
+        """Write into the log what became of a plan."""
+        why = plan.failed or ("" if plan else plan.skipped)
+        state = "failed" if plan.failed else state if plan else "skipped"
+        self.log_outcomes(
+            [PassOutcome(name=plan.name, at=plan.made_at, state=state, why=why, plan=plan, batch=batch)]
+        )
 
 
 def _group_names(names: Iterable[str]) -> list[Sequence[str]]:
@@ -432,12 +466,17 @@ def _parse_log(text: str) -> list[dict[str, object]]:
     return [entry for entry in entries if isinstance(entry, dict)]
 
 
-def _to_log_entry(outcome: PassOutcome) -> dict[str, object]:
+def _has_asked(plan: Plan | None) -> bool:
+    return plan is not None and bool(plan.refused or plan.usage.requests)
+
+
+def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
     """Return an outcome as the log has it, in words that no model chose."""
     plan = outcome.plan
     usage = TokenUsage() if plan is None else plan.usage
     failed = outcome.error or "the model gave no usable answer"
     return {
+        "dream": dream,
         "pass": outcome.name,
         "at": format_time(outcome.at),
         "state": outcome.state,
@@ -449,4 +488,5 @@ def _to_log_entry(outcome: PassOutcome) -> dict[str, object]:
         "requests": usage.requests,
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
+        "cost": usage.cost,
     }

@@ -11,7 +11,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeAlias, get_args
@@ -21,9 +21,11 @@ from reverie.consolidation.gatherer import ACTOR, DueWindow, WindowKind
 from reverie.consolidation.inbox import Verdict, WaitingPlan, read_answer
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.requests import NO_MODEL
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import HistoryWriter, read_consolidated_position
 from reverie.context.retrieval import FRESH
+from reverie.context.window import build_remembered_cursor
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
@@ -149,7 +151,7 @@ class Worker:
         scope: str = "",
         origin: Origin = "agent",
     ) -> Plan:
-        """Return what a pass would change now. Print it; nothing is written before `apply`.
+        """Return what a pass would change now. Print it; nothing but the log is written before `apply`.
 
         Args:
             name: `enrich`, `merge`, `infer`, `supersede` or `promote`; `dream` for all of them as one plan;
@@ -168,9 +170,11 @@ class Worker:
             InvalidInput: there is no such pass, or it was not given what it needs, or more.
             NotFound: there is no such session.
         """
-        return self.cycle.plan(
+        plan = self.cycle.plan(
             name, session=session, keep=keep, output=output, step=step, scope=scope, origin=origin
         )
+        self.cycle.log_plan(plan, "planned")
+        return plan
 
     def apply(self, plan: Plan) -> ApplyResult:
         """Make the changes of a plan, all of them or none. `undo` takes them back, given the result.
@@ -178,7 +182,9 @@ class Worker:
         Raises:
             Conflict: something that it would change has changed since it was made: plan again.
         """
-        return self.cycle.apply(plan)
+        result = self.cycle.apply(plan)
+        self.cycle.log_plan(plan, "applied", batch=result.batch)
+        return result
 
     def run(self, names: Sequence[str] = DREAM, *, dry_run: bool = False) -> WorkReport:
         """Run passes of a dream now, due or not.
@@ -245,7 +251,9 @@ class Worker:
         """
         if not isinstance(plan, Plan):
             raise InvalidInput(f"plan is {type(plan).__name__}: pass what `plan` returned")
-        return self._inbox.add(plan)
+        waiting = self._inbox.add(plan)
+        self.cycle.log_plan(plan, "waiting")
+        return waiting
 
     def kept_plans(self) -> list[WaitingPlan]:
         """Return the stored plans, the newest first. Of a decided plan, only the decision is stored."""
@@ -289,9 +297,14 @@ class Worker:
             NotFound: there is no such plan or proposal, or no longer.
             Conflict: a group is decided already, or what it would change has changed since: reject it.
         """
-        return self._inbox.decide(
+        before = self._inbox.get(id)
+        after = self._inbox.decide(
             id, verdict, groups=groups, reason=reason, **({} if actor is None else {"actor": actor})
         )
+        if before.record is None:
+            state = "waiting" if after.open else "applied" if after.batches else "rejected"
+            self.cycle.log_plan(before.plan, state, batch=max(after.batches, default=None))
+        return after
 
     def ask(self, *, scope: str = "") -> Record | None:
         """Return the newest proposal of a scope that the owner was not asked about yet; None without one.
@@ -408,12 +421,12 @@ class Worker:
         for each in self._find_due_sessions():
             work.append((f"session {each.session}", partial(self._run_one, each.session, each.kind)))
         work += self._find_left_sessions()
-        if self.is_dream_due():
-            work.append(
-                ("enrich", self._run_reviewed_dream if self._settings.dream_review else self._run_dream)
-            )
-        elif self.is_enriching_due():
-            work.append(("enrich", partial(self.cycle.run, ["enrich"])))
+        if self._settings.thinking != "off":
+            if self.is_dream_due():
+                is_asking = self._settings.thinking == "ask"
+                work.append(("enrich", self._run_reviewed_dream if is_asking else self._run_dream))
+            elif self._settings.thinking == "tidy" and self.is_enriching_due():
+                work.append(("enrich", partial(self.cycle.run, ["enrich"])))
         if self._has_earlier_words():
             work.append(("words", self._renew_words))
         return work
@@ -428,7 +441,11 @@ class Worker:
             yield from outcomes
 
     def _run_one(self, session: str, kind: WindowKind) -> list[PassOutcome]:
-        return [self.run_window(session, kind)]
+        """Read or shorten a window; with `thinking = ask` what is learned waits for the owner."""
+        if kind == "remember" and self._settings.thinking == "ask":
+            return [self._keep(self.cycle.run_window(session, kind, dry_run=True))]
+        ask = None if self._settings.thinking == "tidy" else (lambda _: NO_MODEL)
+        return [self.cycle.run_window(session, kind, ask=ask)]
 
     def _find_due_sessions(self) -> list[DueWindow]:
         """Return the sessions whose windows are due, looking only when something has changed."""
@@ -445,12 +462,13 @@ class Worker:
 
         The model reads those of this week, also when they were ended; the rule those of today, after the idle time.
         """
-        reads = self._settings.remember and self.cycle.model is not None
+        reads = self._settings.remember and self.cycle.model is not None and self._settings.thinking != "off"
         if not reads and (self._conclude is None or not self._settings.learn):
             return []
         now, sequence, known = self._clock(), self._store.sequence(), self._nothing_left
         if known is not None and known[0] == sequence and now < known[1]:
             return []
+        waiting_plans = {name for each in self._inbox.plans() if each.open for name in each.plan.cursors}
         find_done = (
             self.cycle.windows.read_remembered_position
             if reads
@@ -462,7 +480,7 @@ class Worker:
             state, due_at = overview.state, overview.last_at + self._settings.idle
             if abs(now - overview.last_at) > (REMEMBERED if reads else FRESH):
                 continue
-            if find_done(state.id) >= overview.turns:
+            if find_done(state.id) >= overview.turns or build_remembered_cursor(state.id) in waiting_plans:
                 continue
             if due_at <= now or (reads and state.status == "terminated"):
                 left.append(state.id)
@@ -511,11 +529,16 @@ class Worker:
         settings, times = self._settings, [] if self._session_ends_at is None else [self._session_ends_at]
         written = self._find_last_writing()
         idle_since = self._clock() if written is None else written
-        if self.cycle.count_drafts():
+        if settings.thinking == "tidy" and self.cycle.count_drafts():
             times.append(idle_since + ENRICH_AFTER)
         if self._living is not None and self._living.has_news():
             times.append(idle_since + timedelta(minutes=settings.dream_idle))
-        if (settings.dream_schedule or settings.dream_interval is not None) and self.cycle.has_news():
+        is_dreaming = settings.thinking != "off" and not self._has_waiting_dream()
+        if (
+            is_dreaming
+            and (settings.dream_schedule or settings.dream_interval is not None)
+            and self.cycle.has_news()
+        ):
             last, least = self._read_last_cycle(), idle_since + timedelta(minutes=settings.dream_idle)
             if last is None:
                 times.append(least)
@@ -541,7 +564,7 @@ class Worker:
             return False
         if not self._is_idle(now, timedelta(minutes=self._settings.dream_idle)):
             return False
-        if self._settings.dream_review and self._has_waiting_dream():
+        if self._has_waiting_dream():
             return False
         if self.cycle.has_news():
             return True
@@ -576,23 +599,34 @@ class Worker:
         return outcomes
 
     def _run_reviewed_dream(self) -> list[PassOutcome]:
-        """Enrich drafts, and keep the plan of the other passes for the owner's decision."""
-        outcomes = self.cycle.run(["enrich"])
+        """Keep the plan of a dream for the owner's decision."""
         (dreamed,) = self.cycle.run([ALL], dry_run=True)
-        try:
-            if dreamed.plan:
-                self._inbox.add(dreamed.plan)
-            elif dreamed.plan is not None:
-                self.cycle.apply(dreamed.plan)  # how far the journal was considered
-        except InvalidInput as error:
-            _log.warning("a dream cannot wait for the owner: %s", error)
-            self.cycle.count(f"dream.{ALL}.failed")
-            dreamed = PassOutcome.from_error(ALL, dreamed.at, error)
+        dreamed = self._keep(dreamed)
         self._record_cycle(self._clock())
-        return [*outcomes, dreamed]
+        return [dreamed]
+
+    def _keep(self, outcome: PassOutcome) -> PassOutcome:
+        """Keep a plan for the owner's decision, and return the outcome."""
+        plan = outcome.plan
+        if plan is None:
+            return outcome
+        try:
+            if not plan:
+                self.cycle.apply(plan)  # how far the journal was considered
+                return outcome
+            self._inbox.add(plan)
+            outcome = replace(outcome, state="waiting")
+        except InvalidInput as error:
+            _log.warning("a plan cannot wait for the owner: %s", error)
+            self.cycle.count(f"dream.{plan.name}.failed")
+            outcome = PassOutcome.from_error(plan.name, outcome.at, error)
+        self.cycle.log_outcomes([outcome])
+        return outcome
 
     def _has_waiting_dream(self) -> bool:
-        return any(each.plan.name == ALL and not each.decided for each in self._inbox.list())
+        """Return whether a plan of a dream waits for the owner, such as one that was made on the web UI."""
+        names = {ALL, *DREAM}
+        return any(each.plan.name in names and each.open for each in self._inbox.plans())
 
     def _is_idle(self, now: datetime, least: timedelta) -> bool:
         written = self._find_last_writing()
