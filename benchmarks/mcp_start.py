@@ -1,69 +1,113 @@
-"""Time from starting the MCP server to its answer to `initialize`.
+"""Time from starting the MCP server to its list of tools, beside the reference server for memories.
 
-python -m benchmarks.mcp_start [--times 10] [--records 0]
+python -m benchmarks.mcp_start [--times 10] [--records 0] [--reference .venv/share/clients/node_modules/.bin/mcp-server-memory]
+
+`scripts/install_clients.sh` installs the reference server, which is the package
+@modelcontextprotocol/server-memory. Both are started in turns, asked `initialize` and `tools/list`, and stopped then.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from reverie import Memory
 
-PROGRAM = [sys.executable, "-c", "from reverie.interfaces.cli.main import main; main()"]
+PROGRAM = [sys.executable, "-c", "from reverie.interfaces.cli.entry import main; main()"]
 HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "benchmark", "version": "1"},
-    },
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "benchmark", "version": "1"},
 }
 
 
-def time_start(folder: Path) -> float:
-    """Start the server once and return the seconds until it answers."""
+class Start(NamedTuple):
+    """Seconds of one start.
+
+    Attributes:
+        greeted: Until the answer to `initialize`.
+        listed: Until the answer to `tools/list`.
+        processor: Processor time until the answer to `tools/list`.
+    """
+
+    greeted: float
+    listed: float
+    processor: float
+
+
+def time_start(command: Sequence[str], env: dict[str, str]) -> Start:
+    """Start a server once, and stop it when it has listed its tools."""
     began = time.perf_counter()
     with subprocess.Popen(
-        [*PROGRAM, "mcp", "--store", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(json.dumps(HELLO).encode() + b"\n")
-        process.stdin.flush()
-        answer = json.loads(process.stdout.readline())
-        took = time.perf_counter() - began
-        process.stdin.close()
-    assert answer["result"]["serverInfo"]["name"] == "reverie"
-    return took
+
+        def ask(**message: object) -> dict[str, object]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            process.stdin.flush()
+            return dict(json.loads(process.stdout.readline())) if "id" in message else {}
+
+        ask(id=1, method="initialize", params=HELLO)
+        greeted = time.perf_counter() - began
+        ask(method="notifications/initialized")
+        answer = ask(id=2, method="tools/list", params={})
+        listed = time.perf_counter() - began
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        assert "result" in answer, answer
+        process.kill()
+    return Start(greeted, listed, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
 
 
 def main() -> None:
     """Measure and print the results."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--times", type=int, default=10, help="how often")
     parser.add_argument("--records", type=int, default=0, help="records in the memory")
+    parser.add_argument("--reference", default="", help="program of the reference server")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = Path(name, "memory")
         with Memory.open(folder) as memory:
             memory.save_many(
                 {"content": f"The train number {n} leaves at {n} o'clock"} for n in range(asked.records)
             )
-        took = [time_start(folder) for _ in range(asked.times)]
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"from start to the answer to initialize, {asked.records} records, {asked.times} times:")
-    print(f"best {min(took):.2f} s, median {statistics.median(took):.2f} s; ", end="")
-    print(f"{(used.ru_utime + used.ru_stime) / asked.times:.2f} s of processor time each, including shutdown")
+        env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+        env["MEMORY_FILE_PATH"] = str(Path(name, "reference.json"))
+        servers = {"reverie": [*PROGRAM, "mcp", "--store", str(folder)]}
+        if asked.reference:
+            servers["reference"] = [asked.reference]
+        starts: dict[str, list[Start]] = {server: [] for server in servers}
+        for _ in range(asked.times + 1):
+            for server, command in servers.items():
+                starts[server].append(time_start(command, env))
+    print(f"{asked.records:,} records, {asked.times} times each; best and median:")
+    for server, measured in starts.items():
+        greeted, listed, processor = zip(*measured[1:], strict=True)  # the first start compiles
+        print(
+            f"{server:>10}: initialize {format_seconds(greeted)}, tools/list {format_seconds(listed)}", end=""
+        )
+        print(f"; processor time until then {format_seconds(processor)}")
+    if asked.reference:
+        ours, theirs = (statistics.median(each.listed for each in starts[name][1:]) for name in servers)
+        print(f"median until tools/list, divided by that of the reference server: {ours / theirs:.2f}")
+
+
+def format_seconds(seconds: Sequence[float]) -> str:
+    """Return the best and the median in milliseconds."""
+    return f"{min(seconds) * 1000:.0f} / {statistics.median(seconds) * 1000:.0f} ms"
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""Write docs/reference/api.md from the docstrings of the public names of `reverie`.
+"""Write docs/reference/api.md from the docstrings of the public names of `reverie`, and what the MCP server lists.
 
 Usage: python scripts/generate_reference.py [--check]
 
-With `--check` nothing is written, and the script ends with 1 if the page is outdated.
+With `--check` nothing is written, and the script ends with 1 if a file is outdated.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -17,11 +18,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 import reverie
 from reverie.consolidation.worker import Worker
 from reverie.domain import errors
 from reverie.files.folder import MemoryFolder
+from reverie.interfaces.mcp.handshake import DESCRIPTION
+from reverie.interfaces.mcp.server import PROMPT, TEMPLATES
 from reverie.repositories.key_value import KeyValueStore
+from reverie.tools import DEFAULT_GROUPS, GROUPS, memory_tools
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 WIDTH = 100
@@ -51,13 +57,37 @@ _ENTRY = re.compile(r"^(\*{0,2}[\w., ]+?)(?: \([^)]*\))?: (.*)$")
 
 def main(arguments: list[str]) -> int:
     """Write the page, or compare it; return an exit code."""
-    text = render_page()
-    if "--check" not in arguments:
-        PAGE.write_text(text, encoding="utf-8")
-    elif PAGE.read_text(encoding="utf-8") != text:
-        sys.stdout.write(f"{PAGE.name} is outdated: run `make docs`\n")
-        return 1
-    return 0
+    outdated = []
+    for file, text in ((PAGE, render_page()), (DESCRIPTION, render_description())):
+        if "--check" not in arguments:
+            file.write_text(text, encoding="utf-8")
+        elif file.read_text(encoding="utf-8") != text:
+            outdated.append(file.name)
+    if outdated:
+        sys.stdout.write(f"{' and '.join(outdated)} outdated: run `make docs`\n")
+    return 1 if outdated else 0
+
+
+def render_description() -> str:
+    """Return the tools of all groups, the prompts and the templates of resources that the MCP server lists."""
+    with reverie.Memory.open(":memory:") as memory:
+        session = memory.session("description")
+        alone = {
+            name: memory_tools(memory, groups=[name]).mcp() if name != "working" else [] for name in GROUPS
+        }
+        within = {name: memory_tools(memory, session=session, groups=[name]).mcp() for name in GROUPS}
+    shown = {
+        "default_groups": list(DEFAULT_GROUPS),
+        "tools": alone,
+        "tools_in_session": {name: tools for name, tools in within.items() if tools != alone[name]},
+        "prompts": [_dump(PROMPT)],
+        "resource_templates": [_dump(template) for template in TEMPLATES],
+    }
+    return json.dumps(shown, ensure_ascii=False, indent=1) + "\n"
+
+
+def _dump(value: BaseModel) -> Any:
+    return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def render_page() -> str:

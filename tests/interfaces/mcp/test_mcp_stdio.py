@@ -23,6 +23,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from reverie import Memory
 from reverie.interfaces.cli.commands.mcp import MCP_CLIENTS
 from reverie.interfaces.mcp import handshake
+from reverie.interfaces.mcp.server import PROMPT, TEMPLATES, create_offer, to_protocol_tool
 from tests.interfaces.mcp.peers import LEGACY, PROGRAM, STATELESS, Wire, launched, played, started
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -240,7 +241,7 @@ def test_the_early_answer_is_the_servers_own(folder: Path) -> None:
         "capabilities": {},
         "clientInfo": {"name": "a", "version": "1"},
     }
-    early = handshake.build_answer(
+    early = handshake.build_greeting(
         json.dumps({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params}).encode()
     )
     with Wire(folder) as wire:
@@ -270,9 +271,9 @@ def test_nothing_but_a_plain_request_is_answered_early(change: dict[str, Any]) -
         "clientInfo": {"name": "a", "version": "1"},
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    assert handshake.build_answer(json.dumps(message).encode()) is not None
-    assert handshake.build_answer(json.dumps(message | change).encode()) is None
-    assert handshake.build_answer(b"[" * 100_000) is None
+    assert handshake.build_greeting(json.dumps(message).encode()) is not None
+    assert handshake.build_greeting(json.dumps(message | change).encode()) is None
+    assert handshake.build_greeting(b"[" * 100_000) is None
 
 
 def test_initialize_is_answered_while_the_database_is_locked(folder: Path) -> None:
@@ -289,6 +290,62 @@ def test_initialize_is_answered_while_the_database_is_locked(folder: Path) -> No
         wire.say("ping", id="hello")  # the id of the handshake, used once more
         assert wire.answer("hello")["result"] == {}
         assert wire.end()[0] == 0
+
+
+@pytest.mark.slow
+def test_the_tools_that_are_listed_early_are_those_of_the_server(folder: Path) -> None:
+    with Memory.open(folder) as memory:
+        memory.session("s").add("user", "Hello")
+    cases: list[tuple[list[str], dict[str, Any]]] = [
+        ([], {}),
+        (["--session", "s"], {"session": "s"}),
+        (["--read-only", "--prefix", "mem_"], {"read_only": True, "prefix": "mem_"}),
+        (["--groups", "memory, fil,scratchpad"], {"groups": ["memory", "fil", "scratchpad"]}),
+    ]
+    for options, how in cases:
+        with Memory.open(folder) as memory:
+            offer = create_offer(memory, **how)
+            expected = [to_protocol_tool(tool) for tool in offer.tools]
+        locking = sqlite3.connect(folder / "reverie.db", isolation_level=None)
+        locking.execute("PRAGMA locking_mode = EXCLUSIVE")
+        locking.execute("BEGIN EXCLUSIVE")  # the server cannot open the memory, so these answers come early
+        with Wire(folder, *options) as wire:
+            wire.shake_hands()
+            for number, method in enumerate(
+                ("ping", "tools/list", "prompts/list", "resources/templates/list")
+            ):
+                wire.say(method, id=number)
+            results = [wire.answer(number)["result"] for number in range(4)]
+            assert locking.in_transaction
+            locking.close()
+            shown = [each.model_dump(mode="json", by_alias=True, exclude_unset=True) for each in expected]
+            assert (results[0], results[1]["tools"]) == ({}, shown), options
+            assert [each["name"] for each in results[2]["prompts"]] == [PROMPT.name]
+            assert [each["uriTemplate"] for each in results[3]["resourceTemplates"]] == [
+                TEMPLATES[0].uri_template
+            ]
+            wire.say("resources/list", id="opened")  # the server itself answers from here on
+            assert wire.answer("opened")["result"]["resources"]
+            wire.say("tools/list", {}, id="later")
+            assert wire.answer("later")["result"]["tools"] == shown
+
+
+def test_a_memory_that_cannot_be_opened_is_told_by_the_first_call(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "reverie.db").write_bytes(b"not a database at all, but long enough to be read as one")
+    with Wire(folder) as wire:
+        assert "result" in wire.shake_hands()
+        wire.say("tools/list", id=1)
+        assert wire.answer(1)["result"]["tools"]
+        wire.call("search_memory", {"query": "tea"}, id=2)
+        result = wire.answer(2)["result"]
+        assert result["isError"] is True
+        assert "cannot be opened" in result["content"][0]["text"]
+        wire.say("resources/list", id=3)
+        assert "reverie.db" in wire.answer(3)["error"]["message"]
+        code, said, log = wire.end()
+    assert (code, said) == (5, b"")
+    assert "reverie.db" in log
 
 
 def test_the_early_answer_needs_neither_the_package_nor_the_memory() -> None:

@@ -19,7 +19,12 @@ import click
 
 from reverie.domain import errors
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import CommandContext, ExitCode, build_common_options
+from reverie.interfaces.cli.options import (
+    CommandContext,
+    ExitCode,
+    build_common_options,
+    get_exit_code,
+)
 
 _PACKAGE = "reverie.interfaces.cli.commands"
 
@@ -206,7 +211,7 @@ def _report(error: Exception, *, debug: bool) -> int:
         return ExitCode.WRONG
     if isinstance(error, errors.ReverieError):
         output.print_error(str(error))
-        return _EXIT_CODES.get(type(error), ExitCode.UNAVAILABLE)
+        return get_exit_code(error)
     if isinstance(error, OSError):
         about = f"{error.filename!r}: " if error.filename is not None else ""
         output.print_error(
@@ -225,17 +230,6 @@ def _report(error: Exception, *, debug: bool) -> int:
 def _discard_output(stream: TextIO) -> None:
     """Discard the remaining output, so that the interpreter exits silently."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-_EXIT_CODES: Mapping[type[errors.ReverieError], ExitCode] = {
-    errors.InvalidInput: ExitCode.WRONG,
-    errors.MissingExtra: ExitCode.WRONG,
-    errors.ModelRefused: ExitCode.WRONG,
-    errors.NotFound: ExitCode.NOT_FOUND,
-    errors.StoreCorrupt: ExitCode.CORRUPT,
-    errors.StoreIncompatible: ExitCode.CORRUPT,
-}
-"""Exit codes of errors; all other errors can be retried."""
 
 
 def _format_click_error(error: click.ClickException) -> str:

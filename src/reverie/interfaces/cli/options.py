@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reverie.domain import errors
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.scope import EVERY_SCOPE, parse_session_scope
 from reverie.domain.text import timestamps, validation
@@ -140,6 +141,21 @@ class ExitCode(IntEnum):
         code = int.__new__(cls, value)
         code._value_, code.meaning = value, meaning
         return code
+
+
+_EXIT_CODES: Mapping[type[Exception], ExitCode] = {
+    errors.InvalidInput: ExitCode.WRONG,
+    errors.MissingExtra: ExitCode.WRONG,
+    errors.ModelRefused: ExitCode.WRONG,
+    errors.NotFound: ExitCode.NOT_FOUND,
+    errors.StoreCorrupt: ExitCode.CORRUPT,
+    errors.StoreIncompatible: ExitCode.CORRUPT,
+}
+
+
+def get_exit_code(error: Exception) -> ExitCode:
+    """Return the exit code for an error; `UNAVAILABLE` for all that can be tried again."""
+    return _EXIT_CODES.get(type(error), ExitCode.UNAVAILABLE)
 
 
 @dataclass(slots=True)

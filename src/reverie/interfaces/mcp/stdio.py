@@ -27,7 +27,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types.jsonrpc import jsonrpc_message_adapter
 
 from reverie.interfaces.formatting import handle_signals
-from reverie.interfaces.mcp.handshake import EarlyHandshake
+from reverie.interfaces.mcp.handshake import EarlyAnswers
 from reverie.interfaces.mcp.server import MemoryServer, ServedMemory
 
 LONGEST_LINE = 16 * 1024 * 1024
@@ -42,36 +42,36 @@ _log = logging.getLogger("reverie.mcp")
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 
 
-def serve_stdio(offer: ServedMemory, handshake: EarlyHandshake | None = None) -> None:
+def serve_stdio(offer: ServedMemory, early: EarlyAnswers | None = None) -> None:
     """Serve on standard input and output until the input ends, or SIGINT or SIGTERM arrives.
 
     Args:
         offer: The served memory.
-        handshake: What has begun to read the input; None for nothing.
+        early: What has begun to read the input; None for nothing.
     """
-    anyio.run(_run, offer, handshake)
+    anyio.run(_run, offer, early)
 
 
-async def _run(offer: ServedMemory, handshake: EarlyHandshake | None) -> None:
+async def _run(offer: ServedMemory, early: EarlyAnswers | None) -> None:
     server = MemoryServer(offer)
     with anyio.CancelScope() as scope, handle_signals(scope.cancel):
-        async with open_streams(handshake) as (read, write):
+        async with open_streams(early) as (read, write):
             await server.protocol.run(read, write, server.protocol.create_initialization_options())
     server.threads.drain()
 
 
 @asynccontextmanager
-async def open_streams(handshake: EarlyHandshake | None = None) -> AsyncIterator[Streams]:
+async def open_streams(early: EarlyAnswers | None = None) -> AsyncIterator[Streams]:
     """Open the streams of a server on standard input and output.
 
     Both are redirected meanwhile, so that only messages are read and written.
 
     Args:
-        handshake: What has begun to read the input; None for nothing.
+        early: What has begun to read the input; None for nothing.
     """
     with _redirect_descriptors() as (source, target):
         writer = _Writer(target)
-        transport = _Transport(source, writer, handshake)
+        transport = _Transport(source, writer, early)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(transport.write_messages)
             threading.Thread(target=transport.read_messages, name="reverie-mcp-in", daemon=True).start()
@@ -153,10 +153,10 @@ def _settle(done: asyncio.Future[bool], alive: bool) -> None:
 class _Transport:
     """Messages of a client and of the server; those of the client are read on a thread of their own."""
 
-    def __init__(self, source: int, writer: _Writer, handshake: EarlyHandshake | None) -> None:
+    def __init__(self, source: int, writer: _Writer, early: EarlyAnswers | None) -> None:
         self._source = source
         self._writer = writer
-        self._handshake = handshake
+        self._early = early
         self._pending = _Pending()
         self._loop = asyncio.get_running_loop()
         self._to_server, self.from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -167,12 +167,12 @@ class _Transport:
 
         If the client has closed the output, the input ends.
         """
-        handshake = self._handshake
+        early = self._early
         async with self._from_server:
             async for message in self._from_server:
                 answers = getattr(message.message, "id", None)
-                if handshake is not None and answers is not None and answers == handshake.answered:
-                    handshake = None
+                if early is not None and answers is not None and answers == early.greeting:
+                    early = None
                     self._pending.remove(answers)
                     continue
                 if not await self._write(message.message):
@@ -190,7 +190,7 @@ class _Transport:
         with suppress(
             RuntimeError, futures.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError
         ):
-            already_read = b"" if self._handshake is None else self._handshake.wait()
+            already_read = b"" if self._early is None else self._early.wait()
             for line in _read_lines(self._source, already_read):
                 if line is None:
                     limit = f"{LONGEST_LINE // 1024 // 1024} MB"

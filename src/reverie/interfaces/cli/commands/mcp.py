@@ -19,9 +19,16 @@ import click
 
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, invocation
+from reverie.interfaces.cli.options import (
+    CommandContext,
+    CommandGroup,
+    combine_options,
+    get_exit_code,
+    invocation,
+)
 
 if TYPE_CHECKING:
+    from reverie.interfaces.mcp.handshake import EarlyAnswers
     from reverie.interfaces.mcp.server import ServedMemory
     from reverie.memory import Memory
 
@@ -92,33 +99,47 @@ def mcp(ctx: click.Context, context: CommandContext, /, **options: Any) -> None:
 
 
 def _serve(context: CommandContext, options: dict[str, Any]) -> None:
-    from reverie.interfaces.mcp.handshake import begin_handshake
+    from reverie.interfaces.mcp.handshake import ToolChoice, begin_early_answers
 
     if sys.stdin is None:
         raise InvalidInput("standard input is closed: let a client start the server")
-    handshake = begin_handshake()  # before the slow imports, and before the memory is opened
-    if sys.stdin.isatty():
-        context.print_message("Waiting for messages on standard input; press Ctrl-C to stop.")
-
-    from reverie.interfaces.mcp.server import create_offer
-    from reverie.interfaces.mcp.stdio import serve_stdio
-
     offered = dict(options)
     if options["groups"] is not None:
         offered["groups"] = [name for part in options["groups"].split(",") if (name := part.strip())]
+    has_session = options["session"] is not None
+    early = begin_early_answers(
+        ToolChoice(offered["groups"], has_session, options["read_only"], options["prefix"])
+    )
+    if sys.stdin.isatty():
+        context.print_message("Waiting for messages on standard input; press Ctrl-C to stop.")
+    if early is not None:
+        early.wait_until_listed()
+    try:
+        _open_and_serve(context, offered, early)
+    except (ReverieError, OSError) as error:
+        if early is None:
+            raise
+        output.print_error(str(error))
+        early.refuse_calls(
+            f"The memory cannot be opened: {error}. Tell the user; `reverie doctor` finds the cause."
+        )
+        raise click.exceptions.Exit(get_exit_code(error)) from error
+
+
+def _open_and_serve(context: CommandContext, offered: dict[str, Any], early: EarlyAnswers | None) -> None:
+    from reverie.interfaces.mcp.server import create_offer
+    from reverie.interfaces.mcp.stdio import serve_stdio
 
     def create(memory: Memory) -> ServedMemory:
         return create_offer(memory, **offered)
 
-    with context.memory(create=not options["read_only"], actor="mcp", rehearse=create) as memory:
+    read_only = offered["read_only"]
+    with context.memory(create=not read_only, actor="mcp", rehearse=create) as memory:
         offer = create(memory)
         gc.freeze()
         gc.enable()
-        with (
-            log_to_stderr(debug=context.debug),
-            run_background_work(memory, read_only=options["read_only"]),
-        ):
-            serve_stdio(offer, handshake)
+        with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=read_only):
+            serve_stdio(offer, early)
 
 
 @contextmanager
