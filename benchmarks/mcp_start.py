@@ -1,9 +1,9 @@
 """Time from starting the MCP server to its list of tools, beside the reference server for memories.
 
-python -m benchmarks.mcp_start [--times 10] [--records 0] [--reference .venv/share/clients/node_modules/.bin/mcp-server-memory]
+python -m benchmarks.mcp_start [--times 10] [--records 0] [--reference PROGRAM]
 
-`scripts/install_clients.sh` installs the reference server, which is the package
-@modelcontextprotocol/server-memory. Both are started in turns, asked `initialize` and `tools/list`, and stopped then.
+`scripts/install_clients.sh` installs the reference server as `.venv/share/clients/node_modules/.bin/mcp-server-memory`.
+Both are started in turns, asked `initialize` and `tools/list`, and stopped then.
 """
 
 from __future__ import annotations
