@@ -78,6 +78,10 @@ class Conflict(ReverieError):
     """Somebody else changed the same thing first. Read it again and retry."""
 
 
+class TextExists(Conflict):
+    """A live record of the scope has the same text. Read that record and change it."""
+
+
 class WorkingMemoryFull(ReverieError):
     """The namespace holds as many live entries as it may. Nothing was stored."""
 

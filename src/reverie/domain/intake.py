@@ -300,10 +300,9 @@ class Chances(NamedTuple):
 def rate_classes(text: str) -> Chances:
     """Return how likely a sentence is of each class."""
     constants, scales, weights = _load_weights()
-    width = _BYTES * MODELS
-    places = {hash_feature(feature) for feature in list_features(text)}
-    total = sum(int.from_bytes(weights[place * width : (place + 1) * width], "little") for place in places)
-    sums = struct.unpack(f"<{MODELS}I", total.to_bytes(width, "little"))
+    places = _find_places(text)
+    total = sum(map(weights.__getitem__, places))
+    sums = struct.unpack(f"<{MODELS}I", total.to_bytes(_BYTES * MODELS, "little"))
     # The root of the number of features, since long sentences would be overconfident otherwise.
     root, zero = sqrt(len(places) or 1), _ZERO * len(places)
     scores = [
@@ -322,8 +321,15 @@ def list_features(text: str) -> Iterator[str]:
 
     The form of a function word or mark is the word itself, that of another word its capital, that of a number `#`.
     """
-    text = _USER.sub(lambda found: _AS_OWNER[found[1].lower()], text[:LONGEST])
-    tokens = _TOKEN.findall(text)
+    words, forms = _split_words(text)
+    yield from _list_runs(words, forms)
+    for word in words:
+        yield from _list_pieces(word)
+
+
+def _split_words(text: str) -> tuple[list[str], list[str]]:
+    """Return the words of a sentence in small letters, and their forms."""
+    tokens = _TOKEN.findall(_USER.sub(lambda found: _AS_OWNER[found[1].lower()], text[:LONGEST]))
     words = ["#" if token[0].isdigit() else fold_text(token) for token in tokens]
     forms = [
         ("X" if place and token[0].isupper() else "x")
@@ -331,18 +337,24 @@ def list_features(text: str) -> Iterator[str]:
         else word
         for place, (token, word) in enumerate(zip(tokens, words, strict=True))
     ]
+    return words, forms
+
+
+def _list_runs(words: list[str], forms: list[str]) -> Iterator[str]:
     for (kind, longest), items in zip(_RUNS, (words, forms), strict=True):
         bounded = ["^", *items, "$"]
         for size in range(1, longest + 1):
-            for start in range(len(bounded) - size + 1):
-                yield f"{kind} {' '.join(bounded[start : start + size])}"
-    for word in words:
-        bounded_word = f"<{word}>"
-        is_unspaced = _UNSPACED.search(word) is not None
-        for size in _UNSPACED_LETTERS if is_unspaced else (_LETTERS,):
-            for start in range(len(bounded_word) - size + 1):
-                yield f"{'u' if is_unspaced else 'l'} {bounded_word[start : start + size]}"
+            for run in zip(*(bounded[start:] for start in range(size)), strict=False):
+                yield f"{kind} {' '.join(run)}"
     yield f"n {min(8, len(words) // 3)}"
+
+
+def _list_pieces(word: str) -> Iterator[str]:
+    bounded = f"<{word}>"
+    is_unspaced = _UNSPACED.search(word) is not None
+    for size in _UNSPACED_LETTERS if is_unspaced else (_LETTERS,):
+        for start in range(len(bounded) - size + 1):
+            yield f"{'u' if is_unspaced else 'l'} {bounded[start : start + size]}"
 
 
 def hash_feature(feature: str) -> int:
@@ -350,14 +362,42 @@ def hash_feature(feature: str) -> int:
     return zlib.crc32(feature.encode("utf-8", "surrogatepass")) % PLACES
 
 
+def _find_places(text: str) -> set[int]:
+    """Return the places of all features of a sentence."""
+    words, forms = _split_words(text)
+    places = set(map(hash_feature, _list_runs(words, forms)))
+    places.update(*map(_hash_pieces, words))
+    return places
+
+
+@lru_cache(maxsize=8_192)  # most words of a sentence were in an earlier one
+def _hash_pieces(word: str) -> frozenset[int]:
+    return frozenset(map(hash_feature, _list_pieces(word)))
+
+
+class _Weights(dict[int, int]):
+    """Weights of all models for each place, as one number with the bytes of a sum for each model.
+
+    Args:
+        content: The weights of each place, a byte for each model.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __missing__(self, place: int) -> int:
+        spaced = bytearray(_BYTES * MODELS)
+        spaced[::_BYTES] = self._content[place * MODELS : (place + 1) * MODELS]
+        self[place] = number = int.from_bytes(spaced, "little")
+        return number
+
+
 @cache
-def _load_weights() -> tuple[tuple[float, ...], tuple[float, ...], bytes]:
-    """Return the constants, the scales, and the weights with the bytes of a sum for each."""
+def _load_weights() -> tuple[tuple[float, ...], tuple[float, ...], _Weights]:
+    """Return the constants, the scales, and the weights."""
     content = pkgutil.get_data(__package__, FILE) or b""
     numbers = HEAD.unpack_from(content)
-    spaced = bytearray(_BYTES * (len(content) - HEAD.size))
-    spaced[::_BYTES] = content[HEAD.size :]
-    return numbers[:MODELS], numbers[MODELS:], bytes(spaced)
+    return numbers[:MODELS], numbers[MODELS:], _Weights(content[HEAD.size :])
 
 
 # -- until when ------------------------------------------------------------------------------------------

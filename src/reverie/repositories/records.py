@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict, get_args
 from reverie.domain.category import ANTI_PATTERNS, GENERAL, is_within_category, validate_category
 from reverie.domain.change import Change, Operation
 from reverie.domain.conversation import SessionState, Turn
-from reverie.domain.errors import Conflict, InvalidInput, NotFound, quote_value
+from reverie.domain.errors import Conflict, InvalidInput, NotFound, TextExists, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
 from reverie.domain.intake import classify, describe_intake, reread
@@ -245,16 +245,21 @@ class RecordRepository(WritingRepository):
         built, reason = self._build_record(note)
         record = replace(built, promoted_from=promoted_from)
 
-        def attempt(_: int) -> SaveResult:
-            old = self._store.record_like(record.scope, record.fingerprint)
-            after = self._combine(old, record)
-            operation: Operation = "save" if old is None else "reinforce"
+        def commit(old: Record | None, after: Record, operation: Operation) -> SaveResult:
             self._writer.commit(
                 [Change(before=old, after=after)],
                 operation="promote" if promoted_from else operation,
                 reference=promoted_from,
             )
             return _to_saved(old, after, reason, notice=_describe_redaction(note, record))
+
+        def attempt(_: int) -> SaveResult:
+            try:
+                return commit(None, record, "save")
+            except TextExists:  # few texts are: a search before each insertion would cost more
+                if (old := self._store.record_like(record.scope, record.fingerprint)) is None:
+                    raise
+                return commit(old, self._combine(old, record), "reinforce")
 
         return self._run_with_retries(attempt)
 

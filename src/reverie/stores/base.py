@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 from reverie.domain.change import Change, Subject
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.entry import Entry
-from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt
+from reverie.domain.errors import Conflict, InvalidInput, StoreCorrupt, TextExists
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import CollectionStats, Searchable
@@ -177,7 +177,8 @@ _MESSAGES: dict[Reason, str] = {
 
 def build_conflict(reason: Reason, **values: object) -> Conflict:
     """Return the conflict to raise; the values are those that the message of the reason names."""
-    return Conflict(_MESSAGES[reason].format(**values))
+    kind = TextExists if reason == "same words" else Conflict
+    return kind(_MESSAGES[reason].format(**values))
 
 
 # -- filters -----------------------------------------------------------------------------------------------

@@ -109,7 +109,8 @@ def normalize_case(text: str) -> str:
 
     def fold(match: re.Match[str]) -> str:
         word = match.group()
-        return word if is_identifier(word) else word.lower()
+        low = word.lower()
+        return word if low != word and is_identifier(word) else low
 
     pieces = _CODE_SPAN.split(text)  # every second piece is code
     pieces[::2] = [_WORD.sub(fold, piece) for piece in pieces[::2]]
