@@ -201,45 +201,10 @@ def test_words_of_programs_in_messages_of_the_user_are_not_the_owners(tmp_path: 
         {"role": "User", "content": text, "at": at, **mark}
         for (text, mark), at in zip(texts, stamps, strict=True)
     ]
-    transcript = [
-        {
-            "type": "user",
-            "uuid": str(n),
-            "timestamp": stamps[n],
-            "message": {"role": "user", "content": text},
-            **mark,
-        }
-        for n, (text, mark) in enumerate(texts)
-    ]
-    for name, values in (("g", [chatgpt]), ("c", [claude]), ("m", plain), ("t", transcript)):
+    for name, values in (("g", [chatgpt]), ("c", [claude]), ("m", plain)):
         with Memory.open(":memory:") as memory:
-            memory.admin.import_from(lines(tmp_path / name, *values))
+            memory.admin.import_from(lines(tmp_path / name, *values), origin="owner")
             (session,) = memory.sessions()
             assert [(turn.role, turn.origin) for turn in memory.turns(session.state.id)] == [
                 ("user", "owner"), *[("user", "tool")] * 5
             ], name  # fmt: skip
-
-
-def test_a_transcript_of_a_coding_agent_is_a_session(tmp_path: Path) -> None:
-    said = {
-        "type": "assistant",
-        "message": {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
-    }
-    values = [
-        {"type": "summary", "summary": "Tides"},
-        {
-            "type": "user",
-            "message": {"role": "user", "content": "Fix the parser."},
-            "uuid": "u1",
-            "sessionId": "s1",
-        },
-        {**said, "uuid": "u2", "sessionId": "s1", "timestamp": "2026-05-04T08:01:00.000Z"},
-        {"type": "system", "content": "Conversation compacted", "uuid": "u3", "sessionId": "s1"},
-    ]
-    with Memory.open(":memory:") as memory:
-        done = memory.admin.import_from(lines(tmp_path, *values))
-        assert (done.form, done.is_complete, samples.whys(done)) == ("messages", True, {"unsupported": 1})
-        assert [(turn.role, turn.content) for turn in memory.turns("s1")] == [
-            ("user", "Fix the parser."), ("assistant", "Done."), ("system", "Conversation compacted")
-        ]  # fmt: skip
-        assert memory.turns("s1")[1].at == datetime(2026, 5, 4, 8, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from reverie.admin.erasure.matching import FORGOTTEN
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, Value, get_subject
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import Role, SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record
@@ -25,7 +25,8 @@ from reverie.stores.protocol import Store, get_reader, iter_rows_forwards
 from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
 Form = Literal[
-    "jsonl", "mcp", "golemcore", "rockbot", "notes", "document", "chatgpt", "claude", "messages"
+    "jsonl", "mcp", "golemcore", "rockbot", "notes", "document", "chatgpt", "claude", "messages",
+    "claude-code", "codex", "gemini",
 ]  # fmt: skip
 FORMS: tuple[Form, ...] = get_args(Form)
 """Formats that can be imported; the first one is Reverie's own export."""
@@ -154,6 +155,15 @@ class ImportTerms:
     def trusted(self) -> bool:
         """Whether prompts may include what another program wrote unasked."""
         return self.foreign_origin not in UNTRUSTED
+
+    def get_turn_origin(self, role: Role) -> Origin | None:
+        """Return the origin to mark a turn of another program with; None if its role says it.
+
+        The words of a user are the owner's only if the import says so.
+        """
+        if role == "user":
+            return None if self.origin == "owner" else self.foreign_origin if not self.trusted else "import"
+        return None if self.trusted else self.foreign_origin
 
     def apply(self, value: _Marked) -> _Marked:
         """Return a thing of an own export under these terms."""

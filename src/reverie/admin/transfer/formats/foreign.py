@@ -38,7 +38,7 @@ from reverie.domain.conversation import (
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import is_typed
-from reverie.domain.record import LONGEST_LABEL, MOST_LABELS, Record, validate_record
+from reverie.domain.record import LONGEST_LABEL, MOST_LABELS, Origin, Record, validate_record
 from reverie.domain.text.validation import clean_text
 
 _C = TypeVar("_C", bound=str)
@@ -270,6 +270,7 @@ class ConversationBuilder:
         """
         self._form = form
         self._place = place
+        self._terms = terms
         self._after = after
         self._is_whole = is_whole
         self._turns: list[Turn] = []
@@ -298,6 +299,7 @@ class ConversationBuilder:
         tool_call_id: str = "",
         metadata: Mapping[str, str] = MappingProxyType({}),
         message: Mapping[str, Any] | None = None,
+        origin: Origin | None = None,
     ) -> None:
         """Append a turn, or note why it is left out.
 
@@ -307,7 +309,8 @@ class ConversationBuilder:
             tool_call_id: The call that a tool's turn answers.
             metadata: What else is known of it; what is empty is left out.
             message: The message as the program stored it. A user's message that no person typed gets the origin
-                `tool`.
+                `tool`, and any other the origin `import` unless the source is the owner's.
+            origin: The origin that it is known to have, such as that of a tool whose result it repeats.
         """
         text = to_storable(content)
         if not text.strip() and not tool_calls and role != "tool":
@@ -329,11 +332,21 @@ class ConversationBuilder:
             scope=self._state.scope,
         )
         if role == "user" and not is_typed(text, message):
-            turn = set_origin(turn, "tool")
+            origin = "tool"
+        if role != "tool" and (mark := origin or self._terms.get_turn_origin(role)) is not None:
+            turn = set_origin(turn, mark)
         try:
             self._turns.append(validate_turn(turn))
         except InvalidInput as error:
             self.leave_out("turn", get_skip_reason(error), str(error))
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @property
+    def session(self) -> str:
+        """Id of the session."""
+        return self._state.id
 
     @property
     def last_id(self) -> str | None:

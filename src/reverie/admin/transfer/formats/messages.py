@@ -5,8 +5,7 @@ object with a list of `messages`, and optionally with `session` (or `id`) and a 
 `role` and `content` (text, or parts as OpenAI, Anthropic and Google have them). Optional keys are `timestamp` (or
 `at`, `created_at`, `time`: ISO 8601, or seconds or milliseconds since 1970), `session` (or `session_id`,
 `conversation`), `speaker` (or `name`), `id`, `tool_calls` and `tool_call_id`. Messages without a session belong to
-`import:` and the file's name. A line of a coding agent's transcript has such a message as `message`, and `sessionId`,
-`uuid` and `timestamp` beside it.
+`import:` and the file's name.
 
 Autobot writes `sessions/{channel}_{chat}.jsonl`: a line of metadata, then a message a line. golemcore writes
 `sessions/{channel}:{chat}.json`: an object with `messages`. The conversation continues under its old name.
@@ -50,7 +49,6 @@ _SESSIONS = ("session", "session_id", "conversation")
 _CONVERSATIONS = (*_SESSIONS, "conversation_id", "id")
 _SAYS = {"role", "content", "parts"}
 _REASONING = {"thinking", "redacted_thinking"}
-_LINE = "line"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +82,7 @@ class Messages:
             return any(isinstance(each, dict) and "role" in each for each in value)
         if not isinstance(value, dict):
             return False
-        return isinstance(value.get("messages"), list) or "role" in _unwrap_message(value)
+        return isinstance(value.get("messages"), list) or "role" in value
 
     def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
         """Yield the conversations of a file, and the messages that are left out."""
@@ -179,8 +177,7 @@ def _iter_pieces(
     """
     session, turns, unnamed, whole = default, list[dict[str, Any]](), 0, set[str]()
     about: Mapping[str, Any] = {}
-    for place, line in file.values():
-        value = _unwrap_message(line)
+    for place, value in file.values():
         messages = _get_messages(value)
         if is_session and messages is None and isinstance(value, dict) and "role" not in value and not turns:
             about = value
@@ -211,15 +208,6 @@ def _iter_pieces(
         whole.add(name)
     if turns:
         yield ImportedConversation(session=session, turns=turns, about=about)
-
-
-def _unwrap_message(line: Any) -> Any:
-    """Return the message of a line of a transcript with the line's fields; other values as they are."""
-    message = line.get("message") if isinstance(line, dict) and "role" not in line else None
-    if not isinstance(message, dict) or "role" not in message:
-        return line
-    beside = {"session": line.get("sessionId"), "id": line.get("uuid"), "timestamp": line.get("timestamp")}
-    return {**message, **beside, _LINE: line}
 
 
 def _get_messages(value: Any) -> list[Any] | None:
@@ -290,9 +278,7 @@ def parse_turns(message: Any) -> list[dict[str, Any]]:
         turn["tool_calls"] = tuple(calls)
     if role == "tool" and (answered := fields.label("tool_call_id")):
         turn["tool_call_id"] = answered
-    if role == "user" and not is_typed(
-        content, message.get(_LINE) or {**message, "role": role, "content": ""}
-    ):
+    if role == "user" and not is_typed(content, {**message, "role": role, "content": ""}):
         turn["metadata"] = {**turn.get("metadata", {}), ORIGIN: "tool"}
     return [*turns, turn]
 

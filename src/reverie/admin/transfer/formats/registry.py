@@ -6,7 +6,7 @@ conversation, a null or a header line at its beginning does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Protocol
@@ -14,6 +14,7 @@ from typing import Protocol
 from reverie.admin.transfer.batch import FORMS, Form, ImportTerms, Item, Skipped
 from reverie.admin.transfer.export import OwnExport
 from reverie.admin.transfer.formats import agent_folder, chatgpt, claude, foreign, messages, notes
+from reverie.admin.transfer.formats.transcripts import Transcripts
 from reverie.admin.transfer.safe_reading import Source, SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
@@ -43,11 +44,16 @@ class Format(Protocol):
 
 
 _CHATS: tuple[Format, ...] = (chatgpt.ChatGpt(), claude.Claude())
-_FORMATS: tuple[Format, ...] = (
-    *_CHATS, OwnExport(), foreign.McpMemory(), agent_folder.Golemcore(), agent_folder.RockBot(),
-    messages.Messages(),
-)  # fmt: skip
-"""Formats of JSON values, in the order in which they are asked."""
+_TRANSCRIPTS: tuple[Form, ...] = ("claude-code", "codex", "gemini")
+
+
+def _build_formats() -> tuple[Format, ...]:
+    """Return the formats of JSON values for one import, in the order in which they are asked."""
+    transcripts = (Transcripts("claude-code"), Transcripts("codex"), Transcripts("gemini"))
+    return (
+        *_CHATS, *transcripts, OwnExport(), foreign.McpMemory(), agent_folder.Golemcore(), agent_folder.RockBot(),
+        messages.Messages(),
+    )  # fmt: skip
 
 
 def detect_format(source: Source) -> Form:
@@ -69,9 +75,11 @@ def read(source: Source, form: Form, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read, or is not of that format.
     """
-    known = next((each for each in _FORMATS if each.form == form), None)
-    if known in _CHATS and known is not None:
-        yield from _read_chats(source, known, terms)
+    known = next((each for each in _build_formats() if each.form == form), None)
+    if known is not None and not source.is_file and known in _CHATS:
+        yield from _read_files(source, known, terms, _is_chat_file)
+    elif known is not None and not source.is_file and form in _TRANSCRIPTS:
+        yield from _read_files(source, known, terms, _is_json_file)
     elif source.is_file:
         file = source.files[0]
         if form == "notes":
@@ -87,26 +95,30 @@ def read(source: Source, form: Form, terms: ImportTerms) -> Iterator[Item]:
         raise InvalidInput(f"{str(source.path)!r} is not a file. The format {form!r} is that of a file.")
 
 
-def _read_chats(source: Source, known: Format, terms: ImportTerms) -> Iterator[Item]:
-    if source.is_file:
-        yield from known.read(source.files[0], terms)
-        return
+def _read_files(
+    source: Source, known: Format, terms: ImportTerms, is_member: Callable[[str], bool]
+) -> Iterator[Item]:
+    """Yield the content of the files of a folder or archive that are of a format."""
+    others = list(source.unread)
     for file in source.files:
-        if not _CONVERSATIONS.fullmatch(file.name):
-            yield _build_unsupported(file.place)
+        if not is_member(file.name):
+            others.append(file.place)
             continue
         try:
             yield from known.read(file, terms)
         except InvalidInput as error:
             yield foreign.skip("file", file.place, error)
-    for name in source.unread:
-        yield _build_unsupported(name)
+    if others:
+        detail = f"no conversations of this format in it{', and others' if len(others) > 1 else ''}"
+        yield Skipped(what="file", place=others[0], why="unsupported", detail=detail, count=len(others))
 
 
-def _build_unsupported(place: str) -> Skipped:
-    return Skipped(
-        what="file", place=place, why="unsupported", detail="no conversations of this format in it"
-    )
+def _is_chat_file(name: str) -> bool:
+    return _CONVERSATIONS.fullmatch(name) is not None
+
+
+def _is_json_file(name: str) -> bool:
+    return name.endswith((".jsonl", ".json"))
 
 
 # -- files and archives ------------------------------------------------------------------------------------
@@ -125,7 +137,7 @@ def _detect_file_format(file: SourceFile) -> Form:
     may_be_document = ending in notes.DOCUMENT_ENDINGS
     try:
         values = islice(file.values(), _MAX_SEARCHED_LINES if may_be_document else None)
-        form = _find_format((value for _, value in values), _FORMATS)
+        form = _find_format((value for _, value in values), _build_formats())
     except InvalidInput as error:
         if not may_be_document:
             raise InvalidInput(f"Cannot detect the format of {file.name!r} ({error}). {_KNOWN}") from None
@@ -180,7 +192,10 @@ def _detect_folder_format(source: Source) -> Form:
     if (form := _detect_chat_format(source)) is not None:
         return form
     files = source.files[:_MAX_SEARCHED_FILES]
+    transcripts = tuple(each for each in _build_formats() if each.form in _TRANSCRIPTS)
     for file in files:
+        if _is_json_file(file.name) and (form := _detect_values(file, transcripts)) is not None:
+            return form
         place = layout.parse_path(file.name)
         if (
             place is not None
@@ -198,6 +213,14 @@ def _detect_folder_format(source: Source) -> Form:
     raise InvalidInput(
         f"{str(source.path)!r}: nothing in it is known. Import its text files one by one. {_KNOWN}"
     )
+
+
+def _detect_values(file: SourceFile, formats: tuple[Format, ...]) -> Form | None:
+    """Return the format that the first values of a file show; None if they show none or cannot be read."""
+    try:
+        return _find_format((value for _, value in islice(file.values(), _MAX_SEARCHED_LINES)), formats)
+    except InvalidInput:
+        return None
 
 
 def _is_own(file: SourceFile, form: str) -> bool:

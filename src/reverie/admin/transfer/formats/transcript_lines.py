@@ -1,0 +1,275 @@
+"""Messages in lines of transcripts of Claude Code, Codex and Gemini CLI: who said what, and who typed it.
+
+Hooks and the import read transcripts with `parse_line`. It looks at one JSON value alone, and imports little.
+
+    Claude Code   ~/.claude/projects/PROJECT/SESSION.jsonl, and agent-ID.jsonl of side chains
+                  {"type": "user" or "assistant", "message": {"role", "content"}, "uuid", "timestamp", "sessionId"}
+    Codex         ~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl
+                  {"timestamp", "type": "session_meta", "response_item", "event_msg" or "compacted", "payload"}
+    Gemini CLI    ~/.gemini/tmp/PROJECT/chats/session-TIME-ID.jsonl, or one object with "messages" in a .json
+                  {"id", "timestamp", "type": "user" or "gemini", "content", "displayContent", "toolCalls"}
+
+In a rollout of Codex, the event `user_message` has what a person typed; messages of the role `user` are also
+instructions and reports of the program. Older rollouts have no events, and no `payload` around an item.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+from reverie.domain.provenance import ACKNOWLEDGING, SHOWING, is_typed
+
+Client = Literal["claude-code", "codex", "gemini"]
+"""Programs whose transcripts are read; also the prefix of their sessions' ids."""
+
+_TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
+_CODEX_LINES = frozenset({"session_meta", "response_item", "event_msg", "compacted", "turn_context"})
+_CODEX_ITEMS = frozenset(
+    {"message", "local_shell_call"}
+    | {f"{kind}_call{end}" for kind in ("function", "custom_tool") for end in ("", "_output")}
+)
+
+
+class TranscriptCall(NamedTuple):
+    """Call of a tool.
+
+    Attributes:
+        id: Its id in the transcript; may be empty.
+        name: Name of the tool.
+        arguments: Its arguments as JSON text.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+class TranscriptMessage(NamedTuple):
+    """Message in a transcript.
+
+    Attributes:
+        role: `user`, `assistant` or `tool`; `summary` for a program's summary of the conversation so far.
+        text: Its text; empty for a message that only calls tools.
+        parts: The texts that it consists of, each of which has one writer.
+        typed: Whether a person typed it.
+        calls: The tools that an assistant's message calls.
+        answers: The id of the call that a tool's result answers.
+        id: Its id in the transcript; empty if it has none.
+        group: Id of the answer of which an assistant's message is a part; empty if it is whole.
+        at: When it was said, as the transcript writes it; empty if unknown.
+        session: The program's id of the conversation; empty if the line does not name it.
+        agent: Id of the agent of a side chain; empty for the main conversation.
+    """
+
+    role: Literal["user", "assistant", "tool", "summary"]
+    text: str = ""
+    parts: tuple[str, ...] = ()
+    typed: bool = False
+    calls: tuple[TranscriptCall, ...] = ()
+    answers: str = ""
+    id: str = ""
+    group: str = ""
+    at: str = ""
+    session: str = ""
+    agent: str = ""
+
+
+def detect_client(value: object) -> Client | None:
+    """Return the program that wrote a line, or a whole file of one JSON value; None for another."""
+    if not isinstance(value, dict):
+        return None
+    kind = value.get("type")
+    if "sessionId" in value and "projectHash" in value:
+        return "gemini"
+    if kind in _CODEX_LINES and isinstance(value.get("payload"), dict):
+        return "codex"
+    if kind in ("user", "assistant") and isinstance(value.get("message"), dict) and "role" not in value:
+        return "claude-code"
+    if "session_id" not in value and "id" in value and "timestamp" in value and "instructions" in value:
+        return "codex"  # the first line of an older rollout
+    return None
+
+
+def parse_line(value: object) -> list[TranscriptMessage]:
+    """Return the messages of a JSON value of a transcript; none for a value without any.
+
+    Example:
+        >>> line = {"type": "user", "message": {"role": "user", "content": "Use tabs."}, "sessionId": "s"}
+        >>> [(each.role, each.text, each.typed) for each in parse_line(line)]
+        [('user', 'Use tabs.', True)]
+    """
+    if not isinstance(value, dict):
+        return []
+    agent = _get_text(value, "agentId") or "agent" if value.get("isSidechain") else ""
+    session, at, name = (_get_text(value, each) for each in ("sessionId", "timestamp", "uuid"))
+    name = name or _get_text(value, "id") if "payload" not in value else ""
+    return [
+        each._replace(session=session, at=at, agent=agent, id=f"{name}:{number}" if name and number else name)
+        for number, each in enumerate(_parse(value))
+    ]
+
+
+def _parse(value: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+    kind, payload = value.get("type"), value.get("payload")
+    if isinstance(payload, dict):
+        yield from _parse_codex(str(kind), payload)
+    elif kind in ("user", "assistant") and isinstance(value.get("message"), dict):
+        yield from _parse_claude(value, value["message"])
+    elif kind == "attachment" and isinstance(value.get("attachment"), dict):
+        yield from _parse_queued(value, value["attachment"])
+    elif kind in ("user", "gemini") and "content" in value:
+        yield from _parse_gemini(value)
+    elif kind in _CODEX_ITEMS:
+        yield from _parse_codex_item(value, has_events=False)
+
+
+def is_own_tool(name: str) -> bool:
+    """Return whether a tool is Reverie's, under the name that a client gives it, such as `mcp__reverie__remember`."""
+    server, _, tool = name.rpartition("__")
+    return "reverie" in server and tool in ACKNOWLEDGING | SHOWING
+
+
+# -- Claude Code -------------------------------------------------------------------------------------------
+
+
+def _parse_claude(line: Mapping[str, Any], message: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+    content = message.get("content")
+    texts, blocks = _list_texts(content), _list_objects(content)
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    calls = tuple(
+        TranscriptCall(_get_text(block, "id"), _get_text(block, "name"), _to_json(block.get("input")))
+        for block in blocks
+        if str(block.get("type")).endswith("tool_use")
+    )
+    if line.get("isApiErrorMessage"):
+        return
+    if line.get("isCompactSummary"):
+        yield TranscriptMessage(role="summary", text="\n".join(texts), parts=texts)
+    elif line["type"] == "assistant" and (texts or calls):
+        group = _get_text(message, "id")
+        yield TranscriptMessage(
+            role="assistant", text="\n".join(texts), parts=texts, calls=calls, group=group
+        )
+    elif line["type"] == "user" and not results:  # text beside a result is a program's
+        yield from _build_user_messages(texts, line)
+    for block in results:
+        answers, said = _get_text(block, "tool_use_id"), _list_texts(block.get("content"))
+        yield TranscriptMessage(role="tool", text="\n".join(said), answers=answers)
+
+
+def _parse_queued(line: Mapping[str, Any], attachment: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+    """Yield a message that was sent while the agent worked."""
+    if attachment.get("type") == "queued_command":
+        is_prompt = attachment.get("commandMode", "prompt") == "prompt" and not line.get("isSidechain")
+        fields = {name: text for name, text in attachment.items() if name not in ("type", "prompt")}
+        for message in _build_user_messages(_list_texts(attachment.get("prompt")), fields):
+            yield message if is_prompt else message._replace(typed=False)
+
+
+def _build_user_messages(texts: tuple[str, ...], fields: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+    """Yield a user's message: the parts that a person typed, or all of them if a program wrote each."""
+    own = tuple(text for text in texts if is_typed(text, fields))
+    if said := own or texts:
+        yield TranscriptMessage(role="user", text="\n".join(said), parts=said, typed=bool(own))
+
+
+# -- Codex -------------------------------------------------------------------------------------------------
+
+
+def _parse_codex(kind: str, payload: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+    if kind == "response_item":
+        yield from _parse_codex_item(payload, has_events=True)
+    elif kind == "compacted" and (text := _get_text(payload, "message")):
+        yield TranscriptMessage(role="summary", text=text, parts=(text,))
+    elif kind == "event_msg" and payload.get("type") == "user_message":
+        yield from _build_user_messages(_list_texts(payload.get("message")), payload)
+
+
+def _parse_codex_item(item: Mapping[str, Any], *, has_events: bool) -> Iterator[TranscriptMessage]:
+    kind, role, texts = str(item.get("type")), item.get("role"), _list_texts(item.get("content"))
+    call_id = _get_text(item, "call_id") or _get_text(item, "id")
+    if kind.endswith("_call_output"):
+        yield TranscriptMessage(role="tool", text=_extract_output(item.get("output")), answers=call_id)
+    elif kind.endswith("_call"):
+        arguments: Any = next((item[n] for n in ("arguments", "input", "action") if item.get(n)), {})
+        text = arguments if isinstance(arguments, str) else _to_json(arguments)
+        call = TranscriptCall(call_id, _get_text(item, "name") or kind, text)
+        yield TranscriptMessage(role="assistant", calls=(call,))
+    elif kind == "message" and role == "assistant" and texts:
+        yield TranscriptMessage(role="assistant", text="\n".join(texts), parts=texts)
+    elif kind == "message" and role == "user" and not has_events:
+        yield from _build_user_messages(texts, {"type": kind, "role": role})
+
+
+def _extract_output(output: Any) -> str:
+    """Return the text of a tool's result: text, parts, or an object (also as JSON text) with either."""
+    if isinstance(output, str) and output.startswith("{"):
+        try:
+            parsed = json.loads(output)
+        except (ValueError, RecursionError):
+            return output
+        inner = parsed.get("output") if isinstance(parsed, dict) else None
+        return inner if isinstance(inner, str) else output
+    if isinstance(output, dict):
+        return _extract_output(output.get("content") or output.get("output"))
+    return "\n".join(_list_texts(output))
+
+
+# -- Gemini CLI --------------------------------------------------------------------------------------------
+
+
+def _parse_gemini(line: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+    texts, shown = _list_texts(line["content"]), _list_texts(line.get("displayContent"))
+    if line["type"] == "user":
+        fields = {name: value for name, value in line.items() if not name.lower().endswith("content")}
+        yield from _build_user_messages(shown or texts, fields)
+        return
+    tool_calls = _list_objects(line.get("toolCalls"))
+    calls = tuple(
+        TranscriptCall(_get_text(each, "id"), _get_text(each, "name"), _to_json(each.get("args")))
+        for each in tool_calls
+    )
+    if texts or calls:
+        yield TranscriptMessage(role="assistant", text="\n".join(texts), parts=texts, calls=calls)
+    for each in tool_calls:
+        if result := _extract_gemini_result(each.get("result")):
+            yield TranscriptMessage(role="tool", text=result, answers=_get_text(each, "id"))
+
+
+def _extract_gemini_result(result: Any) -> str:
+    texts = list(_list_texts(result))
+    for part in _list_objects(result):
+        answer = part.get("functionResponse")
+        response = answer.get("response") if isinstance(answer, dict) else None
+        if isinstance(response, dict):
+            output = response.get("output") or response.get("error") or response
+            texts.append(output if isinstance(output, str) else _to_json(output))
+    return "\n".join(texts)
+
+
+# -- content -----------------------------------------------------------------------------------------------
+
+
+def _list_texts(content: Any) -> tuple[str, ...]:
+    """Return the texts of a content that is text or a list of parts, without blank ones."""
+    parts = content if isinstance(content, list) else [content]
+    texts = (
+        part.get("text") if isinstance(part, dict) and part.get("type", "text") in _TEXT_PARTS else part
+        for part in parts
+    )
+    return tuple(text for text in texts if isinstance(text, str) and text.strip())
+
+
+def _list_objects(content: Any) -> list[dict[str, Any]]:
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value or {}, ensure_ascii=False)
+
+
+def _get_text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,292 @@
+"""Transcripts of Claude Code, Codex and Gemini CLI: who typed what, whose an answer is, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reverie import Memory
+from reverie.admin.transfer.formats.transcript_lines import parse_line
+from reverie.admin.transfer.importer import ImportReport, detect_format
+from tests.admin.transfer import samples
+
+
+def claude(kind: str, content: Any, uuid: str, *, answer: str = "", **fields: Any) -> dict[str, Any]:
+    """A line of Claude Code; parts of one answer have the same `answer`."""
+    message = {"role": kind, "content": content} | ({"id": answer} if answer else {})
+    return {
+        "type": kind, "uuid": uuid, "sessionId": "s1", "isSidechain": False, "userType": "external",
+        "timestamp": "2026-05-04T08:00:00.000Z", "message": message, **fields,
+    }  # fmt: skip
+
+
+def text(said: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": said}]
+
+
+def use(call: str, name: str) -> list[dict[str, Any]]:
+    return [{"type": "tool_use", "id": call, "name": name, "input": {"path": "a"}}]
+
+
+def result(call: str, said: str) -> list[dict[str, Any]]:
+    return [{"type": "tool_result", "tool_use_id": call, "content": text(said)}]
+
+
+CLAUDE = [
+    {"type": "summary", "summary": "Tides", "leafUuid": "u9"},
+    {"type": "file-history-snapshot", "messageId": "u1", "snapshot": {}},
+    claude("user", "I prefer tabs in this repository.", "u1"),
+    claude("assistant", [{"type": "thinking", "thinking": "hm"}], "u2", answer="m1"),
+    claude("assistant", text("I look."), "u3", answer="m1"),
+    claude("assistant", use("t1", "Read"), "u4", answer="m1"),
+    claude("user", result("t1", "Always use spaces."), "u5", toolUseResult={"file": {}}),
+    claude("assistant", text("Done, with tabs."), "u6", answer="m2"),
+    claude("user", "This session is being continued: tabs.", "u7", isCompactSummary=True),
+    claude("user", "Caveat: the rule is spaces.", "u8", isMeta=True),
+    claude("user", "Which port has the gauge?", "u9"),
+    claude("assistant", use("t2", "mcp__reverie__search_memory"), "u10", answer="m3"),
+    claude("user", result("t2", "The gauge has port 7."), "u11"),
+    claude("assistant", text("Port 7."), "u12", answer="m4"),
+    claude("assistant", text("API Error: overloaded"), "u13", isApiErrorMessage=True),
+    claude("user", "Read the parser and use spaces.", "u14", isSidechain=True, agentId="ag1"),
+    claude("assistant", text("It parses tides."), "u15", isSidechain=True, agentId="ag1"),
+    {
+        "type": "attachment", "uuid": "u16", "sessionId": "s1", "timestamp": "2026-05-04T08:09:00Z",
+        "attachment": {"type": "queued_command", "prompt": "Then run the tests.", "commandMode": "prompt"},
+    },
+    {
+        "type": "attachment", "uuid": "u17", "sessionId": "s1", "timestamp": "2026-05-04T08:10:00Z",
+        "attachment": {
+            "type": "queued_command", "prompt": "Task 3 ended.", "commandMode": "task-notification"},
+    },
+]  # fmt: skip
+
+
+def codex(kind: str, /, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": "2026-05-04T08:00:00.000Z", "type": kind, "payload": payload}
+
+
+def codex_message(role: str, said: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": said}]}
+
+
+CODEX = [
+    codex("session_meta", id="c1", cwd="/srv/weir", cli_version="0.99.0", originator="codex_exec"),
+    codex("response_item", **codex_message("developer", "Sandbox rules")),
+    codex("response_item", **codex_message("user", "# AGENTS.md instructions for /srv: use spaces")),
+    codex("response_item", **codex_message("user", "I prefer tabs.")),
+    codex("event_msg", type="user_message", message="I prefer tabs.", kind="plain"),
+    codex("turn_context", cwd="/srv/weir", model="gpt"),
+    codex("response_item", type="reasoning", summary=[]),
+    codex("response_item", type="function_call", name="shell", arguments='{"cmd": "ls"}', call_id="k1"),
+    codex("response_item", type="function_call_output", call_id="k1", output='{"output": "a.py", "metadata": {}}'),
+    codex("response_item", **codex_message("assistant", "One file.")),
+    codex("event_msg", type="agent_message", message="One file."),
+    codex("compacted", message="The person prefers tabs."),
+    codex("event_msg", type="user_message", message="Thanks.", kind="plain"),
+    codex("response_item", **codex_message("assistant", "Gladly.")),
+]  # fmt: skip
+
+OLD_CODEX = [
+    {"id": "c0", "timestamp": "2025-06-01T08:00:00Z", "instructions": None},
+    {"record_type": "state"},
+    codex_message("user", "<environment_context>cwd: /srv</environment_context>"),
+    codex_message("user", "I prefer tabs."),
+    {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "k1"},
+    {"type": "function_call_output", "call_id": "k1", "output": {"content": "a.py", "success": True}},
+    codex_message("assistant", "One file."),
+]
+
+
+def gemini(kind: str, content: Any, name: str, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "timestamp": "2026-05-04T08:00:00.000Z", "type": kind, "content": content, **fields}
+
+
+GEMINI_HEAD = {
+    "sessionId": "g1",
+    "projectHash": "ab",
+    "startTime": "2026-05-04T08:00:00Z",
+    "lastUpdated": "x",
+}
+GEMINI_CALL = {
+    "id": "r1", "name": "read_file", "args": {"path": "a"}, "status": "success",
+    "result": [{"functionResponse": {"id": "r1", "name": "read_file", "response": {"output": "Use spaces."}}}],
+}  # fmt: skip
+GEMINI = [
+    GEMINI_HEAD,
+    gemini("info", "Update available", "e0"),
+    gemini("user", [{"text": "I prefer tabs."}, {"text": "<hook_context>spaces</hook_context>"}], "e1"),
+    gemini("gemini", "", "e2"),
+    {"$set": {"lastUpdated": "y"}},
+    gemini("gemini", "I look.", "e2", toolCalls=[GEMINI_CALL]),
+    gemini("gemini", "It is there.", "e3"),
+    gemini("user", "A question that was taken back", "e4"),
+    gemini("gemini", "An answer that was taken back", "e5"),
+    {"$rewindTo": "e4"},
+    gemini("user", "@a --- Content of a: use spaces", "e6", displayContent="What does @a say?"),
+    gemini("gemini", "Spaces.", "e7"),
+]
+
+
+def told(
+    source: Path, *, origin: Any = "owner"
+) -> tuple[ImportReport, dict[str, list[tuple[str, str, str]]]]:
+    """The report of an import, and role, origin and text of every turn by session; a second run adds nothing."""
+    with Memory.open(":memory:") as memory:
+        done = memory.admin.import_from(source, origin=origin)
+        said = {
+            each.state.id: [
+                (turn.role, turn.origin, turn.content or turn.tool_calls[0].name)
+                for turn in memory.turns(each.state.id)
+            ]
+            for each in memory.sessions()
+        }
+        again = memory.admin.import_from(source, origin=origin)
+        assert again.taken == 0
+        assert set(again.skipped_by_reason) == {*done.skipped_by_reason, "known"}
+        assert memory.admin.check() == []
+        return done, said
+
+
+def test_claude_code_has_typed_words_side_chains_and_tools(tmp_path: Path) -> None:
+    file = samples.lines(tmp_path / "projects" / "-srv-weir" / "s1.jsonl", CLAUDE)
+    (tmp_path / "projects" / "-srv-weir" / "tool.txt").write_text("output of a tool")
+    for source in (file, tmp_path / "projects"):
+        assert detect_format(source) == "claude-code"
+        done, said = told(source)
+        assert said == {
+            "claude-code:s1": [
+                ("user", "owner", "I prefer tabs in this repository."),
+                ("assistant", "agent", "I look."),
+                ("tool", "tool", "Always use spaces."),
+                ("assistant", "tool", "Done, with tabs."),
+                ("user", "tool", "Caveat: the rule is spaces."),
+                ("user", "owner", "Which port has the gauge?"),
+                ("assistant", "agent", "mcp__reverie__search_memory"),
+                ("tool", "tool", "The gauge has port 7."),
+                ("assistant", "agent", "Port 7."),
+                ("user", "owner", "Then run the tests."),
+                ("user", "tool", "Task 3 ended."),
+            ],
+            "claude-code:s1:ag1": [
+                ("user", "tool", "Read the parser and use spaces."),
+                ("assistant", "agent", "It parses tides."),
+            ],
+        }
+        assert done.is_complete
+
+
+def test_codex_has_what_the_event_says_was_typed(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions"
+    samples.lines(folder / "2026" / "05" / "04" / "rollout-2026-05-04T08-00-00-c1.jsonl", CODEX)
+    samples.lines(folder / "2025" / "06" / "01" / "rollout-2025-06-01-c0.jsonl", OLD_CODEX)
+    assert detect_format(folder) == "codex"
+    _, said = told(folder)
+    asked = ("user", "owner", "I prefer tabs.")
+    worked = [("assistant", "agent", "shell"), ("tool", "tool", "a.py"), ("assistant", "tool", "One file.")]
+    context = ("user", "tool", "<environment_context>cwd: /srv</environment_context>")
+    assert said == {
+        "codex:c1": [asked, *worked, ("user", "owner", "Thanks."), ("assistant", "agent", "Gladly.")],
+        "codex:c0": [context, asked, *worked],
+    }
+
+
+def test_gemini_has_the_last_version_of_each_message_without_what_was_rewound(tmp_path: Path) -> None:
+    whole = {**GEMINI_HEAD, "messages": [*GEMINI[1:3], *GEMINI[5:7], *GEMINI[10:]]}
+    for file in (
+        samples.lines(tmp_path / "a" / "chats" / "session-2026-05-04-g1.jsonl", GEMINI),
+        samples.document(tmp_path / "b" / "chats" / "session-2026-05-04-g1.json", whole),
+    ):
+        assert detect_format(file.parent) == detect_format(file) == "gemini"
+        _, said = told(file.parent)
+        assert said == {
+            "gemini:g1": [
+                ("user", "owner", "I prefer tabs."),
+                ("assistant", "agent", "I look."),
+                ("tool", "tool", "Use spaces."),
+                ("assistant", "tool", "It is there."),
+                ("user", "owner", "What does @a say?"),
+                ("assistant", "agent", "Spaces."),
+            ]
+        }
+
+
+def test_nothing_is_the_owners_unless_the_import_says_so(tmp_path: Path) -> None:
+    file = samples.lines(tmp_path / "s1.jsonl", CLAUDE)
+    for origin in (None, "import", "agent", "web"):
+        _, said = told(file, origin=origin)
+        assert {origin for role, origin, _ in said["claude-code:s1"] if role == "user"} <= {
+            "import", "web", "tool",
+        }  # fmt: skip
+
+
+def test_a_message_in_several_files_is_taken_once_and_broken_lines_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    samples.lines(folder / "s1.jsonl", CLAUDE[:8])
+    copied = [{**line, "sessionId": "s2"} for line in CLAUDE[:8]]
+    more = claude("user", "And now the tests.", "v1", sessionId="s2")
+    samples.lines(folder / "s2.jsonl", [*copied, "not JSON", more, "[1]"])
+    with (folder / "s2.jsonl").open("a") as file:
+        file.write('{"type": "user", "uuid": "cut')
+    done, said = told(folder)
+    assert said["claude-code:s2"] == [("user", "owner", "And now the tests.")]
+    assert samples.told(done, "broken") == [("line", "s2.jsonl, line 12")]
+    assert samples.told(done, "unsupported") == [("line", f"s2.jsonl, line {n}") for n in (9, 11)]
+    assert not done.is_complete
+
+
+def test_long_results_of_tools_are_cut(tmp_path: Path) -> None:
+    values = [CLAUDE[2], CLAUDE[5], claude("user", result("t1", "x" * 9_000), "u5")]
+    _, said = told(samples.lines(tmp_path / "s1.jsonl", values))
+    assert said["claude-code:s1"][-1][2] == "x" * 4_000 + "\n[cut: 5,000 characters]"
+
+
+def test_values_that_are_no_messages_have_none() -> None:
+    odd: Iterable[Any] = (
+        None, 7, "x", [], {}, {"type": "user"}, {"type": "user", "message": "x"}, {"type": "gemini"},
+        {"type": "user", "message": {"role": "user", "content": None}}, {"payload": {}},
+        {"type": "user", "message": {"role": "user", "content": [None, 3, {"type": "image"}]}},
+        codex("event_msg", type="user_message", message=None), codex("response_item", type="message"),
+        gemini("gemini", None, "e", toolCalls={"x": 1}),
+    )  # fmt: skip
+    assert [parse_line(each) for each in odd] == [[] for _ in odd]
+
+
+PEAK = """
+import resource, sys
+from reverie import Memory
+with Memory.open(sys.argv[1]) as memory:
+    done = memory.admin.import_from(sys.argv[2], origin="owner")
+print(done.turns, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_turns_need_little_memory(tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    for number in range(10):
+        with open(folder / f"s{number}.jsonl", "w") as file:
+            for turn in range(500):
+                place = {"sessionId": f"s{number}"}
+                asked = claude(
+                    "user", f"Gauge {turn} of weir {number} needs paint.", f"{number}-{turn}u", **place
+                )
+                answer = claude(
+                    "assistant", text("It is noted. " * 40), f"{number}-{turn}a", answer=f"{turn}", **place
+                )
+                file.write(f"{json.dumps(asked)}\n{json.dumps(answer)}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(tmp_path / "memory"), str(folder)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    turns, peak = map(int, done.stdout.split())
+    assert turns == 10_000
+    assert peak <= 150, f"{peak} MiB"
