@@ -75,6 +75,8 @@ export interface ExplainedPromptOutput {
   total: number;
   question: string | null;
   lines: PromptLineOutput[];
+  text: PromptTextLine[];
+  is_rebuilt: boolean;
 }
 
 /** The user's rating of an answer. */
@@ -144,6 +146,10 @@ export interface Items_Record_ {
   items: MemoryRecord[];
 }
 
+export interface Items_SubjectOutput_ {
+  items: SubjectOutput[];
+}
+
 export interface Items_TokenOutput_ {
   items: TokenOutput[];
 }
@@ -205,8 +211,24 @@ export interface ListPage_Turn_ {
 /** The living page of a scope. */
 export interface LivingPage {
   content: string;
+  sections: LivingPageSection[];
   outcome?: string;
   proposed?: number;
+}
+
+/** A line of the living page: a record, or one that was replaced, with the day in note. */
+export interface LivingPageLine {
+  id: string;
+  text: string;
+  note: string;
+  permission: boolean;
+}
+
+/** A section of the living page. In "Coming up", each day is a section of level 3. */
+export interface LivingPageSection {
+  title: string;
+  level: number;
+  lines: LivingPageLine[];
 }
 
 /** A token that was just created; token is shown once. */
@@ -340,6 +362,15 @@ export interface PromptOutput {
   left_out: number;
   erased: number;
   total: number;
+}
+
+/** A line of a prompt as the model reads it, and why it is there. */
+export interface PromptTextLine {
+  section: string;
+  text: string;
+  tokens: number;
+  id: string;
+  reason: string;
 }
 
 /** Decision on a proposal. */
@@ -481,6 +512,7 @@ export interface SessionInput {
 /** A session. */
 export interface SessionItem {
   session: SessionState;
+  title: string;
   turns: number;
   last_at: string;
 }
@@ -518,6 +550,13 @@ export interface StepGroupOutput {
   steps: number[];
   reason: string;
   batch: number | null;
+}
+
+/** A name or a category that records share, and how many these are. */
+export interface SubjectOutput {
+  name: string;
+  records: number;
+  is_category: boolean;
 }
 
 /** A token to create. */
@@ -631,6 +670,8 @@ export interface Api {
   settleConflict(body: Settlement, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: MemoryRecord }>>;
   /** Compare the store, the journal, the search index and the files; repair nothing. */
   diagnose(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Return the number of records that each filter of a list finds. */
+  countFilters(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Erase content permanently, as its preview said. */
   forget(body: ForgetOrder, options?: Options): Promise<Result<ForgetOutput>>;
   /** Return what an erasure would remove, and what would be left. */
@@ -688,6 +729,8 @@ export interface Api {
   getRecordBlame(id: string, options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the difference between two versions of a record; by default that of its last change. */
   getRecordDiff(id: string, options?: { scope?: string; a?: number | string | null; b?: number | string | null } & Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** Say that a record is no longer true: it leaves prompts, and stays searchable. */
+  endRecord(id: string, options?: { scope?: string } & Options): Promise<Result<MemoryRecord>>;
   /** List the changes of a record, the oldest first. */
   getRecordHistory(id: string, options?: { scope?: string } & Options): Promise<Result<JournalPage>>;
   /** Protect a record from decay and from every automatic change. */
@@ -753,6 +796,8 @@ export interface Api {
   getStats(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Return the statistics of the whole memory, in all scopes. */
   getAllStats(options?: Options): Promise<Result<{ [name: string]: unknown }>>;
+  /** List the names and categories that records share, those of most records first. */
+  listSubjects(options?: { scope?: string } & Options): Promise<Result<Items_SubjectOutput_>>;
   /** Return the number of live records that have each tag. */
   listTags(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: number }>>;
   /** List all tokens, the newest first. */

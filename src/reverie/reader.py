@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     from reverie.admin.stats import ScopeStats
     from reverie.consolidation.pair_judge import PairJudge
     from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
+    from reverie.repositories.subjects import FilterCounts, Subject, SubjectIndex
     from reverie.search.searcher import LeftOut
+
+_FIRST_TURNS = 6  # of a session, among which its first message is
 
 Order = Literal["newest", "oldest", "created"]
 """Order of a list of records: last changed first, last changed last, or last created first."""
@@ -186,6 +189,21 @@ class MemoryReader:
             counts[usual.setdefault(tag.casefold(), tag)] += spellings[tag]
         return dict(sorted(counts.items()))
 
+    def subjects(self) -> builtins.list[Subject]:
+        """Return the names and categories that records share, with their numbers, those of most records first.
+
+        Names are counted in the newest 3,000 records.
+        """
+        return self._open_subjects().list()
+
+    def find_subject(self, name: str) -> builtins.list[Record]:
+        """Return the live records that contain a name of `subjects`, those created last first."""
+        return self._open_subjects().find(name)
+
+    def count_filters(self) -> FilterCounts:
+        """Return the number of records that each filter of `list` finds."""
+        return self._open_subjects().count_filters()
+
     # -- searching ---------------------------------------------------------------------------------------
 
     def search(
@@ -313,6 +331,15 @@ class MemoryReader:
         state = self._store.session(self._resolve_session(id))
         return state if state is not None and self._is_visible(state.scope) else None
 
+    def title(self, session: str) -> str:
+        """Return the title of a session: `title` of its metadata, else the beginning of its first message."""
+        from reverie.repositories.subjects import find_title
+
+        state = self.find_session(session)
+        given = "" if state is None else state.metadata.get("title", "")
+        first = [] if given or state is None else self.turns(session, stop=_FIRST_TURNS)
+        return find_title(given, [turn.content for turn in first if turn.role == "user"]) or session
+
     def prompt_log(
         self, session: str | None = None, *, limit: int | None = 50
     ) -> builtins.list[PromptLogEntry]:
@@ -360,6 +387,11 @@ class MemoryReader:
         )
 
     # -- inside ------------------------------------------------------------------------------------------
+
+    def _open_subjects(self) -> SubjectIndex:
+        from reverie.repositories.subjects import SubjectIndex  # here: a search does not need it
+
+        return SubjectIndex(self._store, self._scopes, clock=self._clock)
 
     def _open_prompt_log(self) -> PromptLog:
         from reverie.repositories.prompt_log import PromptLog  # here: seldom asked

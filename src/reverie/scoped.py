@@ -16,6 +16,7 @@ from reverie.context.window import build_history_cursor, build_remembered_cursor
 from reverie.domain.conversation import SessionState
 from reverie.domain.entry import build_scope_namespace, build_session_namespace
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
+from reverie.domain.filter import has_ended
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.provenance import OriginFunction
 from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
@@ -41,7 +42,7 @@ from reverie.search.searcher import Searcher
 from reverie.session import Session
 from reverie.settings import Settings
 from reverie.stores.forks import ForkSafeLock
-from reverie.stores.living_page import LivingPages, PageEdit
+from reverie.stores.living_page import LivingPages, PageEdit, read_block
 from reverie.stores.telemetry import describe_records, trace
 from reverie.stores.writer import StoreWriter
 
@@ -322,18 +323,20 @@ class ScopedMemory(MemoryReader):
         update = self._parts.records.update
         return self._trace_update(lambda: update(self._require_own(id), changes, expected=expected))
 
+    def end(self, id: str, *, expected: Record | None = None) -> Record:
+        """Say that a record is no longer true: it ends now, leaves prompts, and stays searchable.
+
+        Arguments and errors are those of `update`. A record that has ended stays as it is.
+        """
+        record, now = self.get(id), self._clock()
+        if record is not None and has_ended(record, now):
+            return self.update(id, expected=expected)
+        return self.update(id, expected=expected, valid_to=now)
+
     def archive(self, id: str, *, reason: str = "", expected: Record | None = None) -> Record:
         """Take a record out of search. It stays readable by id, and `restore` brings it back.
 
-        Args:
-            id: The id of the record.
-            reason: A reason for the journal.
-            expected: The record as it was read; if it has changed since, nothing is done.
-
-        Raises:
-            NotFound: there is no such record here.
-            InvalidInput: it belongs to everybody and this is a scope.
-            Conflict: the record is no longer `expected`.
+        Arguments and errors are those of `update`; `reason` is for the journal.
         """
         take = self._parts.records.archive
         return self._trace_update(lambda: take(self._require_own(id), reason=reason, expected=expected))
@@ -357,13 +360,7 @@ class ScopedMemory(MemoryReader):
         return self._parts.records.archive_many([self._require_own(name) for name in ids], reason=reason)
 
     def label(self, ids: Iterable[str], tags: Iterable[str], *, reason: str = "") -> builtins.list[Record]:
-        """Add tags to several records in one transaction; errors are those of `archive_many`.
-
-        Args:
-            ids: The ids of the records.
-            tags: Tags to add, at least one.
-            reason: A reason for the journal.
-        """
+        """Add tags, at least one, to several records in one transaction; errors are those of `archive_many`."""
         return self._parts.records.label([self._require_own(name) for name in ids], tags, reason=reason)
 
     def vouch(self, ids: Iterable[str], *, reason: str = "") -> builtins.list[Record]:
@@ -397,12 +394,7 @@ class ScopedMemory(MemoryReader):
             reason: A reason for the journal.
 
         Returns:
-            The record that holds and the other one, as they are now.
-
-        Raises:
-            NotFound: one of them is not here.
-            InvalidInput: they are the same record, or an argument is not of its form.
-            Conflict: one of them is no longer as `expected`.
+            The record that holds and the other one, as they are now. Errors are those of `update`.
         """
         own = self._require_own(holds), self._require_own(other)
         return self._parts.records.settle(
@@ -411,12 +403,17 @@ class ScopedMemory(MemoryReader):
 
     # -- the living page ---------------------------------------------------------------------------------
 
-    def page(self) -> str:
+    def page(self, *, is_fresh: bool = True) -> str:
         """Return what this scope knows as one Markdown page, composed anew if something has changed.
 
         Each line is one record and ends in its id in a comment. A memory too large for `page_tokens` shows what is
         used, important and recent, and says how many records are not shown. Everybody's page ends `MEMORY.md`.
+
+        Args:
+            is_fresh: False returns the page as it was composed last, which takes no time; empty if it never was.
         """
+        if not is_fresh:
+            return read_block(self._store, self.scope)
         if self._judge is not None:
             self._judge.prepare_search()  # so that no line has been replaced by another
         return self._parts.living.read(self.scope)

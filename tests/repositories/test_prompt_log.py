@@ -205,3 +205,38 @@ def test_an_earlier_version_that_was_erased_is_not_told_by_a_entry(
     assert fact.id not in lines or lines[fact.id].then is None
     assert b"blue shutter" not in list_bytes(memory)
     assert timedelta(0) < clock() - explained.entry.at
+
+
+def test_the_exact_text_of_a_prompt_is_stored_line_by_line_with_reasons(memory: Memory) -> None:
+    fact = memory.save(FACT).record
+    rule = memory.save("Always answer in metric units", kind="constraint").record
+    session = memory.session(CHAT)
+    position = session.add("user", "Where is the spare key of the boat house?").position
+    pack = session.context()
+    session.add("assistant", "Behind the shutter.")
+    explained = memory.admin.get_prompt(CHAT, position)
+    assert not explained.is_rebuilt
+    assert "\n".join(line.text for line in explained.text) == pack.text
+    reasons = {line.id: line.reason for line in explained.text if line.id}
+    assert reasons[rule.id] in ("A rule, in every prompt", "On the page that is in every prompt")
+    assert fact.id in reasons
+    assert all(line.reason for line in explained.text if line.text)
+
+
+def test_a_prompt_whose_text_was_erased_is_rebuilt_and_says_so(memory: Memory) -> None:
+    memory.save(FACT)
+    other = memory.save("The ferry to Askholmen leaves from the northern pier").record
+    position = ask(memory, "Where is the spare key of the boat house?")
+    memory.admin.forget(other.id)
+    explained = memory.admin.get_prompt(CHAT, position)
+    assert explained.is_rebuilt
+    assert not any("Askholmen" in line.text for line in explained.text)
+    assert b"northern pier" not in list_bytes(memory)
+
+
+def test_the_texts_of_prompts_are_bounded_and_go_with_their_session(memory: Memory) -> None:
+    for number in range(prompt_log.MAX_SESSION_TEXTS + 3):
+        ask(memory, f"Question {number}?")
+    assert len(memory._store.cursors("prompt:")) <= prompt_log.MAX_SESSION_TEXTS
+    memory.delete_session(CHAT)
+    assert memory._store.cursors("prompt:") == {}

@@ -172,6 +172,14 @@ class Pack:
         return "\n\n".join(texts)
 
     @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The parts of `text` in order, each as its name and its text; the notice is one of them, as `notice`."""
+        parts = [(section.name, section.text) for section in self.sections]
+        if self.notice:
+            parts.insert(sum(name == "profile" for name, _ in parts), ("notice", self.notice))
+        return tuple(parts)
+
+    @property
     def _costs(self) -> dict[str, int]:
         """Cost of each section, and of the notice."""
         costs: dict[str, int] = {section.name: section.tokens for section in self.sections}

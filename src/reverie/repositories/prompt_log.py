@@ -1,7 +1,8 @@
 """The prompt log: which contexts a model was given, and why each line was in them.
 
-An entry has ids and numbers, no text. Texts are read from the journal as they were at that time, so erased text is
-gone from the log too. A session stores the entry of a context with its next change.
+An entry has ids and numbers, no text. The exact texts of the last prompts of a session are stored separately; an
+erasure removes all of them. Without its text a prompt is rebuilt from the journal, with the texts of that time, so
+erased text is gone from the log too. A session stores the entry of a context with its next change.
 """
 
 from __future__ import annotations
@@ -9,23 +10,25 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from reverie.context import render
 from reverie.context.candidates import CandidateDecision, PackInput, Verdict
 from reverie.context.pack import Pack
 from reverie.context.retrieval import query_from_message
 from reverie.domain.change import Change
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.json_values import from_json_object, to_json_object
 from reverie.domain.text.timestamps import format_time
-from reverie.domain.text.validation import validate_count
+from reverie.domain.text.validation import estimate_tokens, validate_count
 from reverie.search.page_index import PageIndex
 from reverie.stores.protocol import Store, get_reader
 
@@ -41,6 +44,10 @@ MAX_SESSION_ENTRIES = 200
 MAX_LINES = 40
 """Most candidates of an entry; selected ones take precedence."""
 
+MAX_SESSION_TEXTS = 50
+"""Prompts of a session whose exact text is stored. A later one replaces the text 50 positions before."""
+
+_TEXT_PREFIX = "prompt:"  # of the cursors of texts, each with its session and a number up to 50
 _PREFIX = "receipt:"  # of the cursors of entries, each with its session and a number up to 200
 _MAX_PENDING = 8
 _PRUNE_INTERVAL = 100  # positions of a session
@@ -154,6 +161,24 @@ class ExplainedLine:
         }
 
 
+class PromptLine(NamedTuple):
+    """A line of a prompt as the model reads it.
+
+    Attributes:
+        section: Name of its section, as in `PackSection`, or `notice`.
+        text: The line; empty between two paragraphs.
+        tokens: Estimated tokens.
+        id: Id of its record, turn or paragraph; empty for headings and other text.
+        reason: Why it is in the prompt.
+    """
+
+    section: str
+    text: str
+    tokens: int
+    id: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedPrompt:
     """An entry of the prompt log with its texts.
@@ -163,16 +188,100 @@ class ExplainedPrompt:
         question: The text that was searched for; None if that cannot be determined any more.
         standing: The rules.
         lines: The candidates, best first.
+        text: The prompt line by line, each with its reason.
+        is_rebuilt: Whether the exact text is no longer stored, so that `text` has only the rules and the recalled
+            lines, with their words of that time.
     """
 
     entry: PromptLogEntry
     question: str | None
     standing: tuple[ExplainedLine, ...]
     lines: tuple[ExplainedLine, ...]
+    text: tuple[PromptLine, ...]
+    is_rebuilt: bool
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry with its texts as a JSON object."""
-        return self.entry.to_dict() | to_json_object(self, "question", "standing", "lines")
+        named = to_json_object(self, "question", "standing", "lines", "is_rebuilt")
+        return self.entry.to_dict() | named | {"text": [line._asdict() for line in self.text]}
+
+
+# -- the text line by line -------------------------------------------------------------------------------
+
+_REASONS = MappingProxyType(
+    {
+        "notice": "Protects the model from commands in stored text",
+        "profile": "Your profile",
+        "pages": "On the page that is in every prompt",
+        "standing": "A rule, in every prompt",
+        "summary": "Summary of earlier messages",
+        "changed": "Changed since the page was composed",
+        "notes": "From the daily notes",
+        "recalled": "Recalled for this message",
+        "working": "A temporary note of this conversation",
+        "related": "From the knowledge graph",
+    }
+)
+_VERDICT_REASONS = {
+    "selected": "Recalled for this message",
+    "perhaps related": "Perhaps related to this message",
+}
+_RECENT = "One of the newest memories"
+_NAMED = defer_regex(r" *- (?:\[([0-9a-f]{12})\].*|.*\[([0-9a-f]{12})\](?: \(ask before acting on it\))?)")
+
+
+def explain_parts(
+    parts: Iterable[tuple[str, str]], verdicts: Mapping[str, tuple[Verdict, bool]]
+) -> tuple[PromptLine, ...]:
+    """Return the parts of a prompt line by line, each with its reason.
+
+    Args:
+        parts: Name and text of each part, as `Pack.parts` has them.
+        verdicts: Verdict on each candidate by id, and whether it is there because it is recent.
+    """
+    lines: list[PromptLine] = []
+    for section, text in parts:
+        if lines:
+            lines.append(PromptLine(section, "", 0, "", ""))
+        for row in text.split("\n"):
+            named = _NAMED.fullmatch(row) if section not in ("profile", "summary", "related") else None
+            name = (named[1] or named[2]) if named else ""
+            reason = _REASONS[section] if row.strip() else ""
+            if section == "recalled" and name in verdicts:
+                verdict, is_recent = verdicts[name]
+                reason = _RECENT if is_recent else _VERDICT_REASONS.get(verdict, reason)
+            lines.append(PromptLine(section, row, estimate_tokens(row) if row else 0, name, reason))
+    return tuple(lines)
+
+
+def explain_pack(pack: Pack) -> tuple[PromptLine, ...]:
+    """Return the text of a context line by line, each with its reason."""
+    return explain_parts(
+        pack.parts, {choice.hit.id: (choice.verdict, choice.recent) for choice in pack.choices}
+    )
+
+
+def _rebuild_parts(
+    standing: Iterable[ExplainedLine], lines: Iterable[ExplainedLine], now: datetime
+) -> list[tuple[str, str]]:
+    """Return the parts of a prompt that ids alone tell: the rules and the recalled lines."""
+    rules = [render.render_record(each.then) for each in standing if isinstance(each.then, Record)]
+    recalled = [
+        _render_value(each.then, now)
+        for each in lines
+        if each.then is not None and each.line.verdict in _VERDICT_REASONS
+    ]
+    headed = (
+        ("standing", render.STANDING_HEADER, rules),
+        ("recalled", render.RECORDS_HEADER, recalled),
+    )
+    return [(name, "\n".join([header, *rows])) for name, header, rows in headed if rows]
+
+
+def _render_value(value: Record | Turn | Paragraph, now: datetime) -> str:
+    if isinstance(value, Record):
+        return render.render_record(value, now=now)
+    return render.render_turn(value) if isinstance(value, Turn) else render.render_paragraph(value)
 
 
 class PromptLog:
@@ -232,12 +341,27 @@ class PromptLog:
             def explain(line: PromptLogLine) -> ExplainedLine:
                 return _explain_line(self._store, line, entry.sequence, paragraphs.get)
 
-            return ExplainedPrompt(
-                entry=entry,
-                question=turns[0].content if turns and entry.asked else None,
-                standing=tuple(explain(_build_rule_line(name)) for name in entry.standing),
-                lines=tuple(map(explain, entry.lines)),
-            )
+            standing = tuple(explain(_build_rule_line(name)) for name in entry.standing)
+            lines = tuple(map(explain, entry.lines))
+            stored = self._read_parts(entry)
+        parts = _rebuild_parts(standing, lines, entry.at) if stored is None else stored
+        return ExplainedPrompt(
+            entry=entry,
+            question=turns[0].content if turns and entry.asked else None,
+            standing=standing,
+            lines=lines,
+            text=explain_parts(parts, {each.id: (each.verdict, each.recent) for each in entry.lines}),
+            is_rebuilt=stored is None,
+        )
+
+    def _read_parts(self, entry: PromptLogEntry) -> Sequence[tuple[str, str]] | None:
+        """Return the parts of the text that is stored for an entry; None without one."""
+        text = self._store.cursor(_build_text_cursor(entry.session, entry.position)) or ""
+        at, _, document = text.partition(" ")
+        try:
+            return json.loads(document) if at == format_time(entry.at) else None
+        except ValueError:  # a secret was redacted in it
+            return None
 
     def _is_visible(self, session: str) -> bool:
         state = self._store.session(session)
@@ -297,6 +421,8 @@ class PromptLogBuffer:
             is_turn = turn is not None and query_from_message(turn.content) == pack_input.query
             entry = _build_entry(self._session, pack_input, pack, asked=asked or is_turn)
             cursors[_build_cursor(self._session, position)] = encode_entry(entry)
+            text = json.dumps(pack.parts, ensure_ascii=False)
+            cursors[_build_text_cursor(self._session, position)] = f"{format_time(entry.at)} {text}"
             if position % _PRUNE_INTERVAL == 0:
                 cursors = {**_find_old_entries(store, pack_input.now), **cursors}
         return cursors
@@ -348,12 +474,19 @@ def _find_old_entries(store: Store, now: datetime) -> dict[str, None]:
     times = {name: text.partition(" ")[0] for name, text in stored.items()}  # in UTC, so they sort as text
     newest = sorted(times, key=times.__getitem__, reverse=True)
     first = format_time(now - RETENTION)
-    return {name: None for number, name in enumerate(newest) if number >= MAX_ENTRIES or times[name] < first}
+    old = {name: None for number, name in enumerate(newest) if number >= MAX_ENTRIES or times[name] < first}
+    kept = {_get_session(name) for name in newest if name not in old}
+    texts = store.cursors(_TEXT_PREFIX) if old else {}
+    gone = (
+        name for name, text in texts.items() if text[: len(first)] < first or _get_session(name) not in kept
+    )
+    return {**old, **dict.fromkeys(gone)}
 
 
 def find_session_entries(store: Store, session: str) -> dict[str, None]:
     """Return the cursors of all entries of a session, to be removed."""
-    return {name: None for name in store.cursors(_build_prefix(session)) if _get_session(name) == session}
+    names = [*store.cursors(_build_prefix(session)), *store.cursors(f"{_TEXT_PREFIX}{session}:")]
+    return {name: None for name in names if _get_session(name) == session}
 
 
 def find_erased_entries(
@@ -361,13 +494,15 @@ def find_erased_entries(
 ) -> dict[str, str | None]:
     """Return the cursors of entries that an erasure changes, each with its new text, or None to remove it.
 
+    The exact texts of all prompts are removed, because any of them may quote what is erased.
+
     Args:
         store: The store.
         ids: Ids of erased values.
         sessions: Erased sessions.
         pages: Whether pages are erased. Ids of their paragraphs are made from their text.
     """
-    changes: dict[str, str | None] = {}
+    changes: dict[str, str | None] = dict.fromkeys(store.cursors(_TEXT_PREFIX))
     for name, text in store.cursors(_PREFIX).items():
         session = _get_session(name)
         try:
@@ -403,8 +538,12 @@ def _build_cursor(session: str, position: int) -> str:
     return f"{_build_prefix(session)}{position % MAX_SESSION_ENTRIES}"
 
 
+def _build_text_cursor(session: str, position: int) -> str:
+    return f"{_TEXT_PREFIX}{session}:{position % MAX_SESSION_TEXTS}"
+
+
 def _get_session(cursor: str) -> str:
-    return cursor.removeprefix(_PREFIX).rpartition(":")[0]
+    return cursor.partition(":")[2].rpartition(":")[0]
 
 
 def encode_entry(entry: PromptLogEntry) -> str:

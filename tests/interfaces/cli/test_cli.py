@@ -392,6 +392,8 @@ def test_a_record_that_is_so_already_is_said_to_be_unchanged(call: Call, port: s
 
     nothing("restore", "is not archived")
     nothing("unpin", "is not pinned")
+    assert call("end", port).stdout == f"Ended {port}.\n"
+    nothing("end", "had ended already")
     assert call("pin", port).stdout == f"Pinned {port}.\n"
     nothing("pin", "is pinned already")
     assert call("archive", port).stdout == f"Archived {port}.\n"
@@ -442,6 +444,7 @@ def test_turns_are_said_and_sessions_listed(call: Call, answer: Answer) -> None:
     (session,) = answer("sessions")["sessions"]
     assert set(session) == {
         "id", "created_at", "status", "scope", "window_start", "summary", "metadata", "turns", "last_at",
+        "title",
     }  # fmt: skip
     assert (session["id"], session["turns"], session["status"]) == ("chat:1", 2, "active")
     assert call("sessions").stdout.split("\t")[:3] == ["chat:1", "active", "2"]

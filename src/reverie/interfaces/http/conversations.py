@@ -21,6 +21,7 @@ from reverie.interfaces.http.operations import (
     encode_cursor,
 )
 from reverie.interfaces.http.problems import Problem
+from reverie.repositories.prompt_log import explain_pack
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 
 OPERATIONS = OperationList(group="Conversations")
@@ -60,7 +61,15 @@ def list_sessions(call: Call) -> Any:
         last = tuple(decode_cursor(call.query.cursor, of=of, types=(int, str)))
         overviews = [each for each in overviews if place(each) < last]
     page, more = overviews[:limit], len(overviews) > limit
-    items = [{"session": each.state, "turns": each.turns, "last_at": each.last_at} for each in page]
+    items = [
+        {
+            "session": each.state,
+            "title": call.reader.title(each.state.id),
+            "turns": each.turns,
+            "last_at": each.last_at,
+        }
+        for each in page
+    ]
     return {"items": items, "next": encode_cursor([*place(page[-1])], of=of) if more else None}
 
 
@@ -142,7 +151,7 @@ def build_context(call: Call, asked: schemas.ContextInput) -> Any:
     given = asked.model_dump() | {"record_shown": asked.record_shown and may_record}
     pack = call.view.session(call.path["id"]).context(**given)
     sections = [{"name": each.name, "text": each.text, "tokens": each.tokens} for each in pack.sections]
-    return {**pack.to_dict(), "sections": sections}
+    return {**pack.to_dict(), "sections": sections, "lines": [each._asdict() for each in explain_pack(pack)]}
 
 
 @OPERATIONS.add(

@@ -10,6 +10,7 @@ from typing import Any
 
 from reverie.admin.history.diff import serialize_change
 from reverie.domain.errors import InvalidInput, NotFound
+from reverie.domain.living_page import parse_block
 from reverie.domain.page import is_log
 from reverie.domain.record import NOTHING, Record
 from reverie.domain.text.timestamps import format_time, parse_time
@@ -222,6 +223,16 @@ def restore_record(call: Call) -> OperationAnswer:
     return answer_value(call, call.view.restore(get_changeable(call).id))
 
 
+@OPERATIONS.add("POST", "/v1/records/{id}/end", "write", answer=Record)
+def end_record(call: Call) -> OperationAnswer:
+    """Say that a record is no longer true: it leaves prompts, and stays searchable."""
+    record = get_changeable(call)
+    with refusing_changed():
+        return answer_value(
+            call, call.view.end(record.id, expected=record if check_match(call, record) else None)
+        )
+
+
 @OPERATIONS.add("POST", "/v1/records/{id}/pin", "write", answer=Record)
 def pin_record(call: Call) -> OperationAnswer:
     """Protect a record from decay and from every automatic change."""
@@ -364,6 +375,18 @@ def list_tags(call: Call) -> Any:
     return call.reader.tags()
 
 
+@OPERATIONS.add("GET", "/v1/subjects", "read", answer=schemas.Items[schemas.SubjectOutput])
+def list_subjects(call: Call) -> Any:
+    """List the names and categories that records share, those of most records first."""
+    return {"items": [each._asdict() for each in call.reader.subjects()]}
+
+
+@OPERATIONS.add("GET", "/v1/filters", "read", answer=dict[str, Any])
+def count_filters(call: Call) -> Any:
+    """Return the number of records that each filter of a list finds."""
+    return call.reader.count_filters()._asdict()
+
+
 # -- pages and logs, which belong to everybody --------------------------------------------------------------
 
 
@@ -423,7 +446,15 @@ def write_page(call: Call, given: schemas.PageInput) -> OperationAnswer:
 @OPERATIONS.add("GET", "/v1/page", "read", answer=schemas.LivingPage, has_etag=True)
 def get_living_page(call: Call) -> OperationAnswer:
     """Return what the scope knows as one page, each line a record."""
-    return answer_value(call, {"content": call.view.page()})
+    return answer_value(call, _serialize_living_page(call.view.page()))
+
+
+def _serialize_living_page(content: str) -> dict[str, Any]:
+    sections = [
+        {"title": each.title, "level": each.level, "lines": [line._asdict() for line in each.lines]}
+        for each in parse_block(content)
+    ]
+    return {"content": content, "sections": sections}
 
 
 @OPERATIONS.add("PUT", "/v1/page", "write", answer=schemas.LivingPage)
@@ -435,11 +466,12 @@ def edit_living_page(call: Call, given: schemas.PageInput) -> OperationAnswer:
     call.require_trust()
     page = call.view.page()
     if "if-match" in call.headers:
-        check_match(call, {"content": page})
+        check_match(call, _serialize_living_page(page))
     origin = call.caller.limit_origin("owner")
     edit = call.view.edit_page(given.content, expected=page, origin=origin)
-    body = {"content": edit.text, "outcome": edit.outcome, "proposed": edit.proposed}
-    return OperationAnswer(body, headers={"ETag": compute_etag({"content": edit.text})})
+    shown = _serialize_living_page(edit.text)
+    body = {**shown, "outcome": edit.outcome, "proposed": edit.proposed}
+    return OperationAnswer(body, headers={"ETag": compute_etag(shown)})
 
 
 @OPERATIONS.add("DELETE", _PAGE, "write", answer=schemas.Count, is_whole=True, needs_match=True)

@@ -228,6 +228,14 @@ class ReasonQuery(ScopeQuery):
     reason: JournalReason = ""
 
 
+class SubjectOutput(Form):
+    """A name or a category that records share, and how many these are."""
+
+    name: str
+    records: int
+    is_category: bool
+
+
 class Promotion(Form):
     """Target scope of a promotion.
 
@@ -294,6 +302,7 @@ class SessionItem(Form):
     """A session."""
 
     session: SessionState
+    title: str
     turns: int
     last_at: AwareDatetime
 
@@ -393,16 +402,35 @@ class PageText(Form):
     content: str
 
 
+class LivingPageLine(Form):
+    """A line of the living page: a record, or one that was replaced, with the day in `note`."""
+
+    id: str
+    text: str
+    note: str
+    permission: bool
+
+
+class LivingPageSection(Form):
+    """A section of the living page. In "Coming up", each day is a section of level 3."""
+
+    title: str
+    level: int
+    lines: list[LivingPageLine]
+
+
 class LivingPage(Form):
     """The living page of a scope.
 
     Attributes:
         content: The page.
+        sections: The page in parts.
         outcome: What an edit did: `changed` or `unchanged`.
         proposed: Number of changes that were not made and wait for review.
     """
 
     content: str
+    sections: list[LivingPageSection]
     outcome: str = "unchanged"
     proposed: int = 0
 
@@ -580,12 +608,28 @@ PromptLineOutput = describe(
 PromptOutput = describe("PromptOutput", PromptLogEntry, without=("lines",), total=(int, ...))
 
 
+class PromptTextLine(Form):
+    """A line of a prompt as the model reads it, and why it is there."""
+
+    section: str
+    text: str
+    tokens: int
+    id: str
+    reason: str
+
+
 class ExplainedPromptOutput(PromptOutput):  # type: ignore[misc, valid-type]
-    """Contents of a prompt, with the texts as they were then; `content` is None if it is no longer known."""
+    """Contents of a prompt, with the texts as they were then; `content` is None if it is no longer known.
+
+    `text` is the exact text line by line. If that is no longer stored, `is_rebuilt` is true, and `text` has the rules
+    and the recalled lines with their words of that time.
+    """
 
     question: str | None
     standing: list[PromptLineOutput]  # type: ignore[valid-type]
     lines: list[PromptLineOutput]  # type: ignore[valid-type]
+    text: list[PromptTextLine]
+    is_rebuilt: bool
 
 
 class PromptLogQuery(ScopeQuery):

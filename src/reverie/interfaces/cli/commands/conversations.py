@@ -44,20 +44,26 @@ if TYPE_CHECKING:
 def sessions(context: CommandContext, /, scope: str, limit: int) -> None:
     """List sessions, most recently active first.
 
-    In a pipe, one line per session: id, status, number of turns, time of the last turn.
+    In a pipe, one line per session: id, status, number of turns, time of the last turn, title.
 
     With --json: {"sessions": [{"id", "status", "scope", "turns", "created_at", "last_at", "window_start",
-    "summary", "metadata"}]}.
+    "summary", "metadata", "title"}]}.
     """
     with context.reading() as memory:
-        overviews = memory.scoped(scope).sessions(limit=limit + 1)
+        reader = memory.scoped(scope)
+        overviews = reader.sessions(limit=limit + 1)
+        titles = [reader.title(each.state.id) for each in overviews[:limit]]
     count, overviews = len(overviews), overviews[:limit]
     output.print_listing(
         context,
-        ((each.state.id, each.state.status, each.turns, each.last_at) for each in overviews),
+        (
+            (each.state.id, each.state.status, each.turns, each.last_at, title)
+            for each, title in zip(overviews, titles, strict=True)
+        ),
         {
             "sessions": [
-                each.state.to_dict() | {"turns": each.turns, "last_at": each.last_at} for each in overviews
+                each.state.to_dict() | {"turns": each.turns, "last_at": each.last_at, "title": title}
+                for each, title in zip(overviews, titles, strict=True)
             ]
         },
         empty="No sessions.",
@@ -153,6 +159,34 @@ def print_context(
         context.print_message(f"The pack is empty: {reason}.")
     if explain:
         click.echo(f"\n{output.escape_text(pack.explain())}")
+
+
+@command("prompt", json=True)
+@click.argument("session")
+@click.argument("position", type=click.IntRange(min=0), required=False)
+def print_prompt(context: CommandContext, /, session: str, position: int | None) -> None:
+    """Print the prompt of a turn of SESSION as the model read it, each line with its reason.
+
+    POSITION is the number of the user's turn; without it, the newest prompt is printed.
+
+    In a pipe, one line per line of the prompt: section, id, tokens, reason, text.
+
+    With --json: the fields of the prompt, including "text": [{"section", "text", "tokens", "id", "reason"}] and
+    "is_rebuilt".
+    """
+    with context.memory() as memory:
+        if position is None:
+            entries = memory.admin.prompt_log(session, limit=1)
+            if not entries:
+                raise NotFound(f"No prompt of session {session!r} is in the log. Run `reverie sessions`.")
+            position = entries[0].position
+        prompt = memory.admin.get_prompt(session, position)
+    if prompt.is_rebuilt:
+        context.print_message("The exact text is no longer stored. The lines have the words of that time.")
+    rows = [
+        (each.section, each.id or "-", each.tokens, each.reason or "-", each.text) for each in prompt.text
+    ]
+    output.print_listing(context, rows, prompt.to_dict(), empty="The prompt was empty.")
 
 
 # -- chat -----------------------------------------------------------------------------------------

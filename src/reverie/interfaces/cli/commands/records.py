@@ -370,6 +370,16 @@ def restore(context: CommandContext, /, id: str) -> None:
 
 @command(json=True)
 @click.argument("id")
+def end(context: CommandContext, /, id: str) -> None:
+    """Mark a record as no longer true: it leaves prompts and stays searchable.
+
+    With --json: {"record": {…}}.
+    """
+    _change(context, id, "Ended", "had ended already", lambda own: own.end(id))
+
+
+@command(json=True)
+@click.argument("id")
 def pin(context: CommandContext, /, id: str) -> None:
     """Protect a record from decay and automatic changes.
 
