@@ -174,7 +174,7 @@ class Pack:
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
         """The parts of `text` in order, each as its name and its text; the notice is one of them, as `notice`."""
-        parts = [(section.name, section.text) for section in self.sections]
+        parts: list[tuple[str, str]] = [(section.name, section.text) for section in self.sections]
         if self.notice:
             parts.insert(sum(name == "profile" for name, _ in parts), ("notice", self.notice))
         return tuple(parts)

@@ -6,6 +6,7 @@ store and scope; later changes are taken from the journal.
 
 from __future__ import annotations
 
+import builtins
 import re
 import threading
 from collections import defaultdict
@@ -105,7 +106,7 @@ class SubjectIndex:
         subjects = [Subject(name, count, True) for name, count in categories.items() if name]
         return sorted([*names, *subjects], key=lambda each: (-each.records, each.name))
 
-    def find(self, name: str) -> list[Record]:
+    def find(self, name: str) -> builtins.list[Record]:
         """Return the live records about a name, those created last first."""
         ids = self._find_names().get(name, frozenset())
         live = [each for each in self._store.records(sorted(ids)) if not each.archived]
