@@ -421,8 +421,7 @@ def _build_stable_sections(
             room = min(budget.standing_tokens, max(left - budget.soft_tokens, left // 4))
             on_page = find_shown_ids(built["pages"].text) if "pages" in built else ()
             rules = [record for record in standing.records if record.id not in on_page]
-            chosen = _choose_standing(rules, room, chances)
-            texts[name] = _render_standing(chosen, left_out=len(rules) - len(chosen))
+            chosen, texts[name] = _choose_standing(rules, room, chances)
         whole = validation.clean_text(texts[name])
         text = cut_section(whole, room)
         cost = estimate_section_cost(text)
@@ -434,28 +433,28 @@ def _build_stable_sections(
     return [built[name] for name in _STABLE if name in built], cut, chosen
 
 
-def _choose_standing(records: Sequence[Record], room: int, chances: Mapping[str, float]) -> list[Record]:
-    """Return the records that fit into the room, sorted by creation.
+def _choose_standing(
+    records: Sequence[Record], room: int, chances: Mapping[str, float]
+) -> tuple[list[Record], str]:
+    """Return the records that fit into the room, sorted by creation, and their section.
 
     If not all of them fit, pinned ones and then those that the message needs most take precedence.
     """
-    if sum(validation.estimate_item_cost(render.render_record(record)) for record in records) > room:
+    lines = {record.id: render.render_record(record) for record in records}
+    costs = {id: validation.estimate_item_cost(line) for id, line in lines.items()}
+    if sum(costs.values()) > room:
         records = sorted(records, key=lambda each: (not each.pinned, -chances.get(each.id, 0.0)))
     room -= estimate_section_cost(f"{render.STANDING_HEADER}\n- … and {len(records)} more")
     chosen = []
     for record in records:
-        cost = validation.estimate_item_cost(render.render_record(record))
-        if cost <= room:
-            room -= cost
+        if costs[record.id] <= room:
+            room -= costs[record.id]
             chosen.append(record)
-    return sorted(chosen, key=lambda record: (record.created_at, record.id))
-
-
-def _render_standing(records: Sequence[Record], *, left_out: int) -> str:
-    if not records:
-        return ""
-    rest = [f"- … and {left_out} more"] if left_out else []
-    return "\n".join([render.STANDING_HEADER, *map(render.render_record, records), *rest])
+    if not chosen:
+        return [], ""
+    chosen.sort(key=lambda record: (record.created_at, record.id))
+    rest = [f"- … and {len(records) - len(chosen)} more"] if len(records) > len(chosen) else []
+    return chosen, "\n".join([render.STANDING_HEADER, *(lines[record.id] for record in chosen), *rest])
 
 
 def _build_notes_section(

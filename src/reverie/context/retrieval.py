@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import NamedTuple, Protocol
 
 from reverie.context import render
@@ -402,14 +403,12 @@ class _Candidate(NamedTuple):
         place: Its place among the hits; None for a hit that is already in the prompt.
         hit: The hit.
         text: Its text.
-        folded: Its text folded, as texts that are the same have it.
         beginnings: The beginnings of its longer words.
     """
 
     place: int | None
     hit: Hit
     text: str
-    folded: str
     beginnings: frozenset[str]
 
 
@@ -427,12 +426,13 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
     candidates = [_build_candidate(place, hit) for place, hit in enumerate(hits)]
     candidates.sort(key=lambda each: (_get_rank(each.hit), -len(each.hit.content)))
     kept = [_build_candidate(None, hit) for hit in known]
+    fold = cache(fold_text)  # few texts are so alike that they are compared
     repetitions: dict[int, int | None] = {}
     for new in candidates:
         for old in kept:
             if _is_told_by(new.hit, old.hit) or (
                 _may_say_the_same(new, old)
-                and (new.folded == old.folded or _says_the_same(new.text, old.text))
+                and (fold(new.text) == fold(old.text) or _says_the_same(new.text, old.text))
             ):
                 assert new.place is not None
                 repetitions[new.place] = old.place
@@ -445,9 +445,9 @@ def find_repetitions(hits: Sequence[Hit], known: Sequence[Hit] = ()) -> Mapping[
 def _build_candidate(place: int | None, hit: Hit) -> _Candidate:
     text = hit.content if hit.paragraph is None else hit.paragraph.text
     if len(text) > _LONGEST_COMPARED:
-        return _Candidate(place, hit, text, "", frozenset())
+        return _Candidate(place, hit, text, frozenset())
     beginnings = (word[:_BEGINNING] for word in text.casefold().split() if len(word) >= _BEGINNING)
-    return _Candidate(place, hit, text, fold_text(text), frozenset(beginnings))
+    return _Candidate(place, hit, text, frozenset(beginnings))
 
 
 def _get_rank(hit: Hit) -> int:

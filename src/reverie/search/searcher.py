@@ -234,7 +234,10 @@ def _build_hit(score: float, entry: ScoredPassage, value: FoundValue, now: datet
 
 
 POOL = 40
-"""Least candidates from the index; more do not improve the results."""
+"""Least records and paragraphs from the index; more do not improve the results."""
+
+TURN_POOL = 24
+"""Least turns from the index. Their neighbours are candidates too, so that each adds eight more."""
 
 _MORE_THAN_WANTED = 16
 """Candidates in addition to the wanted hits, if that is more than `POOL`."""
@@ -468,6 +471,8 @@ class Searcher:
             related=self._related,
         )
         pool = max(POOL, question.limit + _MORE_THAN_WANTED)
+        if subject == "turn" and question.limit <= POOL:
+            pool = TURN_POOL
         past = subject == "record" and updates.asks_for_past(query.text)
         is_current = subject == "record" and not query.dates and not past
         folds = subject == "record" and not question.repeats and not self._headlines.is_empty()
