@@ -69,6 +69,18 @@ def serve(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str
     return {"open_ms": (opened - began) * 1000, "first_ms": (first - opened) * 1000, "memory_mb": memory}
 
 
+def start(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
+    """Import Reverie, open the memory in the folder and build a first prompt; processor time in milliseconds."""
+    question = texts.question(0)
+    began = time.process_time()
+    memory = importlib.import_module("reverie").Memory.open(folder, embedder="none")
+    opened = time.process_time()
+    memory.session("chat:first").context(question)
+    packed = time.process_time()
+    memory.close()
+    return {"start_cpu_ms": (opened - began) * 1000, "first_context_ms": (packed - opened) * 1000}
+
+
 def watch(kind: type[Engine], folder: Path, size: int, texts: Texts) -> dict[str, float]:
     """Print `ready`; for each word read, search until it is found and print the time."""
     engine = kind(folder)
@@ -128,7 +140,7 @@ def peak_memory() -> float:
 
 
 ACTIONS: dict[str, Callable[[type[Engine], Path, int, Texts], dict[str, float]]] = {
-    action.__name__: action for action in (build, generate, serve, watch, work)
+    action.__name__: action for action in (build, generate, serve, start, watch, work)
 }
 
 

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 
+from benchmarks import forget as forgetting
 from benchmarks.child import wait_until_found
 from benchmarks.engines import BARE, REVERIE, TOP, Engine, NotOffered
 from benchmarks.texts import Text, Texts
@@ -68,7 +70,9 @@ def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
         found = _run_child("build", kind.name, folder, size, plan.seed)
         for figure in ("load_s", "load_cpu_s"):
             found[figure] = max(found[figure] - making[figure], 0.0)
-        found["disk_mb"] = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+        sizes = [file.stat() for file in folder.rglob("*")]
+        found["disk_mb"] = sum(each.st_size for each in sizes if S_ISREG(each.st_mode)) / 2**20
+        found["disk_blocks_mb"] = sum(each.st_blocks for each in sizes) * 512 / 2**20
         if kind.name != BARE:
             found |= _run_child("serve", kind.name, folder, size, plan.seed)
         figures[kind.name] = found
@@ -88,6 +92,7 @@ def measure_size(plan: Plan, size: int) -> dict[str, Figures]:
     if REVERIE in engines and size <= LARGEST_CONTEXT:
         plan.say(f"{size:,} texts: context")
         figures[REVERIE] |= measure_context(texts, size, plan)
+        figures[REVERIE] |= measure_forgetting(size, plan.folder / f"forget-{size}")
     return figures
 
 
@@ -145,16 +150,22 @@ def measure_saves(engines: dict[str, Engine], texts: Texts, size: int) -> dict[s
     Turns of one text would mostly measure cold caches after the commits of slower engines.
     """
     times: dict[str, list[float]] = {}
+    processor: dict[str, list[float]] = {}
     order = random.Random(size)
     count = min(SAVES, size)
     for start in range(0, count, _SAVES_IN_A_ROW):
         block = [texts.text(size + turn) for turn in range(start, min(start + _SAVES_IN_A_ROW, count))]
         for name in order.sample(list(engines), len(engines)):
-            for text in block:
-                took = _time(lambda e=engines[name], t=text: e.save(t))  # type: ignore[misc]
-                if took is not None:
-                    times.setdefault(name, []).append(took)
-    return {name: _compute_quantiles("save", taken) for name, taken in times.items()}
+            began = time.process_time()
+            taken = [_time(lambda e=engines[name], t=text: e.save(t)) for text in block]  # type: ignore[misc]
+            used = (time.process_time() - began) * 1000
+            if None not in taken:
+                times.setdefault(name, []).extend(filter(None, taken))
+                processor.setdefault(name, []).append(used / len(block))
+    return {
+        name: _compute_quantiles("save", taken) | {"save_cpu_ms": statistics.median(processor[name])}
+        for name, taken in times.items()
+    }
 
 
 def measure_visibility(engines: dict[str, Engine], texts: Texts, size: int, plan: Plan) -> dict[str, Figures]:
@@ -280,7 +291,20 @@ def measure_context(texts: Texts, size: int, plan: Plan) -> Figures:
         {"turns": turns}
         | _compute_quantiles("context", packing)
         | _compute_quantiles("beside_context", searching)
+        | _measure_starts(folder, plan, size)
     )
+
+
+def _measure_starts(folder: Path, plan: Plan, size: int) -> Figures:
+    """Return medians of the processor time that new processes use to import and open, and for a first `context()`."""
+    taken = [_run_child("start", REVERIE, folder, size, plan.seed) for _ in range(IMPORTS)]
+    return {name: statistics.median(one[name] for one in taken) for name in taken[0]}
+
+
+def measure_forgetting(size: int, folder: Path) -> Figures:
+    """Measure the processor time of forgetting one record beside that of saving one."""
+    save, forget = forgetting.measure(size, folder)
+    return {"forget_ratio": forget / save}
 
 
 def measure_imports() -> Figures:
