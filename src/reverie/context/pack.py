@@ -441,7 +441,7 @@ def _choose_standing(
     If not all of them fit, pinned ones and then those that the message needs most take precedence.
     """
     lines = {record.id: render.render_record(record) for record in records}
-    costs = {id: validation.estimate_item_cost(line) for id, line in lines.items()}
+    costs = {name: validation.estimate_item_cost(line) for name, line in lines.items()}
     if sum(costs.values()) > room:
         records = sorted(records, key=lambda each: (not each.pinned, -chances.get(each.id, 0.0)))
     room -= estimate_section_cost(f"{render.STANDING_HEADER}\n- … and {len(records)} more")
