@@ -1,7 +1,7 @@
 """Check that the published figures of speed are not older than the code by a milestone.
 
-A milestone is a new minor version, or changes of more than a fifth of the lines of the code. Without the history
-of the repository, only the version is checked.
+A milestone is a change of more than a fifth of the lines of the code. Without the history of the repository, only the
+presence of a commit is checked.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PUBLISHED = ("README.md", "docs/explanation/speed.md")
+PUBLISHED = ("docs/project/benchmarks.md",)
 REPEAT = "run `make bench` on an idle machine, and `python -m benchmarks.publish` with its results"
 
-_ORIGIN = re.compile(r"Reverie (\d+\.\d+)[\d.a-z]* at commit `([0-9a-f]{7,40})`")
+_ORIGIN = re.compile(r"Reverie \d+\.\d+[\d.a-z]* at commit `([0-9a-f]{7,40})`")
 _MOST_CHANGED = 0.2
 
 
@@ -32,11 +32,8 @@ def find_problem(file: Path) -> str:
     origins = _ORIGIN.findall(" ".join(file.read_text(encoding="utf-8").split()))
     if not origins:
         return f"{file.name} does not say at which version and commit its speed was measured"
-    current = re.search(r'^version = "(\d+\.\d+)', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.glob("src/**/*.py"))
-    for measured, commit in origins:
-        if current is None or current[1] != measured:
-            return f"{file.name} has the speed of version {measured}"
+    for commit in origins:
         changed = count_changed_lines(commit)
         if changed is not None and changed > _MOST_CHANGED * lines:
             return (

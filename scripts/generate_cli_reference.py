@@ -12,6 +12,7 @@ import dataclasses
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,50 +45,126 @@ def main(arguments: list[str]) -> int:
 
 # -- commands ----------------------------------------------------------------------------------------
 
+MIN_COMMANDS = 3
+"""Number of commands with an equal option from which it is described once for all of them."""
+
+EXAMPLES = {
+    "remember": 'reverie remember "Prefers short answers" --category user-preferences/style',
+    "recall": 'reverie recall "which port is staging on?" --limit 3 --explain',
+    "show": "reverie show 3f9a0c41d7be",
+    "list": "reverie list --kind decision --tag deploy",
+    "categories": "reverie categories --scope user:alice",
+    "tags": "reverie tags",
+    "archive": 'reverie archive 3f9a0c41d7be --reason "out of date"',
+    "restore": "reverie restore 3f9a0c41d7be",
+    "pin": "reverie pin 3f9a0c41d7be",
+    "unpin": "reverie unpin 3f9a0c41d7be",
+    "label": "reverie label 3f9a0c41d7be billing",
+    "vouch": "reverie vouch 3f9a0c41d7be",
+    "settle": "reverie settle 3f9a0c41d7be 14c9172d64e9",
+    "purge": "reverie purge",
+    "forget": 'reverie forget --match "555 0199" --dry-run',
+    "redact": "reverie redact --dry-run",
+    "history": "reverie history --since 2h",
+    "blame": "reverie blame 3f9a0c41d7be",
+    "diff": "reverie diff --since yesterday",
+    "undo": "reverie undo --last",
+    "chat": "reverie chat --model ollama:qwen3:8b",
+    "say": 'reverie say cli:1 "When can I deploy?"',
+    "context": "reverie context cli:1 --explain",
+    "sessions": "reverie sessions --limit 5",
+    "feedback": "reverie feedback 3f9a0c41d7be up",
+    "pages": "reverie pages",
+    "page": "reverie page HISTORY.md",
+    "edit": "reverie edit MEMORY.md",
+    "append": 'reverie append HISTORY.md "Moved staging to port 5433."',
+    "dream": "reverie dream --dry-run",
+    "review": "reverie review --accept 3f9a0c41d7be",
+    "worker": "reverie worker",
+    "watch": "reverie watch --once",
+    "rebuild": "reverie rebuild --yes",
+    "backup": "reverie backup ~/monday.zip",
+    "recover": "reverie recover ~/monday.zip --store ~/other",
+    "copy": "reverie copy ~/agent ~/copy",
+    "export": "reverie export ~/memory.jsonl",
+    "import": "reverie import conversations.json --dry-run",
+    "init": "reverie init --store ~/agent",
+    "check": "reverie check",
+    "doctor": "reverie doctor --fix",
+    "embed": "reverie embed",
+    "stats": "reverie stats --json",
+    "demo": "reverie demo",
+    "eval": "reverie eval mine --k 1,5",
+    "mcp": "reverie mcp --read-only",
+    "serve": "reverie serve --port 8767",
+}
+"""One example of each command that has no subcommands of its own. A test parses them."""
+
 
 def render_cli() -> Iterator[str]:
     """Yield the lines of the generated part of cli.md."""
-    yield from ("## Options of every command", "", "| option | meaning |", "|---|---|")
-    for option in build_common_options():
-        if isinstance(option, click.Option):
-            yield render_option(option)
-    yield "| `-h`, `--help` | Show the help of the command and exit. |"
-    yield "| `--version` | Show the version and exit. Only before a command. |"
-    yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
-    yield from (f"| {int(code)} | {code.meaning} |" for code in ExitCode)
+    commands = dict(iterate_commands())
+    common = {name for option in build_common_options() for name in option.opts}
+    rows = Counter(
+        row for command in commands.values() for row in map(render_option, list_options(command, common))
+    )
+    shared = {row for row, number in rows.items() if number >= MIN_COMMANDS}
+    yield from ("## Options of every command", "")
+    yield from (render_option(each) for each in build_common_options() if isinstance(each, click.Option))
+    yield "* `-h`, `--help`: Show the help of the command and exit."
+    yield "* `--version`: Show the version and exit. Only before a command."
+    yield from ("", "## Options of several commands", "", *sorted(shared))
+    yield from ("", "## Exit codes", "")
+    yield from (f"* {int(code)}: {code.meaning}" for code in ExitCode)
+    for path, command in commands.items():
+        yield from render_command(command, path, shared, common)
+
+
+def iterate_commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield each command and subcommand by the words that call it."""
     for section in COMMANDS.values():
         for name in section:
             command = cli.get_command(click.Context(cli), name)
             assert command is not None
-            yield from render_command(command, f"reverie {name}", "##")
+            yield f"reverie {name}", command
+            if isinstance(command, click.Group):
+                for inner in command.list_commands(click.Context(command)):
+                    below = command.get_command(click.Context(command), inner)
+                    assert below is not None
+                    yield f"reverie {name} {inner}", below
 
 
-def render_command(command: click.Command, path: str, level: str) -> Iterator[str]:
-    """Yield the lines about a command and its subcommands."""
-    context = click.Context(command, info_name=path)
-    yield from (
-        "",
-        f"{level} `{path}`",
-        "",
-        "```text",
-        " ".join([path, *command.collect_usage_pieces(context)]),
-        "```",
-        "",
-    )
-    yield from render_help(command.help or "")
-    common = {name for option in build_common_options() for name in option.opts}
-    options = [
+def list_options(command: click.Command, common: set[str]) -> list[click.Option]:
+    """Return the visible options of a command that not every command has."""
+    return [
         each
         for each in command.params
         if isinstance(each, click.Option) and not each.hidden and not common.intersection(each.opts)
     ]
-    if options:
-        yield from ("| option | meaning |", "|---|---|", *map(render_option, options))
-    if isinstance(command, click.Group):
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            assert inner is not None
-            yield from render_command(inner, f"{path} {name}", "###")
+
+
+def render_command(command: click.Command, path: str, shared: set[str], common: set[str]) -> Iterator[str]:
+    """Yield the lines about a command: usage with an example, help, and options."""
+    context = click.Context(command, info_name=path)
+    usage = " ".join([path, *command.collect_usage_pieces(context)]).replace(" [OPTIONS]", "")
+    example = EXAMPLES.get(path.removeprefix("reverie "))
+    level = "##" if path.count(" ") == 1 else "###"
+    yield from (
+        "",
+        f"{level} `{path}`",
+        "",
+        "```sh",
+        usage,
+        *([example] if example else []),
+        "```",
+        "",
+    )
+    yield from render_help(command.help or "")
+    options = list_options(command, common)
+    rows = [render_option(option) for option in options]
+    yield from (row for row in rows if row not in shared)
+    if names := [f"`{option.opts[0]}`" for option, row in zip(options, rows, strict=True) if row in shared]:
+        yield from ("", f"Also {', '.join(names)}.")
 
 
 def render_help(text: str) -> Iterator[str]:
@@ -100,17 +177,17 @@ def render_help(text: str) -> Iterator[str]:
 
 
 def render_option(option: click.Option) -> str:
-    """Return the row of an option."""
+    """Return the line of an option."""
     names = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
     if not option.is_flag and not option.count:
-        names += f" {_escape(f'`{option.make_metavar(click.Context(cli))}`')}"
+        names += f" `{option.make_metavar(click.Context(cli))}`"
     shown = (
         isinstance(option.default, str | int | float)
         and not option.is_flag
         and option.show_default is not False
     )
     default = f" Default {option.default}." if shown and option.default != "" else ""
-    return f"| {names} | {_escape((option.help or '').strip())}{_escape(default)} |"
+    return f"* {names}: {(option.help or '').strip()}{default}"
 
 
 def _escape(text: str) -> str:
@@ -124,19 +201,20 @@ def render_settings() -> Iterator[str]:
     """Yield the lines of the generated part of settings.md."""
     yield from ("## Every setting", "")
     yield "The environment variable of a setting is its name in capitals after `REVERIE_`."
-    yield from ("", "| setting | meaning | values | default | also called |", "|---|---|---|---|---|")
+    yield ""
     meanings = parse_attributes(Settings.__doc__ or "")
     for field in dataclasses.fields(Settings):
         form = _FORMS[field.name]
-        also = ", ".join(f"`{name}`" for name in form.also)
-        cells = (
-            f"`{field.name}`",
-            meanings[field.name],
-            render_values(form),
-            render_default(field.default),
-            also,
-        )
-        yield f"| {' | '.join(map(_escape, cells))} |"
+        also = f"; also {', '.join(f'`{name}`' for name in form.also)}" if form.also else ""
+        default = render_default(field.default)
+        yield f"* `{field.name}` ({render_values(form)}; default {default}{also}): {cut_meaning(meanings[field.name])}"
+
+
+def cut_meaning(text: str) -> str:
+    """Return the first sentence of a description, without the range and the default that its line has anyway."""
+    sentence = re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
+    sentence = re.sub(r"[;,] (default|from|over|\d[\d,.]* (to|and))\b[^;:]*?(?=[;:]|\.?$)", "", sentence)
+    return sentence.rstrip(".") + "."
 
 
 def parse_attributes(docstring: str) -> dict[str, str]:
@@ -150,7 +228,7 @@ def render_values(form: Any) -> str:
     """Return the valid values of a setting."""
     if form.kind == "flag":
         return "yes, no"
-    if form.kind in ("text", "patterns"):
+    if form.kind in ("text", "patterns", "language", "categories"):
         return str(_UNITS.get(form.kind, form.kind))
     low = "over 0" if form.kind == "minutes" and form.low == 0 else f"{form.low:g}"
     return f"{_UNITS.get(form.kind, form.kind)}, {low} to {form.high:,.0f}" + (

@@ -36,6 +36,9 @@ FURTHER = (Worker, MemoryFolder, KeyValueStore)
 FIRST = ("Memory", "ScopedMemory", "Session", "WorkingMemory", "Pages", "Journal", "Snapshot")
 """Classes in the order in which a reader needs them; others follow."""
 
+MIN_WORDS = 3
+"""Words of a description of a result, above which it says more than its type."""
+
 INTRODUCTION = """\
 # API
 
@@ -47,10 +50,34 @@ keyword-only. Times are `datetime`s with a time zone. A duration (`Duration`) is
 Exceptions are in [errors.md](errors.md), settings in [settings.md](settings.md), scores in
 [scores.md](scores.md).
 
+Arguments and fields have one sentence each here. `help(Memory.save)` prints the whole docstring. Invalid arguments
+raise `InvalidInput`.
+
 `reverie.__version__` is the version as text. `reverie.EVERY_SCOPE` (`"*"`), passed as `scope`, means all
 scopes. `import reverie` opens nothing, reads no environment and starts no thread.
 """
 
+_PARTICLES = frozenset(
+    (
+        "the",
+        "a",
+        "an",
+        "its",
+        "of",
+        "as",
+        "see",
+        "for",
+        "is",
+        "to",
+        "in",
+        "or",
+        "and",
+        "none",
+        "which",
+        "that",
+        "only",
+    )
+)
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Example|Examples):$")
 _ENTRY = re.compile(r"^(\*{0,2}[\w., ]+?)(?: \([^)]*\))?: (.*)$")
 
@@ -133,11 +160,10 @@ def _render_service(owner: type) -> str:
     attributes = [f"* `{owner.__name__}.{name}`" + _explain(owner, name) for name in _iter_attributes(owner)]
     lines += ["\n".join([*attributes, ""])] if attributes else []
     if owner.__name__.startswith("Async"):
-        names = ", ".join(f"`{owner.__name__}.{name}`" for name in _iter_methods(owner))
-        return "\n".join([*lines, f"Methods: {names}.\n"])
-    for base in _public_bases(owner):
-        names = ", ".join(f"`{owner.__name__}.{name}`" for name in vars(base) if not name.startswith("_"))
-        lines.append(f"From {_link(base)}: {names}.\n")
+        name = owner.__name__.removeprefix("Async")
+        return "\n".join([*lines, f"The methods of [`{name}`](#{name.lower()}), as coroutines.\n"])
+    if bases := _public_bases(owner):
+        lines.append(f"It has all of {' and '.join(map(_link, bases))}.\n")
     lines += [
         _render_function(f"{owner.__name__}.{name}", inspect.getattr_static(owner, name), "###")
         for name in _iter_methods(owner)
@@ -163,25 +189,22 @@ def _render_value(owner: type) -> str:
     lines = [f"## `{owner.__name__}`\n", *_render_origin(owner), _render_parts(described)]
     fields = dataclasses.fields(owner)
     if fields:
-        rows = [
-            f"| `{field.name}` | `{_escape(str(field.type))}` | {_escape(meanings.get(field.name, ''))} |"
-            for field in fields
-        ]
-        lines.append("\n".join(["| field | type | meaning |", "|---|---|---|", *rows, ""]))
+        texts = {field: _cut_to_sentence(meanings.get(field.name, "")) for field in fields}
+        told = [field for field in fields if _says_more(field.name, texts[field])]
+        rows = [f"* `{field.name}` (`{field.type}`): {texts[field]}" for field in told]
+        rest = [f"`{field.name}` (`{field.type}`)" for field in fields if field not in told]
+        rows += [f"* {', '.join(rest)}."] if rest else []
+        lines.append("\n".join([*rows, ""]))
     classes = [each for each in _our_classes(owner) if each not in _public_bases(owner)]
     names = dict.fromkeys(name for each in classes for name in vars(each) if not name.startswith("_"))
     own = [name for name in names if name not in {field.name for field in fields}]
     for name in own:
         member = inspect.getattr_static(owner, name)
         if isinstance(member, property | cached_property):
-            lines.append(f"* `{owner.__name__}.{name}`{_explain(owner, name)}\n")
+            lines[-1] += f"* `{owner.__name__}.{name}`{_explain(owner, name)}\n"
         elif callable(member) or isinstance(member, classmethod | staticmethod):
             lines.append(_render_function(f"{owner.__name__}.{name}", member, "###"))
     return "\n".join(lines)
-
-
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 def _iter_methods(owner: type) -> Iterator[str]:
@@ -217,7 +240,7 @@ def _explain(owner: type, name: str) -> str:
         text = (inspect.getdoc(member) or "").split("\n\n")[0]
     else:
         text = dict(_parse_sections(inspect.getdoc(owner) or "").get("Attributes", [])).get(name, "")
-    return f": {' '.join(text.split())}" if text else ""
+    return f": {_cut_to_sentence(' '.join(text.split()))}" if text else ""
 
 
 # -- functions ---------------------------------------------------------------------------------------
@@ -225,8 +248,11 @@ def _explain(owner: type, name: str) -> str:
 
 def _render_function(name: str, member: Any, level: str) -> str:
     function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
-    shown = render_signature(name, member)
-    return f"{level} `{name}`\n\n```pyi\n{shown}\n```\n\n{_render_docstring(inspect.getdoc(function))}"
+    shown = render_signature(name, member).removeprefix(name)
+    text = _render_docstring(inspect.getdoc(function))
+    if not name.partition(".")[2] or len(shown) > len("() -> dict[str, Any]"):
+        return f"{level} `{name}`\n\n```pyi\n{name}{shown}\n```\n\n{text}"
+    return f"{level} `{name}{shown.replace(' -> None', '')}`\n\n{text}"
 
 
 def render_signature(name: str, member: Any) -> str:
@@ -299,19 +325,48 @@ def _parse_entries(lines: list[str]) -> list[tuple[str, str]]:
     return entries
 
 
+def _cut_to_sentence(text: str) -> str:
+    """Return the first sentence of a text, or its first clause; the whole is in the docstring."""
+    sentence = re.split(r"(?<=\.) (?=[A-Z0-9`\"])", text, maxsplit=1)[0]
+    clause = sentence.partition("; ")[0]
+    return (clause if len(clause.split()) >= MIN_WORDS else sentence).rstrip(". ") + "."
+
+
+def _says_more(name: str, text: str) -> bool:
+    """Return whether a description has some words that the name of its argument does not have."""
+    known = {*name.replace("*", "").lower().split("_"), *_PARTICLES}
+    words = set(re.findall(r"\w+", text.lower()))
+    return len(words - known - {f"{word}s" for word in known}) > MIN_WORDS - 1
+
+
+def _lower_first(text: str) -> str:
+    return text if text[:2].isupper() or text.startswith("`") else text[:1].lower() + text[1:]
+
+
 def _join(lines: list[str]) -> str:
     return inspect.cleandoc("\n".join(lines)).strip()
 
 
+def _list_prose(text: str) -> list[str]:
+    """Return the first paragraph of a docstring and its examples; further prose is for `help()`."""
+    blocks = [block for block in text.split("\n\n") if block.strip()]
+    examples = [f"```text\n{block}\n```" for block in blocks[1:] if block.lstrip().startswith(">>>")]
+    return [*blocks[:1], *examples]
+
+
 def _render_parts(sections: dict[str, Any]) -> str:
-    parts = [sections[""]] if sections[""] else []
+    parts = [*_list_prose(sections[""])]
     for name, content in sections.items():
         if name in ("Args", "Attributes"):
-            parts.append("\n".join(f"* `{each}`: {text}" for each, text in content))
+            rows = [(each, _cut_to_sentence(text)) for each, text in content]
+            lines = [f"* `{each}`: {text}" for each, text in rows if _says_more(each, text)]
+            parts += ["\n".join(lines)] if lines else []
         elif name == "Raises":
-            parts.append("Raises:\n\n" + "\n".join(f"* `{each}`: {text}" for each, text in content))
+            errors_raised = [f"`{each}`" for each, _ in content if each != "InvalidInput"]
+            parts += [f"Raises {', '.join(errors_raised)}."] if errors_raised else []
         elif name in ("Returns", "Yields"):
-            parts.append(f"{name}: {' '.join(content.split())}")
+            text = _cut_to_sentence(" ".join(content.split()))
+            parts += [f"{name} {_lower_first(text)}"] if len(text.split()) > MIN_WORDS else []
         elif name:
             parts.append("```text\n" + content + "\n```")
     return "\n\n".join(parts) + "\n"

@@ -58,7 +58,7 @@ def test_texts_are_made_up_the_same_every_time() -> None:
 
 
 def test_the_published_error_rates_hold() -> None:
-    """The floor under what docs/explanation/secrets.md says."""
+    """The floor under what docs/explanation/security.md says."""
     for which, most_missed, most_wrong in (("develop", 37, 0), ("heldout", 41, 0)):
         part = [each for each in RESULTS if each.labelled.set == which]
         assert sum(len(each.missed) for each in part) <= most_missed

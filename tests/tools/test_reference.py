@@ -30,10 +30,9 @@ def described(tool: Tool) -> str:
     parameters = tool.spec.parameters
     lines = [f"### `{tool.name}`", "", tool.spec.description, ""]
     if parameters["properties"]:
-        lines += ["| argument | form | meaning |", "|---|---|---|"]
         for name, rule in parameters["properties"].items():
             needed = ", required" if name in parameters["required"] else ""
-            lines.append(f"| `{name}` | {form(rule)}{needed} | {rule['description']} |")
+            lines.append(f"* `{name}` ({form(rule)}{needed}): {rule['description']}")
         lines.append("")
     return "\n".join([*lines, effect(tool)])
 
@@ -42,11 +41,10 @@ def form(rule: Mapping[str, Any]) -> str:
     if "enum" in rule:
         return ", ".join(f"`{each}`" for each in rule["enum"])
     if rule["type"] == "array":
-        return f"list of at most {rule['maxItems']} {rule['items']['type']}s"
+        return f"list, ≤ {rule['maxItems']}"
     if rule["type"] == "string":
-        least = rule.get("minLength", 0)
-        return f"string of {least} to {rule['maxLength']:,} characters"
-    return f"{rule['type']} from {rule['minimum']:g} to {rule['maximum']:,}"
+        return f"text, ≤ {rule['maxLength']:,}"
+    return f"{rule['minimum']:g} to {rule['maximum']:,}"
 
 
 def effect(tool: Tool) -> str:

@@ -9,7 +9,7 @@ caller can cut them by `min_score`. Relevance is fitted to LoCoMo and BEAM toget
 The floors were chosen on the same number of questions asked of memories with the answer and without it. The floor .07
 refuses .33 of LoCoMo's questions asked of another conversation and .01 of those asked of their own, at a loss of .002
 in recall@10; on BEAM .08 and .006. At .10 it is .44 and .024, and .12 and .006.
-`docs/explanation/nothing-relevant.md` has more figures.
+`docs/explanation/recall.md` has more figures.
 
 In a small memory a weak match is seldom a coincidence, because few records compete. So the floor grows with the cube
 of the number of records up to `LARGE`, as relevance grows with the cube of the evidence. Related words alone must
