@@ -153,8 +153,8 @@ def test_make_builds_an_image_that_keeps_the_health_check(tmp_path: Path, name: 
     assert run.stdout.splitlines()[-1] == expected
 
 
-def test_the_first_token_is_created_as_the_page_of_containers_says(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "how-to" / "containers.md").read_text(encoding="utf-8")
+def test_the_first_token_is_created_as_the_guide_of_servers_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "how-to" / "server.md").read_text(encoding="utf-8")
     arguments = re.findall(r"compose run --rm server (token create .*)", page)
     assert len(arguments) == 1
     store = ["--store", str(tmp_path / "memory")]
