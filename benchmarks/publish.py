@@ -33,9 +33,7 @@ measures your own data.
 
 
 @click.command()
-@click.argument(
-    "files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False)
-)
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the page is outdated.")
 def main(files: tuple[Path, ...], check: bool) -> None:
     """Write the page of all figures, with the speed of runs, each a `results.json`."""

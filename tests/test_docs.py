@@ -378,7 +378,9 @@ def test_every_public_method_and_attribute_is_in_the_reference() -> None:
         for name in [*public_methods(owner), *public_attributes(owner)]:
             if owner.__name__ != synchronous and name in {"sync", *dir(OWNERS[synchronous])}:
                 continue
-            assert any(re.search(rf"`{each}\.{name}[`(]", REFERENCE["api"]) for each in owners), f"{owner.__name__}.{name}"
+            assert any(re.search(rf"`{each}\.{name}[`(]", REFERENCE["api"]) for each in owners), (
+                f"{owner.__name__}.{name}"
+            )
 
 
 def _is_error(value: object) -> bool:
