@@ -6,7 +6,6 @@ import html
 import json
 import os
 import re
-import shlex
 import sqlite3
 import stat
 import subprocess
@@ -31,7 +30,7 @@ from reverie.interfaces.hooks.events import (
     read_last_exchange,
     truncate_text,
 )
-from reverie.interfaces.hooks.runner import HookOptions, derive_project_scope
+from reverie.interfaces.hooks.runner import HookOptions, resolve_scope
 from reverie.interfaces.hooks.turns import Occurrence, iterate_kept, keep
 from reverie.llm.embedding import is_loaded_here
 from tests.interfaces.conftest import environment, run_cli
@@ -879,10 +878,10 @@ def test_a_prompt_that_no_event_told_of_is_taken_from_the_transcript(
 def test_a_path_that_no_system_has_loses_no_message(
     folder: Path, tell: Callable[..., str], path: str
 ) -> None:
-    tell("user-prompt", prompt="The port is 5433", cwd=path, transcript_path=path, per_project=True)
-    tell("stop", last_assistant_message="Noted.", cwd=path, transcript_path=path, per_project=True)
+    tell("user-prompt", prompt="The port is 5433", cwd=path, transcript_path=path, scope="repository")
+    tell("stop", last_assistant_message="Noted.", cwd=path, transcript_path=path, scope="repository")
     with Memory.open(folder) as memory:
-        turns = memory.scoped(derive_project_scope("/srv/ ")).turns(SESSION)
+        turns = memory.scoped(resolve_scope("repository", "/srv/ ")).turns(SESSION)
     assert [turn.content for turn in turns] == ["The port is 5433", "Noted."]
 
 
@@ -895,15 +894,15 @@ def test_each_project_has_a_memory_of_its_own_and_sees_what_is_everybody_s(
     atlas, borealis = str(tmp_path / "atlas" / "src"), str(tmp_path / "borealis")
     with Memory.open(folder) as memory:
         memory.save("Redis is spoken of in British English")
-    tell("user-prompt", prompt="We decided to run Redis on port 6380.", cwd=atlas, per_project=True)
-    tell("stop", last_assistant_message="Good.", cwd=atlas, per_project=True)
-    here = tell("user-prompt", prompt="Redis?", cwd=atlas, per_project=True, session_id="two")
-    there = tell("user-prompt", prompt="Redis?", cwd=borealis, per_project=True, session_id="two")
+    tell("user-prompt", prompt="We decided to run Redis on port 6380.", cwd=atlas, scope="repository")
+    tell("stop", last_assistant_message="Good.", cwd=atlas, scope="repository")
+    here = tell("user-prompt", prompt="Redis?", cwd=atlas, scope="repository", session_id="two")
+    there = tell("user-prompt", prompt="Redis?", cwd=borealis, scope="repository", session_id="two")
     assert "6380" in here
     assert "British" in here
     assert "6380" not in there
     assert "British" in there
-    scope = derive_project_scope(atlas)
+    scope = resolve_scope("repository", atlas)
     assert scope.startswith("project:atlas-")
     with Memory.open(folder) as memory:
         assert len(memory.scoped(scope).turns(SESSION)) == 2
@@ -912,51 +911,52 @@ def test_each_project_has_a_memory_of_its_own_and_sees_what_is_everybody_s(
 def test_a_project_is_its_repository_wherever_one_works_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    main, tree = tmp_path / "my project!", tmp_path / "tree"
-    (main / ".git" / "worktrees" / "tree").mkdir(parents=True)
+    def git(*arguments: str | Path) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", "-C", tmp_path, *who, *arguments], check=True, capture_output=True)
+
+    main, bare = tmp_path / "my project!", tmp_path / "bare.git"
+    git("init", main)
+    git("-C", main, "commit", "--allow-empty", "-m", "Start")
+    git("-C", main, "worktree", "add", tmp_path / "tree")
+    git("clone", "--bare", main, bare)
+    for name in ("one", "two"):
+        git("-C", bare, "worktree", "add", tmp_path / name)
     (main / "deep" / "er").mkdir(parents=True)
-    tree.mkdir()
-    (tree / ".git").write_text(f"gitdir: {main}/.git/worktrees/tree\n")
-    scope = derive_project_scope(str(main))
+
+    def scope_of(folder: Path, scope: str = "repository") -> str:
+        return resolve_scope(scope, str(folder))
+
+    scope = scope_of(main)
     assert scope.startswith("project:my-project-")
-    assert derive_project_scope(str(main / "deep" / "er")) == scope
-    assert derive_project_scope(str(tree)) == scope
-    assert derive_project_scope(str(tmp_path / "gone")).startswith("project:gone-")
-    assert derive_project_scope(str(main), within="user:alice") == f"user:alice/{scope}"
+    assert scope_of(main / "deep" / "er") == scope_of(tmp_path / "tree") == scope
+    assert scope_of(tmp_path / "one") == scope_of(tmp_path / "two")
+    assert scope_of(tmp_path / "one").startswith("project:bare.git-")
+    assert scope_of(tmp_path / "gone").startswith("project:gone-")
+    assert scope_of(main, "user:alice/repository") == f"user:alice/{scope}"
+    assert scope_of(main, "user:alice") == "user:alice"
     monkeypatch.chdir(main)
-    assert derive_project_scope("") == scope
+    assert resolve_scope("repository") == scope
 
 
-# -- what to paste -----------------------------------------------------------------------------------------
+# -- options and forms -------------------------------------------------------------------------------------
 
 
-def test_what_is_pasted_into_the_settings_runs(folder: Path, call: Callable[..., Result]) -> None:
-    result = call("hook", "config", "--client", "claude-code", "--per-project", "--max-chars", "800")
-    assert (result.exit_code, "settings.json" in result.stderr) == (0, True)
-    hooks = json.loads(result.stdout)["hooks"]
-    assert list(hooks) == list(EVENTS.values())
-    (group,) = hooks["UserPromptSubmit"]
-    (command,) = group["hooks"]
-    assert command["type"] == "command"
-    assert command["timeout"] == 15
-    words = shlex.split(command["command"])
-    assert Path(words[0]).is_absolute()
-    assert words[words.index("hook") :] == [
-        *("hook", "user-prompt", "--store", str(folder), "--per-project", "--max-chars", "800")
-    ]
-    told = json.dumps({"session_id": ID, "cwd": "/srv/x", "prompt": "Hello there"}).encode()
-    done = subprocess.run(
-        command["command"], shell=True, input=told, capture_output=True, env=environment(), timeout=60
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+def test_agents_with_a_form_of_their_own_get_it(folder: Path, hook: Callable[..., tuple[str, str]]) -> None:
     with Memory.open(folder) as memory:
-        assert memory.admin.stats().turns == 1
+        memory.save("Never deploy on a Friday", kind="constraint")
+    for form, field in (("cursor", "additional_context"), ("copilot", "additionalContext")):
+        place = ("--store", str(folder), "--format", form)
+        output, _ = hook("session-start", *place, event={"conversation_id": form})
+        assert "Never deploy on a Friday" in json.loads(output)[field]
+    hook("stop", *place, event={"conversation_id": "c", "text": "An answer of Cursor."})
+    assert written(folder, "claude-code:c") == [("assistant", "An answer of Cursor.")]
 
 
 def test_the_options_are_read_without_click_as_click_reads_them() -> None:
     assert runner.parse_arguments(
-        ["--store", "a", "--scope=b", "--per-project", "-q", "--timeout", "3"]
-    ) == HookOptions(store="a", scope="b", per_project=True, quiet=True, timeout=3.0)
+        ["--store", "a", "--scope=b", "--all", "-q", "--timeout", "3"]
+    ) == HookOptions(store="a", scope="b", all=True, quiet=True, timeout=3.0)
     for wrong in (
         ["--store"],
         ["--max-chars", "many"],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import shlex
 import signal
 import sqlite3
 import subprocess
@@ -21,10 +19,9 @@ from mcp import Client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from reverie import Memory
-from reverie.interfaces.cli.commands.mcp import MCP_CLIENTS
 from reverie.interfaces.mcp import handshake
 from reverie.interfaces.mcp.server import PROMPT, TEMPLATES, create_offer, to_protocol_tool
-from tests.interfaces.mcp.peers import LEGACY, PROGRAM, STATELESS, Wire, launched, played, started
+from tests.interfaces.mcp.peers import LEGACY, PROGRAM, STATELESS, Wire, played, started
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 
@@ -453,7 +450,7 @@ def test_what_cannot_start_says_so_and_writes_nothing_to_standard_output(
         (["--groups", "nothing"], 2, "group"),
         (["--scope", "*"], 2, "scope"),
         (["--session", ""], 2, "session"),
-        (["nonsense"], 2, "config"),
+        (["nonsense"], 2, "no arguments"),
     ):
         result = call("mcp", *options)
         assert (result.exit_code, result.stdout) == (code, ""), result.stderr
@@ -473,58 +470,3 @@ def test_without_the_package_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, missing, None)
     result = call("mcp")
     assert (result.exit_code, "pip install 'reverie[mcp]'" in result.stderr) == (2, True)
-
-
-# -- what to paste ---------------------------------------------------------------------------------------
-
-
-def pasted(client: str, text: str) -> tuple[str, list[str]]:
-    """The program and its arguments as a client would read them from what was pasted."""
-    if client == "claude-code":
-        words = shlex.split(text)
-        assert words[:3] == ["claude", "mcp", "add"]
-        assert words[words.index("--") - 1] == "notes"
-        return words[words.index("--") + 1], words[words.index("--") + 2 :]
-    read = json.loads(text)
-    (servers,) = read.values()
-    assert list(servers) == ["notes"]
-    server = servers["notes"]
-    assert set(server) == ({"type", "command", "args"} if client == "vscode" else {"command", "args"})
-    return server["command"], server["args"]
-
-
-def test_what_is_pasted_into_a_client_starts_a_server(
-    call: Callable[..., Result], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder.parent)
-    found = []
-    for client in MCP_CLIENTS:
-        result = call(
-            "mcp", "config", "--client", client, "--name", "notes",
-            "--scope", "user:al ice", "--groups", "long_term, pages",
-        )  # fmt: skip
-        assert (result.exit_code, result.stderr) == (0, f"Paste it into {MCP_CLIENTS[client]}.\n")
-        found.append(pasted(client, result.stdout))
-    command, args = found[0]
-    assert found == [(command, args)] * len(MCP_CLIENTS)
-    assert os.path.isabs(command)
-    assert args[args.index("mcp") :][:3] == ["mcp", "--store", str(folder)]
-    assert not folder.exists()
-
-    async def scene() -> None:
-        async with Client(launched(command, args)) as running:
-            names = {tool.name for tool in (await running.list_tools()).tools}
-            assert {"save_memory", "read_page"} <= names
-            assert "search_conversation_history" not in names
-            await running.call_tool("save_memory", {"content": "Alice likes tea"})
-
-    played(scene)
-    with Memory.open(folder) as memory:
-        (record,) = memory.scoped("*").list()
-        assert record.scope == "user:al ice"
-
-
-def test_a_client_that_is_not_known_is_refused_with_those_that_are(call: Callable[..., Result]) -> None:
-    result = call("mcp", "config", "--client", "emacs")
-    assert result.exit_code == 2
-    assert all(name in result.stderr for name in MCP_CLIENTS)

@@ -29,5 +29,5 @@ def _run(arguments: list[str]) -> None:
         run_command()
     except SystemExit:
         # Exit code 2 means wrong usage to click, but makes an agent withhold the user's prompt.
-        if not is_hook or arguments[1:2] in ([], ["config"]):
+        if not is_hook or not arguments[1:]:
             raise

@@ -65,6 +65,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "feedback": (".conversations:feedback", "Say that an answer was good or bad."),
     },
     "Agents": {
+        "connect": (".connect:connect", "Connect an agent or editor with the memory."),
         "mcp": (".mcp:mcp", "Serve the memory over MCP."),
         "serve": (".serve:serve", "Serve the memory over HTTP."),
         "token": (".serve:token", "Create, list and revoke access tokens."),

@@ -80,7 +80,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "name": ("hook_event_name",),
     "session": ("session_id", "sessionId", "conversation_id"),
     "prompt": ("prompt", "user_prompt"),
-    "answer": ("last_assistant_message", "prompt_response"),
+    "answer": ("last_assistant_message", "prompt_response", "text"),
     "transcript": ("transcript_path",),
     "folder": ("cwd",),
     "source": ("source",),

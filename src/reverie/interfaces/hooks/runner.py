@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -31,47 +31,49 @@ if TYPE_CHECKING:
 PROJECT = "CLAUDE_PROJECT_DIR"
 """Environment variable with the project's folder, set by Claude Code."""
 
+REPOSITORY = "repository"
+"""Last part of a scope that means: one scope for each repository."""
+
 _LONGEST = 40
 _UNFIT = defer_regex(r"[^\w.-]+")
 
 
-def derive_project_scope(folder: str, *, within: str = "") -> str:
-    """Return the scope of the project that a folder belongs to, such as `project:atlas-1f0c2a9b`.
+def resolve_scope(scope: str, folder: str = "") -> str:
+    """Return a scope in which the last part `repository` is replaced by that of the project of a folder.
 
-    The project is the git repository that contains the folder (for a worktree, its main repository), or else
-    the folder itself. Folders of the same name are different projects.
+    The project is the git repository that contains the folder, with all its worktrees, or else the folder itself.
+    Folders of the same name are different projects.
 
     Args:
+        scope: The scope, such as `user:alice`, `repository` or `user:alice/repository`.
         folder: Any folder of the project; empty for the working folder of this process.
-        within: Parent scope, such as `user:alice`.
+
+    >>> resolve_scope("user:alice"), resolve_scope("user:alice/repository", "/srv/atlas")
+    ('user:alice', 'user:alice/project:atlas-ba0c1e0b')
     """
-    root = _find_root(Path(folder or os.getcwd()).absolute())
+    within, slash, last = scope.rpartition("/")
+    if last != REPOSITORY:
+        return scope
+    root = _find_root(Path(os.path.realpath(os.environ.get(PROJECT) or folder or os.getcwd())))
     name = _UNFIT.sub("-", root.name).strip(".-")[:_LONGEST] or "root"
-    scope = f"project:{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:8]}"
-    return f"{within}/{scope}" if within else scope
+    return f"{within}{slash}project:{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:8]}"
 
 
 def _find_root(folder: Path) -> Path:
-    folder = Path(os.path.realpath(folder))
+    """Return the folder of the repository: for a worktree that of its common git folder."""
     for place in (folder, *folder.parents):
         mark = place / ".git"
         if mark.is_dir():
             return place
         if mark.is_file():
-            return _resolve_worktree(mark) or place
+            try:
+                written = mark.read_text(encoding="utf-8", errors="replace")
+                git_dir = place / written.partition("gitdir:")[2].strip()
+                common = Path(os.path.realpath(git_dir / (git_dir / "commondir").read_text("utf-8").strip()))
+            except (OSError, ValueError):
+                return place  # a submodule, or a file that is not of git
+            return common.parent if common.name == ".git" else common
     return folder
-
-
-def _resolve_worktree(mark: Path) -> Path | None:
-    """Return the repository that the `.git` file of a worktree names; None for another file."""
-    try:
-        git_dir = mark.read_text(encoding="utf-8", errors="replace").partition("gitdir:")[2].strip()
-    except OSError:
-        return None
-    inside = Path(os.path.realpath(mark.parent / git_dir))
-    if inside.parent.name == "worktrees" and inside.parent.parent.name == ".git":
-        return inside.parent.parent.parent
-    return None
 
 
 # -- runner ---------------------------------------------------------------------------------------
@@ -92,7 +94,13 @@ PATIENCE_S = 1.0
 GRACE_S = 4.0
 """Seconds that a hook takes, after its timeout, to write the event to a file."""
 
-FORMATS = ("json", "text")
+FORMATS: Mapping[str, str] = {
+    "json": "",
+    "text": "",
+    "cursor": "additional_context",
+    "copilot": "additionalContext",
+}
+"""Forms of output, each with the field of the JSON object that has the text; none for `json` and `text`."""
 
 _is_safe = threading.Event()
 _is_safe.set()
@@ -105,10 +113,9 @@ class HookOptions(NamedTuple):
     Attributes:
         store: Folder of the memory, or URL of its database; None for the default of the environment or the platform.
         settings: Settings file; None for none.
-        scope: Scope of the memories.
-        per_project: Whether each project has its own scope.
+        scope: Scope of the memories; its last part may be `repository`.
         agent: Prefix of the session ids.
-        format: `json` for Claude Code, or `text`.
+        format: One of `FORMATS`.
         max_chars: Maximum characters of output.
         timeout: Seconds after which the hook gives up.
         all: Whether every prompt gets the full context, not only what is new.
@@ -119,7 +126,6 @@ class HookOptions(NamedTuple):
     store: str | None = None
     settings: str | None = None
     scope: str | None = None
-    per_project: bool = False
     agent: str = "claude-code"
     format: str = "json"
     max_chars: int = MOST_CHARS
@@ -152,6 +158,8 @@ def _run(name: str, options: HookOptions, data: bytes) -> str:
     text = _answer_event(name, options, event) if event.has_content(name) else ""
     if not text or options.format == "text":
         return f"{text}\n" if text else ""
+    if field := FORMATS[options.format]:
+        return json.dumps({field: text}) + "\n"
     result = {"hookEventName": event.name or EVENTS[name], "additionalContext": text}
     return json.dumps({"hookSpecificOutput": result}) + "\n"
 
@@ -171,7 +179,8 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
         settings = replace(settings, files=False)
     if not event.session:
         raise InvalidInput("the event has no session_id: its conversation is unknown")
-    scope, session = _resolve_scope(options, event), f"{options.agent}:{event.session}"
+    wanted = options.scope if options.scope is not None else os.environ.get(SCOPE, "")
+    scope, session = resolve_scope(wanted, event.folder), f"{options.agent}:{event.session}"
     occurrence = build_occurrence(name, event, scope=scope, session=session)
     if occurrence is None:
         return ""
@@ -215,14 +224,6 @@ def _locate_folder(store: str | None, settings: Settings) -> Path:
         return folder
     folder = resolve_folder(store)
     return settings.resolve_paths(folder).memory if store is None and settings.names_paths else folder
-
-
-def _resolve_scope(options: HookOptions, event: HookEvent) -> str:
-    within = options.scope if options.scope is not None else os.environ.get(SCOPE, "")
-    if not options.per_project:
-        return within
-
-    return derive_project_scope(os.environ.get(PROJECT) or event.folder, within=within)
 
 
 # -- as a process ------------------------------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import shlex
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -14,7 +12,7 @@ import click
 from reverie.domain.errors import MissingExtra
 from reverie.domain.record import ORIGINS
 from reverie.interfaces.cli import output
-from reverie.interfaces.cli.commands.mcp import find_program, log_to_stderr, run_background_work
+from reverie.interfaces.cli.commands.mcp import log_to_stderr, run_background_work
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, command
 from reverie.interfaces.hooks import runner
 from reverie.interfaces.hooks.events import EVENTS
@@ -168,18 +166,12 @@ def revoke(context: CommandContext, /, id: str) -> None:
 # -- hook -----------------------------------------------------------------------------------------
 
 
-_HOOK_CLIENTS = ("claude-code",)
-
-_EXTRA_TIMEOUT_S = 5  # the client waits longer, so that the hook times out first
-
 _event_options = combine_options(
     click.option(
         "--scope",
         metavar="NAME",
-        help=f"Scope of the memories, such as user:alice.  [${runner.SCOPE}, or the common scope]",
-    ),
-    click.option(
-        "--per-project", is_flag=True, help="Use a separate scope for each project, within that of --scope."
+        help="Scope of the memories, such as user:alice; `repository` for a scope of each repository."
+        f"  [${runner.SCOPE}, or the common scope]",
     ),
     click.option(
         "--agent",
@@ -190,10 +182,10 @@ _event_options = combine_options(
     ),
     click.option(
         "--format",
-        type=click.Choice(runner.FORMATS),
+        type=click.Choice([*runner.FORMATS]),
         default="json",
         show_default=True,
-        help="Output format: json for Claude Code, text for other agents.",
+        help="Output format: json for Claude Code, Codex and Gemini CLI, text for other agents.",
     ),
     click.option(
         "--max-chars",
@@ -222,7 +214,7 @@ def hook() -> None:
 
     Each event is read as JSON from standard input; the context for the agent is written to standard output.
     A failure never stops the agent: it is reported in one line on standard error, and the exit code is 0.
-    `reverie hook config --client claude-code` prints the settings for the agent.
+    `reverie connect CLIENT` writes the settings with which an agent runs the hooks.
     """
 
 
@@ -251,36 +243,3 @@ def _add_event_command(name: str, text: str) -> None:
 
 for _name in EVENTS:
     _add_event_command(_name, _HELP[_name])
-
-
-@hook.command("config")
-@click.option("--client", type=click.Choice(_HOOK_CLIENTS), required=True, help="Agent that runs the hooks.")
-@_event_options
-def hook_config(context: CommandContext, /, client: str, **values: Any) -> None:
-    """Print the settings with which an agent runs the hooks.
-
-    They contain the absolute paths of the folder and the program, and the options given here.
-    """
-    usual = HookOptions()
-    changed = {name: value for name, value in values.items() if value != getattr(usual, name)}
-    timeout = round(values["timeout"]) + _EXTRA_TIMEOUT_S
-    hooks = _build_hooks(context.build_arguments(changed), timeout=timeout)
-    click.echo(json.dumps({"hooks": hooks}, indent=2))
-    context.print_message("Paste it into ~/.claude/settings.json, or .claude/settings.json in a project.")
-
-
-def _build_hooks(arguments: list[str], *, timeout: int) -> dict[str, Any]:
-    return {
-        client_name: [
-            {
-                "hooks": [
-                    {
-                        "type": "command",
-                        "command": shlex.join([*find_program(), "hook", name, *arguments]),
-                        "timeout": timeout,
-                    }
-                ]
-            }
-        ]
-        for name, client_name in EVENTS.items()
-    }
