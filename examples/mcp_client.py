@@ -1,7 +1,7 @@
 """Client of a memory over the Model Context Protocol: starts the server, saves, searches and shares a folder.
 
-Runs as it stands; the server is a process of this machine. Any client does the same: `reverie mcp config`
-prints what to paste into one.
+Runs as it stands; the server is a process of this machine. Any client does the same: `reverie connect`
+writes its settings.
 
     pip install 'reverie[mcp]'
     python examples/mcp_client.py

@@ -568,7 +568,8 @@ def test_a_memory_in_memory_is_in_no_folder(tmp_path: Path, monkeypatch: pytest.
         assert (refused.returncode, b"in no folder" in refused.stderr) == (2, True), command
     assert list(tmp_path.iterdir()) == []
     assert run_cli("check", "--store", ":memory:").stdout == b"Sound: :memory:\n"
-    assert b'":memory:"' in run_cli("mcp", "config", "--client", "cursor", "--store", ":memory:").stdout
+    refused = run_cli("connect", "cursor", "--print", "--store", ":memory:")
+    assert (refused.returncode, b"in no folder" in refused.stderr) == (2, True)
 
 
 # -- where the memory is ---------------------------------------------------------------------------------

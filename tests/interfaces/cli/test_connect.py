@@ -304,7 +304,8 @@ def test_without_a_name_the_clients_are_listed_with_their_state(
     assert list(states) == list(CLIENTS)
     assert (states["codex"], states["gemini"], states["zed"]) == ("not connected", "connected", "not found")
     assert "not valid JSON" in states["cursor"]
-    assert str(home / ".gemini" / "settings.json") in connect().stdout.decode()
+    assert {row["name"]: row["files"] for row in rows}["gemini"] == [str(home / ".gemini" / "settings.json")]
+    assert "gemini\tGemini CLI\tconnected" in connect().stdout.decode()
 
 
 def test_the_settings_can_be_printed_to_be_written_by_hand(home: Path, connect: Callable[..., Any]) -> None:

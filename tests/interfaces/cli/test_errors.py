@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "a file that is not there": (["import", "/nowhere/talk.jsonl"], "/nowhere/talk.jsonl"),
     "nobody to ask": (["rebuild"], "--yes"),
     "a number of thousands of digits": (["history", "--since", "9" * 5_000], "--since is '999"),
-    "a timeout without end": (["hook", "config", "--client", "claude-code", "--timeout", "inf"], "--timeout"),
+    "a timeout without end": (["hook", "stop", "--timeout", "inf"], "--timeout"),
 }
 
 

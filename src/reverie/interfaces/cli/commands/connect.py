@@ -28,6 +28,7 @@ from reverie.interfaces.cli import config_text, output
 from reverie.interfaces.cli.config_text import APPEND
 from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 from reverie.interfaces.hooks.events import EVENTS
+from reverie.memory import IN_MEMORY
 
 SERVER = "reverie"
 """Name of the server in a client."""
@@ -89,6 +90,8 @@ def connect(
     if client is None:
         _list_clients(context)
         return
+    if context.resolve_place() == IN_MEMORY:
+        context.resolve_folder()  # an error that says so
     arguments = context.build_arguments({} if scope is None else {"scope": scope})
     if is_print:
         for path, text in ClientSettings(client, arguments).render():
@@ -118,7 +121,7 @@ def _list_clients(context: CommandContext) -> None:
         {"name": name, "title": each["title"], **ClientSettings(name, []).describe()}
         for name, each in _CLIENTS.items()
     ]
-    rows = [(each["name"], each["title"], each["state"], ", ".join(each["files"])) for each in listed]
+    rows = [(each["name"], each["title"], each["state"]) for each in listed]
     output.print_listing(context, rows, {"clients": listed}, empty="")
 
 
