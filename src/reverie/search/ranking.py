@@ -35,6 +35,7 @@ from reverie.search.dates import Closeness
 from reverie.search.query import ParsedQuery, QueryTerm
 
 USER = "user"
+ASSISTANT = "assistant"
 """The speaker of turns whose user has no name."""
 
 _OTHER_WORDS = ("clip", "related")
@@ -88,6 +89,8 @@ class RankingSettings(NamedTuple):
         not_the_user: Factor for turns of others than the user for a question in the first person ("my"); 0
             to 1. BEAM .093.
         asking: Factor for a turn with a question, if it is shorter than `enough`; 0 to 1. LoCoMo .004.
+        reply: Factor for an assistant's turn without a word of the question, after a user's turn that asks nothing; 0
+            to 1. It seldom answers, such as "Understood.".
         no_time: Factor for turns without a time if the question wants one ("when"); 0 to 1. With the next:
             LoCoMo .006.
         no_number: Factor for turns without a number if it wants one ("how many"); 0 to 1.
@@ -118,6 +121,7 @@ class RankingSettings(NamedTuple):
     elsewhere: float = 0.5
     not_the_user: float = 0.6
     asking: float = 0.85
+    reply: float = 0.4
     no_time: float = 0.85
     no_number: float = 0.9
     short: float = 0.6
@@ -575,7 +579,7 @@ def _take_in(
 class _Form:
     """Factors for the speaker and the form of turns."""
 
-    __slots__ = ("asker", "query", "settings", "short", "theirs")
+    __slots__ = ("asker", "query", "settings", "short", "statements", "theirs")
 
     def __init__(self, query: ParsedQuery, turns: Iterable[Passage], settings: RankingSettings) -> None:
         self.query = query
@@ -583,6 +587,11 @@ class _Form:
         # If no speaker is called "user", it is unknown who "I" is.
         self.asker = query.first_person and any(passage.speaker == USER for passage in turns)
         self.theirs = {passage.thread for passage in turns if passage.speaker in query.speakers}
+        self.statements = {
+            (passage.thread, passage.position)
+            for passage in turns
+            if passage.speaker == USER and "q" not in passage.cues
+        }
         self.short = [1.0 - settings.short * math.exp(-count / settings.short_words) for count in range(100)]
 
     def judge(self, candidate: _Candidate) -> None:
@@ -593,6 +602,12 @@ class _Form:
                 candidate.speaker *= settings.elsewhere
         if self.asker and passage.speaker != USER:
             candidate.speaker *= settings.not_the_user
+        if (
+            passage.speaker == ASSISTANT
+            and not candidate.hits
+            and (passage.thread, passage.position - 1) in self.statements
+        ):
+            candidate.speaker *= settings.reply
         cues = passage.cues
         if not cues[:2].isdecimal():  # none, or damaged
             return
