@@ -31,7 +31,7 @@ FILE_LINES = 700
 FUNCTION_LINES = 60
 
 MAX_PACKAGE_LINES = 45_000
-MAX_PACKAGE_FILES = 280
+MAX_PACKAGE_FILES = 310
 MAX_TEST_LINES = 40_000
 ROOM_BUDGETS = {
     "root": 2_250,
@@ -55,22 +55,23 @@ ROOM_BUDGETS = {
 }
 """Lines of code for each folder of the package; a folder may exceed its budget by a tenth."""
 
-PRESENT_PACKAGE_LINES = 54_700
-PRESENT_TEST_LINES = 55_480
+PRESENT_PACKAGE_LINES = 55_120
+PRESENT_TEST_LINES = 55_610
 PRESENT_ROOM_LINES = {
-    "root": 2_695,
-    "admin": 6_470,
-    "consolidation": 5_250,
+    "root": 2_710,
+    "admin": 6_475,
+    "consolidation": 5_320,
     "context": 1_450,
-    "domain": 5_660,
+    "domain": 5_670,
     "files": 4_190,
-    "interfaces/cli": 3_035,
-    "interfaces/http": 4_690,
+    "interfaces/cli": 3_085,
+    "interfaces/hooks": 756,
+    "interfaces/http": 4_705,
     "llm": 1_040,
-    "repositories": 2_540,
+    "repositories": 2_740,
     "search": 5_180,
     "stores": 6_940,
-    "tools": 1_650,
+    "tools": 1_670,
 }
 """Sizes of folders over budget. The living page, the gate of prompts, the intake and kept secrets raised them."""
 

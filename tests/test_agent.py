@@ -103,7 +103,7 @@ def test_tools_are_called_until_there_is_an_answer_and_kept_with_their_results(m
         says("", ("search_memory", {"query": "tea"})),
         says("Tea it is."),
     )
-    answer = one.turn("Remember that I, Ada, prefer tea")
+    answer = one.turn("I, Ada, prefer tea, as you know")
     assert (answer.text, answer.rounds) == ("Tea it is.", 3)
     assert [call.name for call in answer.calls] == ["save_memory", "search_memory"]
     assert answer.usage == TokenUsage(requests=3, input_tokens=30, output_tokens=6)

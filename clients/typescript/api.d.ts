@@ -92,6 +92,7 @@ export interface ForgetInput {
   session?: string | null;
   scope?: string | null;
   match?: string | null;
+  request?: string | null;
   turns?: boolean | null;
 }
 
@@ -101,6 +102,7 @@ export interface ForgetOrder {
   session?: string | null;
   scope?: string | null;
   match?: string | null;
+  request?: string | null;
   turns?: boolean | null;
   digest: string;
 }
@@ -116,6 +118,14 @@ export interface ForgetOutput {
   digest: string;
 }
 
+/** Erasure that somebody asked for in a conversation, until a person confirms or drops it. */
+export interface ForgetRequest {
+  id: string;
+  scope: string;
+  ids: string[];
+  asked_at: string;
+}
+
 /** Hits, best first; empty if nothing is relevant. */
 export interface Hits {
   hits: { [name: string]: unknown }[];
@@ -128,6 +138,10 @@ export interface Items_DayOutput_ {
 
 export interface Items_EntryOutput_ {
   items: EntryOutput[];
+}
+
+export interface Items_ForgetRequest_ {
+  items: ForgetRequest[];
 }
 
 export interface Items_PageOverview_ {
@@ -637,6 +651,12 @@ export interface TurnVersion {
   metadata?: { [name: string]: string };
 }
 
+/** Turns that were added, and what became of what the last message of the user asks of the memory. */
+export interface TurnsOutput {
+  items: Turn[];
+  wishes?: WishOutput[];
+}
+
 /** Changes to undo, named in one of three ways; see History.undo. */
 export interface UndoInput {
   changes?: number[] | null;
@@ -652,6 +672,14 @@ export interface UndoOutput {
   left: { [name: string]: unknown }[];
   made: number[];
   dry_run: boolean;
+}
+
+/** What became of one wish; see reverie.repositories.wishes.WishResult. */
+export interface WishOutput {
+  name: "remember" | "forget" | "skip" | "pause" | "resume";
+  text: string;
+  record: string | null;
+  request: ForgetRequest | null;
 }
 
 /** One method for each operation of the HTTP API. */
@@ -674,6 +702,10 @@ export interface Api {
   countFilters(options?: { scope?: string } & Options): Promise<Result<{ [name: string]: unknown }>>;
   /** Erase content permanently, as its preview said. */
   forget(body: ForgetOrder, options?: Options): Promise<Result<ForgetOutput>>;
+  /** List the erasures that were asked for in conversations and wait for a person. */
+  listForgetRequests(options?: { scope?: string } & Options): Promise<Result<Items_ForgetRequest_>>;
+  /** Drop a request to forget; nothing is erased. */
+  dropForgetRequest(id: string, options?: { scope?: string } & Options): Promise<Result<ForgetRequest>>;
   /** Return what an erasure would remove, and what would be left. */
   previewErasure(body: ForgetInput, options?: Options): Promise<Result<ForgetOutput>>;
   /** List changes in their order, or the newest first. */
@@ -776,7 +808,7 @@ export interface Api {
   /** Return the candidates for the prompt of one turn: each line with its source, score and verdict. */
   getPack(id: string, position: string, options?: { scope?: string } & Options): Promise<Result<ExplainedPromptOutput>>;
   /** Add turns at the end of a session, in one transaction. */
-  addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<Items_Turn_>>;
+  addTurns(id: string, body: TurnBatch, options?: { scope?: string; idempotencyKey?: string } & Options): Promise<Result<TurnsOutput>>;
   /** List the turns of a session by position. */
   listTurns(id: string, options?: { scope?: string; cursor?: string | null; limit?: number } & Options): Promise<Result<ListPage_Turn_>>;
   /** Remove turns of a session, all or none; undo brings them back. */

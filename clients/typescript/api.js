@@ -10,6 +10,8 @@ export const OPERATIONS = {
   diagnose: {"method": "GET", "path": "/v1/doctor"},
   countFilters: {"method": "GET", "path": "/v1/filters", "query": ["scope"]},
   forget: {"method": "POST", "path": "/v1/forget", "body": "application/json"},
+  listForgetRequests: {"method": "GET", "path": "/v1/forget-requests", "query": ["scope"]},
+  dropForgetRequest: {"method": "DELETE", "path": "/v1/forget-requests/{id}", "query": ["scope"]},
   previewErasure: {"method": "POST", "path": "/v1/forget/preview", "body": "application/json"},
   listChanges: {"method": "GET", "path": "/v1/journal", "query": ["scope", "after", "before", "since", "until", "limit", "id", "actor", "subject", "newest_first"]},
   listPacks: {"method": "GET", "path": "/v1/packs", "query": ["scope", "limit"]},

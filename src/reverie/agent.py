@@ -26,6 +26,7 @@ from reverie.llm.protocol import (
     TokenUsage,
     resolve_model,
 )
+from reverie.repositories.wishes import WishResult
 from reverie.session import Session
 from reverie.stores.telemetry import ask_model
 from reverie.tools import Tool, Toolset
@@ -57,6 +58,7 @@ class TurnResult:
         problem: Why there is no reply; empty when there is one.
         turn_id: The id of the stored reply, such as for `Session.feedback`; empty if none was stored.
         unsaved: Whether something of this turn could not be stored.
+        wishes: What became of what the message asks of the memory: to remember, to forget, not to record.
     """
 
     text: str
@@ -67,6 +69,7 @@ class TurnResult:
     problem: str = ""
     turn_id: str = ""
     unsaved: bool = False
+    wishes: tuple[WishResult, ...] = ()
 
 
 class ToolProvider(Protocol):
@@ -147,12 +150,16 @@ class Agent:
         recorder = _TurnRecorder(self.session)
         recorder.store_user(message)
         pack = self._pack(message)
-        messages = self._build_messages(pack, message)
+        messages = self._build_messages(pack, message, recorder.wishes)
         if self.model is None:
-            return TurnResult(text="", pack=pack, problem="no model is set", unsaved=recorder.failed)
+            return TurnResult(
+                text="", pack=pack, problem="no model is set", unsaved=recorder.failed, wishes=recorder.wishes
+            )
         answer = self._run_tool_loop(messages, on_text, recorder)
         self._done()
-        return replace(answer, pack=pack, turn_id=recorder.reply_id, unsaved=recorder.failed)
+        return replace(
+            answer, pack=pack, turn_id=recorder.reply_id, unsaved=recorder.failed, wishes=recorder.wishes
+        )
 
     def prompt(self, message: str) -> list[ChatMessage]:
         """Return what the model would be asked for a new message. Nothing is stored.
@@ -174,10 +181,13 @@ class Agent:
             _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
             return None
 
-    def _build_messages(self, pack: Pack | None, message: str) -> list[ChatMessage]:
-        system = "\n\n".join(
-            part for part in (self._instructions, pack.text if pack is not None else "") if part
-        )
+    def _build_messages(
+        self, pack: Pack | None, message: str, wishes: Sequence[WishResult] = ()
+    ) -> list[ChatMessage]:
+        # The model says it to the user, and saves nothing twice.
+        done = [f"The memory has done this for the user's message: {each.describe()}" for each in wishes]
+        parts = (self._instructions, pack.text if pack is not None else "", *map(escaping.escape_line, done))
+        system = "\n\n".join(filter(None, parts))
         messages = [ChatMessage(role="system", content=system)] if system else []
         replayed = [_parse_message(each) for each in pack.messages] if pack is not None else []
         last = replayed[-1] if replayed else None
@@ -288,11 +298,13 @@ class _TurnRecorder:
         self._session = session
         self.failed = False
         self.reply_id = ""
+        self.wishes: tuple[WishResult, ...] = ()
 
     def store_user(self, message: str) -> None:
         """Store the user's turn; raise `InvalidInput` for a message that cannot be stored."""
         try:
             self._session.add("user", message)
+            self.wishes = self._session.wishes
         except StoreError as error:
             self._warn(error)
 

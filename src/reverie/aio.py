@@ -348,6 +348,11 @@ class AsyncSession(_Wrapper[Session]):
     add = _on_thread(Session.add)
     add_many = _on_thread(Session.add_many)
 
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether turns are stored: not during an exchange or a conversation that is off the record."""
+        return self.sync.is_recorded
+
     async def state(self) -> SessionState:
         """Return what is stored of the session beside its turns. A session without turns is active."""
         return await asyncio.to_thread(lambda: self.sync.state)

@@ -412,6 +412,7 @@ class Memory(ScopedMemory):
             activity=self._parts.activity,
             flush_sessions=self._parts.sessions.flush,
             living=self._parts.living,
+            requests=self.forget_requests,
         )
 
     def as_of(self, moment: datetime | int) -> Snapshot:
@@ -554,6 +555,7 @@ class _SessionOpener(NamedTuple):
             ),
             look=self._prepare_context,
             listener=self.learner if is_recording else None,
+            open_transient=self._create_transient_writer if is_recording else None,
             note_prompt=self.activity.note_prompt,
         )
 

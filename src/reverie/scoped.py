@@ -37,6 +37,7 @@ from reverie.repositories.records import (
     copy_for_scope,
     describe_missing_record,
 )
+from reverie.repositories.wishes import ForgetRequests
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.searcher import Searcher
 from reverie.session import Session
@@ -89,6 +90,7 @@ class ScopedMemory(MemoryReader):
         settings: The settings of the memory.
         scratchpad: Working memory of the scope, which outlives sessions.
         pages: The pages and logs. They belong to everybody: only the empty scope writes them.
+        forget_requests: Erasures that were asked for in conversations and wait for a person.
 
     Example:
         >>> from reverie import Memory
@@ -115,11 +117,9 @@ class ScopedMemory(MemoryReader):
         self._parts = parts
         self._activity = parts.activity
         self._judge = parts.judge
+        self.forget_requests = ForgetRequests(parts.writer, parts.searcher, scope)
         self.scratchpad = WorkingMemory(
-            self._store,
-            build_scope_namespace(scope),
-            settings=self.settings,
-            clock=self._clock,
+            self._store, build_scope_namespace(scope), settings=self.settings, clock=self._clock
         )
         self.pages = (
             ReadOnlyPages(parts.writer, self.settings, scope, living=parts.living)

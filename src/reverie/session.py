@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from reverie.context.candidates import StaticContext
 from reverie.context.pack import Pack, build
-from reverie.context.retrieval import (
-    Retriever,
-)
-from reverie.context.window import (
-    ShownBuffer,
-    trim_window,
-)
+from reverie.context.retrieval import Retriever
+from reverie.context.window import ShownBuffer, trim_window
 from reverie.domain import provenance
 from reverie.domain.change import Change, JournalEntry, Operation, Value
 from reverie.domain.conversation import (
     ITEMS_FROM,
+    OFF_RECORD,
     Role,
     SessionState,
     SessionStatus,
@@ -39,18 +35,15 @@ from reverie.domain.conversation import (
     validate_turn,
 )
 from reverie.domain.entry import build_session_namespace
-from reverie.domain.errors import InvalidInput, NotFound, quote_value, translate_os_errors
+from reverie.domain.errors import InvalidInput, quote_value, translate_os_errors
 from reverie.domain.filter import Filter, validate_filter
-from reverie.domain.record import Origin, validate_fraction
+from reverie.domain.record import UNTRUSTED, Origin, validate_fraction
 from reverie.domain.scope import validate_scope, visible_scopes
 from reverie.domain.text import timestamps, validation
-from reverie.repositories.daily_notes import (
-    build_daily_note_changes,
-    build_note_rewrites,
-    commit_with_notes,
-)
+from reverie.repositories import daily_notes
 from reverie.repositories.gathering import PackGatherer, SessionView, build_budget, redact_pack
 from reverie.repositories.prompt_log import PromptLogBuffer
+from reverie.repositories.wishes import SessionObserver, WishFulfiller, WishResult, split_by_recording
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit
 from reverie.settings import Settings
@@ -66,28 +59,19 @@ _SPARE = 32  # turns read beyond the window, so that a call at its edge comes wi
 _T = TypeVar("_T")
 
 
-class SessionObserver(Protocol):
-    """Listener for the turns of a session. Neither method raises a `ReverieError`."""
-
-    def mark_origins(self, turns: Sequence[Turn], window: Sequence[Turn]) -> Sequence[Turn]:
-        """Return the turns that are about to be added after the window, with signals in their metadata."""
-
-    def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
-        """Handle turns that have been stored; `shown` are the ids of what the session's prompts still contain."""
-
-
 class Session:
     """One conversation. Safe to use from several threads, and beside other processes.
 
+    Attributes:
+        wishes: What became of what the last message of the user asks of the memory.
+
     Args:
         id: `{channel}:{chat}`, or any text of 1 to 200 characters.
-        writer: Commits the changes.
-        recaller: Searches the memory.
-        settings: The settings.
         scope: The scope of a session that begins now; a stored session keeps its own.
         standing: Returns profile, pages and daily notes for a prompt of some scopes; called for each prompt.
         look: Called with these scopes before a prompt is made; imports what a person changed in the files.
         listener: Receives the turns that are added; None for no listener.
+        open_transient: Returns a writer for what is off the record, with the stored turns; it is lost with the process.
         note_prompt: Receives the tokens and the seconds of each prompt.
 
     Raises:
@@ -105,10 +89,12 @@ class Session:
         standing: Callable[[Sequence[str]], StaticContext] = lambda scopes: StaticContext(),
         look: Callable[[Sequence[str]], None] = lambda scopes: None,
         listener: SessionObserver | None = None,
+        open_transient: Callable[[str], StoreWriter] | None = None,
         note_prompt: Callable[[int, float], None] = lambda tokens, seconds: None,
     ) -> None:
         self.id = validate_session_id(id)
-        self._writer = writer
+        self.wishes: tuple[WishResult, ...] = ()
+        self._writer = self._recorded_writer = writer
         self._store = writer.store
         self._clock = writer.clock
         self.working = WorkingMemory(
@@ -121,6 +107,7 @@ class Session:
         self._scope = validate_scope(scope)
         self._look = look
         self._listener = listener
+        self._open_transient = open_transient
         self._note_prompt = note_prompt
         self._lock = ForkSafeLock(self._reset_after_fork)
         self._sequence = -1  # of the journal, when the copy below was made; -1 for no copy
@@ -130,12 +117,7 @@ class Session:
         self._shown = ShownBuffer(id)
         self._prompt_log = PromptLogBuffer(id)
         self._gatherer = PackGatherer(
-            self._store,
-            recaller,
-            settings,
-            self._clock,
-            standing=standing,
-            read_entries=self.working.list,
+            self._store, recaller, settings, self._clock, standing=standing, read_entries=self.working.list
         )
 
     def __repr__(self) -> str:
@@ -156,16 +138,15 @@ class Session:
     ) -> Turn:
         """Add one turn at the end; it is on disk when this returns.
 
-        A final answer of the assistant to the user goes into the daily note of its day as well (unless the
-        session has a scope, or it was said more than a day ago); a failure of that is a warning and counted.
+        A final answer of the assistant goes into the daily note of its day as well, unless the session has a scope or
+        it was said more than a day ago. What the turn asks of the memory is done: see `wishes`.
 
         Args:
             role: `user`, `assistant`, `system` or `tool`.
             content: Its text, up to 2,000,000 characters.
             speaker: The speaker, if the role is not enough.
             at: When it was said; None for now.
-            tool_calls: The calls that an assistant's turn asks for: `ToolCall`s, or mappings as chat APIs
-                give them.
+            tool_calls: The calls that an assistant's turn asks for, also as mappings of chat APIs.
             tool_call_id: The call that a tool's turn answers.
             metadata: Text to text, for the caller's own use.
 
@@ -174,27 +155,32 @@ class Session:
 
         Raises:
             InvalidInput: an argument is not of its form, or the session is terminated.
-            Conflict: other processes were faster in each of sixty attempts.
         """
         names = {"tool_calls": tool_calls, "tool_call_id": tool_call_id, "metadata": metadata}
         return self.add_many([{"role": role, "content": content, "speaker": speaker, "at": at, **names}])[0]
 
     def add_many(self, turns: Iterable[Mapping[str, Any]]) -> list[Turn]:
-        """Add several turns one after the other, all of them or none, in one transaction.
+        """Add several turns one after the other, all of them or none, in one transaction if all are recorded.
 
         Args:
             turns: Mappings with `role`, `content` and any other argument of `add`.
 
         Raises:
             InvalidInput: one of them is not of its form, or the session is terminated; nothing was added.
-            Conflict: other processes were faster in each of sixty attempts.
         """
         given = validation.validate_values(turns, name="turns", of="mappings with role and content")
         said = [draft_turn(each, session=self.id, now=self._clock()) for each in given]
+        added: list[Turn] = []
         drafts = [redact_value(each, self._redactor) for each in said]
-        if not drafts:
-            return []
+        for mode, run in split_by_recording(drafts, lambda: self.state, self._listener):
+            self._set_recording(mode)
+            earlier, new = self.turns(), self._add(run)
+            self._fulfil_wishes(new, earlier)
+            self._notify(new)
+            added += new
+        return added
 
+    def _add(self, drafts: Sequence[Turn]) -> list[Turn]:
         def attempt() -> list[Turn]:
             state = self._read_state()
             if state.status == "terminated":
@@ -207,13 +193,49 @@ class Session:
             beginning = [] if self._stored is not None else [Change(before=None, after=state)]
             self._commit(
                 [*beginning, *(Change(before=None, after=turn) for turn in added)],
-                noted=lambda: self._build_note_edits(added),
+                noted=lambda: daily_notes.build_daily_note_changes(
+                    self._store,
+                    [*self._window, *added] if self._settings.daily_notes else [],
+                    since=added[0].position,
+                    now=self._clock(),
+                    new_id=self._writer.new_id,
+                ),
             )
             return added
 
-        added = self._run_with_retries(attempt)
-        self._notify(added)
-        return added
+        return self._run_with_retries(attempt)
+
+    # -- wishes ----------------------------------------------------------------------------------------
+
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether turns are stored: not during an exchange or a conversation that is off the record."""
+        with self._lock:
+            self._refresh()
+            return self._writer is self._recorded_writer
+
+    def _fulfil_wishes(self, turns: Sequence[Turn], earlier: Sequence[Turn]) -> None:
+        if self._listener is not None and any(turn.role == "user" for turn in turns):
+            fulfiller = WishFulfiller(self._recorded_writer, self._recaller, self._listener)
+            self.wishes = fulfiller.fulfil(turns, earlier, is_recorded=self.is_recorded)
+
+    def _set_recording(self, mode: str) -> None:
+        """Store turns from now on if the mode is empty; otherwise hold them in this process only."""
+        if self._open_transient is None or mode == self.state.metadata.get(OFF_RECORD, ""):
+            return
+        with self._lock:
+            opening, self._open_transient = self._open_transient, None
+            try:
+                self._use(self._recorded_writer)
+                self.set_metadata(OFF_RECORD, mode or None)
+            finally:
+                self._open_transient, self._sequence = opening, -1
+
+    def _use(self, writer: StoreWriter) -> None:
+        """Read and write another store, and drop what was read; the caller holds the lock."""
+        self._writer, self._store = writer, writer.store
+        self._gatherer = self._gatherer.with_store(writer.store)
+        self.discard()
 
     # -- reading ---------------------------------------------------------------------------------------
 
@@ -226,8 +248,7 @@ class Session:
     def turns(self) -> list[Turn]:
         """Return the window: the last turns, 50 by default, since the session was reset or summarised.
 
-        It can be a little longer or shorter than the setting, because a call of tools and its results are never
-        separated.
+        It can be a little longer or shorter, because a call of tools and its results are never separated.
         """
         with self._lock:
             self._refresh()
@@ -243,11 +264,7 @@ class Session:
         return trim_window(self.turns(), validation.validate_count(wanted, name="limit", least=0))
 
     def stored_turns(self, start: int = 0) -> list[Turn]:
-        """Return all turns from a position on, also those before a reset.
-
-        Args:
-            start: The position of the first turn; a negative number counts from the end.
-        """
+        """Return all turns from a position on, also those before a reset; a negative number counts from the end."""
         return self._store.turns(session=self.id, start=start)
 
     def search(
@@ -266,8 +283,7 @@ class Session:
             query: The question.
             limit: Most hits to return, 1 to 1,000.
             roles: Only turns of these roles.
-            created_after: Only turns of this moment or later.
-            created_before: Only turns before this moment.
+            created_after, created_before: Only turns of this moment or later, and only before this one.
             min_score: Lowest score of a hit, 0 to 1.
         """
         validate_fraction(min_score, name="min_score")
@@ -286,9 +302,8 @@ class Session:
     def determine_origin(self, text: str, *, labels: Iterable[str] = ()) -> Origin:
         """Return the origin of a text that the model wants to save: its own, or a tool whose result it has seen.
 
-        While a result of a tool is among the replayed turns, a text that the owner has not said counts as the tool's.
-        Reverie's own tools, and those of the setting `trusted_tools`, are trusted as long as they show nothing
-        unconfirmed.
+        While a result of a tool is among the replayed turns, a text that the owner has not said counts as the tool's,
+        unless the tool is Reverie's or one of `trusted_tools` and shows nothing unconfirmed.
 
         Args:
             text: The text.
@@ -316,15 +331,12 @@ class Session:
     ) -> Pack:
         """Build what goes into the prompt now: profile, pages, notes, recalled memories, working memory and replay.
 
-        What this session was shown for an earlier turn that is still replayed is left out. Asking again for
-        the same turn, as after a failed answer or between calls of tools, shows the same again. Nothing is
-        written: what was shown is stored along with the next turn, or when the memory is closed.
+        What this session was shown for an earlier turn that is still replayed is left out. Asking again for the same
+        turn shows the same again. Nothing is written: what was shown is stored along with the next turn.
 
         Args:
-            message: The message to recall for; None takes the last user turn. A message that has not been added
-                yet is not among the replayed messages; the question being answered always is.
-            soft_tokens: The soft budget; None takes the setting (and never more than the hard budget).
-            hard_tokens: The hard budget; None takes the setting (and never less than the soft budget).
+            message: The message to recall for; None takes the last user turn.
+            soft_tokens, hard_tokens: The budgets; None takes the setting, and fits it to the other one.
             record_shown: Whether what is shown counts as shown; False for a preview.
             extra_context: Text of another memory, such as a knowledge graph; quoted last, with at most `rag_tokens`.
 
@@ -346,8 +358,7 @@ class Session:
             span.measure("reverie.pack.tokens", pack.diagnostics.tokens, by="section")
         if record_shown:
             with self._lock:
-                asked = any(turn.position == given.now_at for turn in given.replay)
-                self._prompt_log.add(given, pack, asked=asked)
+                self._prompt_log.add(given, pack, asked=any(t.position == given.now_at for t in given.replay))
                 begin = given.replay[0].position if given.replay else given.now_at
                 self._shown.add([*pack.hits, *pack.standing], since=begin, at=given.now_at)
             self._note_prompt(pack.tokens, time.perf_counter() - started)
@@ -381,9 +392,7 @@ class Session:
         return [turn for turn, _ in self._rewrite(ids, lambda turn, state: None, operation="delete")]
 
     def replace_turn(self, turn_id: str, content: str, *, metadata: Mapping[str, str] | None = None) -> Turn:
-        """Give a turn a new version, as when a message was edited. Its role, time and position stay.
-
-        `history.undo` brings the earlier version back. The new version is learned from like a new turn.
+        """Give a turn a new version, as when a message was edited; it is learned from like a new turn.
 
         Args:
             turn_id: The id of the turn.
@@ -411,16 +420,17 @@ class Session:
         """Replace or remove the last turn, and with it the line that it left in a daily note.
 
         Args:
-            change: Returns the new turn for the last turn and the state of the session; None to remove the turn.
-                Called again after a lost race.
+            change: Returns the new turn for the last turn and the session's state; None to remove it.
         """
         self._rewrite(None, change, operation="delete")
 
     def reset(self) -> None:
         """Begin again with an empty window (`/new`). Its turns stay stored and can be searched.
 
-        What was shown is forgotten, so the next turn counts as a first turn.
+        What was shown is forgotten, so the next turn counts as a first turn. A conversation that was off the record
+        is recorded again.
         """
+        self._set_recording("")
 
         def attempt() -> None:
             state = self._read_state()
@@ -467,9 +477,6 @@ class Session:
             turn_id: The id of the turn.
             metadata: The items by their keys; None removes an item.
 
-        Returns:
-            The turn with its new metadata.
-
         Raises:
             NotFound: this session has no such turn.
             InvalidInput: a key or a value is not valid.
@@ -480,7 +487,12 @@ class Session:
             kept = {key: value for key, value in items.items() if value is not None}
             return replace(turn, metadata=MappingProxyType(kept))
 
-        return cast(Turn, self._rewrite([turn_id], change, operation="set_metadata")[0][1])
+        before, after = self._rewrite([turn_id], change, operation="set_metadata")[0]
+        assert after is not None
+        if before.origin in UNTRUSTED and after.origin not in UNTRUSTED:
+            earlier = [each for each in self.turns() if each.position < after.position]
+            self._fulfil_wishes([after], earlier)
+        return after
 
     def pause(self) -> SessionState:
         """Mark the session as paused; turns can still be added."""
@@ -528,8 +540,7 @@ class Session:
     def discard(self) -> None:
         """Drop everything that this object has read, and what was shown since, without storing anything."""
         with self._lock:
-            self._sequence = -1
-            self._stored, self._window, self._next = None, (), 0
+            self._sequence, self._stored, self._window, self._next = -1, None, (), 0
             self._shown = ShownBuffer(self.id)
             self._prompt_log.clear()
 
@@ -543,7 +554,7 @@ class Session:
         return marked if self._listener is None else list(self._listener.mark_origins(marked, window))
 
     def _notify(self, added: Sequence[Turn]) -> None:
-        if self._listener is not None:
+        if self._listener is not None and self.is_recorded:
             with self._lock:
                 self._refresh()
                 window, shown = self._window, frozenset(self._shown.ledger.marks)
@@ -569,6 +580,10 @@ class Session:
         self._window = tuple(trim_window(inside, self._settings.retain_turns))
         self._shown.read(self._store.cursor if stored is not None else lambda name: None)
         self._sequence = sequence
+        open_transient = self._open_transient if self._writer is self._recorded_writer else None
+        if open_transient is not None and stored is not None and OFF_RECORD in stored.metadata:
+            self._use(open_transient(self.id))
+            self._refresh()
 
     def _read_view(self) -> SessionView:
         with self._lock:
@@ -581,12 +596,6 @@ class Session:
         if self._stored is not None:
             return self._stored
         return SessionState(id=self.id, created_at=self._clock(), scope=self._scope)
-
-    def _build_note_edits(self, added: Sequence[Turn]) -> list[Change]:
-        """Return the edits that note the exchanges which these turns complete in the daily notes."""
-        now, new_id = self._clock(), self._writer.new_id
-        turns = [*self._window, *added] if self._settings.daily_notes else []
-        return build_daily_note_changes(self._store, turns, since=added[0].position, now=now, new_id=new_id)
 
     def _commit(
         self,
@@ -605,7 +614,7 @@ class Session:
         cursors = self._shown.build_cursors(is_restart=is_restart)
         cursors |= dict.fromkeys(counters, timestamps.format_time(now))
         cursors |= self._prompt_log.build_cursors(self._store, edits)
-        rows = commit_with_notes(
+        rows = daily_notes.commit_with_notes(
             self._store,
             edits,
             noted,
@@ -654,26 +663,16 @@ class Session:
         operation: Operation,
     ) -> list[tuple[Turn, Turn | None]]:
         """Change or remove turns, or the last one, with their lines in daily notes; return them before and after."""
-        if wrong := [each for each in turn_ids or () if not isinstance(each, str)]:
-            raise InvalidInput(f"turn_id is {quote_value(wrong[0])}: pass a string")
 
         def validate(turn: Turn | None) -> Turn | None:
             return None if turn is None else redact_value(validate_turn(turn), self._redactor, known=True)
 
         def attempt() -> list[tuple[Turn, Turn | None]]:
             state = self._read_state()
-            found = self.stored_turns(-1) if turn_ids is None else self._store.turns(list(turn_ids))
-            found = [turn for turn in found if turn.session == self.id]
-            if missing := set(turn_ids or ()).difference(turn.id for turn in found):
-                raise NotFound(
-                    f"session {self.id!r} has no turn {min(missing)!r}: see `turns` for those it has"
-                )
+            found = daily_notes.find_turns(self._store, self.id, turn_ids)
             pairs = [(turn, validate(change(turn, state))) for turn in found]
-            edits = [Change(before=old, after=new) for old, new in pairs if new != old]
-            if edits:
-                reworded = {old.id: new for old, new in pairs if new is None or new.content != old.content}
-                notes = build_note_rewrites(self._store, self.id, reworded) if reworded else []
-                self._commit([*notes, *edits], operation=operation)
+            if edits := daily_notes.build_turn_rewrites(self._store, self.id, pairs):
+                self._commit(edits, operation=operation)
                 self._sequence = -1  # the copy of the window still has the turns
             return pairs
 

@@ -445,7 +445,7 @@ def test_old_sessions_and_those_of_who_wants_nothing_learned_are_left_alone(
 def test_what_the_assistant_saved_with_a_tool_is_not_learned_as_a_fact_too(memory: Memory) -> None:
     session = memory.session("cli:1")
     call = {"id": "c1", "name": "save_memory", "arguments": "{}"}
-    session.add("user", "Remember that my sister Vera is vegan")
+    session.add("user", "My sister Vera is vegan, note it")
     session.add_many(
         [
             {"role": "assistant", "content": "", "tool_calls": [call]},

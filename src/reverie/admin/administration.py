@@ -19,6 +19,7 @@ from reverie.domain.text.validation import validate_count
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
 from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
 from reverie.repositories.records import RecordRepository
+from reverie.repositories.wishes import ForgetRequests
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
 from reverie.stores.living_page import LivingPages
@@ -55,6 +56,7 @@ class Administration:
         profile: The folder of the profile; None for none.
         activity: Counters by day.
         flush_sessions: Callback that stores what open sessions hold, and returns them.
+        requests: Requests to forget.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Administration:
         activity: ActivityLog,
         flush_sessions: Callable[[], Iterable[Session]],
         living: LivingPages,
+        requests: ForgetRequests,
     ) -> None:
         self._writer = writer
         self._store = writer.store
@@ -85,6 +88,7 @@ class Administration:
         self._activity = activity
         self._flush_sessions = flush_sessions
         self._living = living
+        self._requests = requests
 
     # -- looking -----------------------------------------------------------------------------------------
 
@@ -222,6 +226,7 @@ class Administration:
         session: str | None = None,
         scope: str | None = None,
         match: str | None = None,
+        request: str | None = None,
         turns: bool | None = None,
         dry_run: bool = False,
     ) -> ErasureReport:
@@ -237,6 +242,7 @@ class Administration:
             scope: A scope such as `user:alice` with the scopes within it: records, sessions, working memory,
                 and what was promoted from there. What other scopes hold stays.
             match: A text, compared without case and with white space folded: everything that contains it.
+            request: The id of a request to forget, which is done with that; see `ScopedMemory.forget_requests`.
             turns: True to erase turns that repeat it too; otherwise they are listed as `left`. False to erase no turn
                 that is not named by its id, its session or its scope, even if it contains the text of `match`.
             dry_run: Whether to change nothing, and only return what would happen.
@@ -254,17 +260,20 @@ class Administration:
         """
         from reverie.admin.erasure.request import EraseRequest
 
-        request = EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)
+        ids += () if request is None else self._requests.get(request).ids
+        wanted = EraseRequest(ids=ids, session=session, scope=scope, match=match, turns=turns)
         with translate_os_errors("the erasure cannot be finished"):
             if dry_run:
-                return self._eraser.plan(request)
+                return self._eraser.plan(wanted)
             with (
                 self._refresh_sessions(),
                 self._living.composing_anew(),
-                trace(self._settings, "delete_memory", scope=request.scope or "") as span,
+                trace(self._settings, "delete_memory", scope=wanted.scope or "") as span,
             ):
-                report = self._eraser.forget(request)
+                report = self._eraser.forget(wanted)
                 span.set("gen_ai.memory.record.count", len(report.going))
+                if request is not None:
+                    self._requests.drop(request)
                 return report
 
     def redact(self, *, dry_run: bool = False) -> RedactionReport:

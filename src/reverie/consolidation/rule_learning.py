@@ -21,10 +21,11 @@ from reverie.consolidation.sentences import (
     strip_greeting,
     strip_question,
 )
+from reverie.consolidation.wishes import find_wishes
 from reverie.context.retrieval import FRESH, LONGEST_ANSWER, LONGEST_QUESTION, shorten_text
 from reverie.context.window import build_history_cursor, parse_position
 from reverie.domain import provenance
-from reverie.domain.conversation import SAVED, SIGNAL, Turn, set_signal
+from reverie.domain.conversation import SAVED, SIGNAL, Turn, Wish, set_signal
 from reverie.domain.errors import ReverieError
 from reverie.domain.intake import classify, rate_importance
 from reverie.domain.lazy_regex import defer_regex
@@ -151,6 +152,27 @@ class RuleLearner:
         )
         return CORRECTION if is_correction else ""
 
+    # -- wishes ------------------------------------------------------------------------------------------
+
+    def find_wishes(self, turn: Turn) -> list[Wish]:
+        """Return what a turn of the user asks of the memory; nothing if it was said more than a day ago."""
+        is_own = turn.role == "user" and NOTICE not in turn.content
+        return find_wishes(turn.content) if is_own and abs(self._clock() - turn.at) <= FRESH else []
+
+    def save_wish(self, text: str, turn: Turn) -> SaveResult:
+        """Save a statement that a turn asks to remember, filed like any saved sentence."""
+        is_stored = bool(self._store.turns([turn.id]))
+        note = NewRecord(
+            content=text,
+            confidence=CONFIDENCE,
+            source=_build_source(turn),
+            references=(turn.id,) if is_stored else (),
+            origin=turn.origin,
+            scope=turn.scope,
+            created_at=turn.at,
+        )
+        return self._saving.save(note)
+
     # -- records of exchanges ----------------------------------------------------------------------------
 
     def on_turns_added(self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str]) -> None:
@@ -190,6 +212,8 @@ class RuleLearner:
         notes = [self._build_event(exchange)] if self._settings.learn_events else []
         if self._settings.learn and (statements := [*self._extract_statements(exchange)]):
             known = _list_keys(self._list_injected_texts(shown), turns, exchange)
+            own = self._store.records(self._store.citing([turn.id for turn in exchange.asked]))
+            known |= {compute_fingerprint(record.content) for record in own}  # asked to be remembered
             notes += [note for note in statements if compute_fingerprint(note.content) not in known]
         return [note for note in notes if note is not None]
 
@@ -201,6 +225,8 @@ class RuleLearner:
             for whole in split_sentences(_extract_own_text(turn)):
                 if is_fiction(whole):
                     break
+                if find_wishes(whole):
+                    continue
                 sentence = strip_greeting(strip_question(whole))
                 if (
                     not is_statement(sentence)

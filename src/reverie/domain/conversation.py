@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.record import NOTHING, UNTRUSTED, Origin, freeze_metadata, validate_choice
@@ -49,7 +49,28 @@ ITEMS_FROM = "items_from"
 ORIGIN = "origin"
 """Metadata of a turn that is based on a less trusted source than its speaker: `tool`, `web` or `import`."""
 
+FORGOTTEN = "[forgotten]"
+"""Content of a turn that was erased while its session stays."""
+
+OFF_RECORD = "off_record"
+"""Metadata of a session of which the present exchange (`skip`) or every exchange (`pause`) is not stored."""
+
+WishName = Literal["remember", "forget", "skip", "pause", "resume"]
+
 _GIVEN = frozenset({"role", "content", "speaker", "at", "tool_calls", "tool_call_id", "metadata"})
+
+
+class Wish(NamedTuple):
+    """What a message asks of the memory.
+
+    Attributes:
+        name: `remember` a statement, propose to `forget` a subject, `skip` this message, `pause` the recording of the
+            conversation or `resume` it.
+        text: The statement or the subject; empty if it is the message before.
+    """
+
+    name: WishName
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from datetime import datetime
 from reverie.context import retrieval
 from reverie.domain.change import Change, JournalEntry, Operation
 from reverie.domain.conversation import Turn
-from reverie.domain.errors import Conflict, InvalidInput, StoreError
+from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError, quote_value
 from reverie.domain.page import (
     Paragraph,
     format_daily_note_name,
@@ -119,6 +119,32 @@ def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph
         for note in store.paragraphs(page=page)
         if note.source in wanted
     ]
+
+
+def find_turns(store: Store, session: str, ids: Sequence[str] | None) -> list[Turn]:
+    """Return turns of a session by their ids, or its last turn if `ids` is None.
+
+    Raises:
+        InvalidInput: an id is not a string.
+        NotFound: the session has no such turn.
+    """
+    if wrong := [each for each in ids or () if not isinstance(each, str)]:
+        raise InvalidInput(f"turn_id is {quote_value(wrong[0])}: pass a string")
+    found = store.turns(session=session, start=-1) if ids is None else store.turns(list(ids))
+    found = [turn for turn in found if turn.session == session]
+    if missing := set(ids or ()).difference(turn.id for turn in found):
+        raise NotFound(f"session {session!r} has no turn {min(missing)!r}: see `turns` for those it has")
+    return found
+
+
+def build_turn_rewrites(
+    store: Store, session: str, pairs: Sequence[tuple[Turn, Turn | None]]
+) -> list[Change]:
+    """Return the changes of turns, each before and after, and of the lines that they left in daily notes."""
+    edits = [Change(before=old, after=new) for old, new in pairs if new != old]
+    reworded = {old.id: new for old, new in pairs if new is None or new.content != old.content}
+    notes = build_note_rewrites(store, session, reworded) if edits and reworded else []
+    return [*notes, *edits]
 
 
 def build_note_rewrites(store: Store, session: str, changed: Mapping[str, Turn | None]) -> list[Change]:

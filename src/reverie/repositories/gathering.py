@@ -73,6 +73,17 @@ class PackGatherer:
         self._read_entries = read_entries
         self._standing_records: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
 
+    def with_store(self, store: Store) -> PackGatherer:
+        """Return the same reader over another store."""
+        return PackGatherer(
+            store,
+            self._recaller,
+            self._settings,
+            self._clock,
+            standing=self._standing,
+            read_entries=self._read_entries,
+        )
+
     def gather(
         self,
         message: str | None,

@@ -14,7 +14,7 @@ from typing import Any
 
 from reverie.context import render
 from reverie.domain import provenance
-from reverie.domain.conversation import ROLES
+from reverie.domain.conversation import ROLES, Wish
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL, HOME_LAYERS, UNTRUSTED, Layer, Record
 from reverie.domain.secrets.redactor import describe_redaction
@@ -23,6 +23,7 @@ from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.timestamps import parse_time
 from reverie.llm.protocol import ToolSpec
 from reverie.repositories.records import NewRecord, SaveResult
+from reverie.repositories.wishes import WishResult
 from reverie.search.hits import Hit
 from reverie.stores.writer import retry_conflicts
 from reverie.tools import rendering
@@ -65,6 +66,11 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
             trusted=record.origin not in UNTRUSTED,
         )
 
+    def request_forget(given: Mapping[str, Any]) -> ToolResult:
+        request = memory.forget_requests.propose(given["subject"])
+        result = WishResult(wish=Wish("forget", given["subject"]), request=request)
+        return ToolResult(result.describe(), {"request": None if request is None else request.to_dict()})
+
     def categories(given: Mapping[str, Any]) -> ToolResult:
         found = sorted(memory.categories().items())
         data = {"categories": [{"category": name or None, "count": count} for name, count in found]}
@@ -78,6 +84,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
             Tool(spec=_SEARCH_MEMORY, run=search, reads_only=True, idempotent=True),
             Tool(spec=_GET_MEMORY, run=read, reads_only=True, idempotent=True),
             Tool(spec=_DELETE_MEMORY, run=partial(delete_record, memory), destructive=True, idempotent=True),
+            Tool(spec=_REQUEST_FORGET, run=request_forget),
             Tool(spec=_LIST_CATEGORIES, run=categories, reads_only=True, idempotent=True),
         ]
     )
@@ -190,6 +197,13 @@ _DELETE_MEMORY = rendering.build_spec(
     "It can be restored; nothing is erased.",
     ["id"],
     id=_ID,
+)
+_REQUEST_FORGET = rendering.build_spec(
+    "request_forget",
+    "Use it when the user asks to forget what they said about something. It proposes to erase that permanently; "
+    "nothing is erased before a person confirms it.",
+    ["subject"],
+    subject={**rendering.QUERY, "minLength": 1, "description": "What to forget, in the user's words."},
 )
 _LIST_CATEGORIES = rendering.build_spec(
     "list_memory_categories", "List the categories of long-term memory with how many memories each has."

@@ -18,6 +18,7 @@ from reverie.domain.page import MEMORY, parse_daily_note_day
 from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.repositories.pages import Pages
 from reverie.repositories.records import NewRecord, RecordChanges, RecordFields, SaveResult
+from reverie.repositories.wishes import ForgetRequests
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.search.hits import Hit, SearchMode, Source
 
@@ -28,6 +29,10 @@ class SessionLike(Protocol):
     id: str
     working: WorkingMemory
 
+    @property
+    def is_recorded(self) -> bool:
+        """Return whether what is said in it is stored."""
+
     def determine_origin(self, text: str, *, labels: Iterable[str] = ()) -> Origin:
         """Return the origin of a text, with its category and tags, that the model wants to save."""
 
@@ -37,6 +42,7 @@ class MemoryLike(Protocol):
 
     scratchpad: WorkingMemory
     pages: Pages
+    forget_requests: ForgetRequests
 
     def save(self, content: str, **fields: Unpack[RecordFields]) -> SaveResult:
         """Save a record."""
@@ -76,6 +82,12 @@ def guard_trust(memory: MemoryLike, session: SessionLike) -> MemoryLike:
     return cast(MemoryLike, _GuardedMemory(memory, session))
 
 
+def _require_recorded(session: SessionLike) -> None:
+    """Raise `InvalidInput` if a conversation is off the record, so that a tool stores nothing of it."""
+    if not session.is_recorded:
+        raise InvalidInput("This conversation is off the record, so nothing of it is saved.")
+
+
 class _GuardedMemory:
     """Memory whose changes have the origin of their text."""
 
@@ -91,6 +103,7 @@ class _GuardedMemory:
         return cast(Pages, _GuardedPages(self._memory.pages, self._session))
 
     def save(self, content: str, *, origin: Origin = "owner", **more: Any) -> SaveResult:
+        _require_recorded(self._session)
         lowered = provenance.least_trusted(origin, self._determine_origin(content, more))
         return self._memory.save(content, origin=lowered, **more)
 
@@ -100,9 +113,11 @@ class _GuardedMemory:
             origin = provenance.least_trusted(note.origin, self._determine_origin(note.content, given))
             return replace(note, origin=origin)
 
+        _require_recorded(self._session)
         return self._memory.save_many([lower(note) for note in notes])
 
     def update(self, id: str, *, expected: Record | None = None, **changes: Any) -> Record:
+        _require_recorded(self._session)
         record = self._memory.get(id)
         if record is not None:
             content = changes.get("content") or ""
@@ -153,6 +168,7 @@ class _GuardedPages:
         return self._pages.write(name, text, **more)
 
     def _refuse_unconfirmed(self, name: str, text: str) -> None:
+        _require_recorded(self._session)
         if name != MEMORY and parse_daily_note_day(name) is None:
             return
         if text.strip() and self._session.determine_origin(text) in UNTRUSTED:

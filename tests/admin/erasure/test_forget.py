@@ -19,7 +19,7 @@ import pytest
 
 from reverie import ForgettingUnfinished, InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING, Eraser
-from reverie.admin.erasure.matching import FORGOTTEN
+from reverie.domain.conversation import FORGOTTEN
 from reverie.admin.erasure.request import ErasureItem, ErasureReport
 from reverie.consolidation.cycle import LOG
 from reverie.context.window import build_shown_cursor

@@ -19,7 +19,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from reverie.admin.erasure.matching import (
-    FORGOTTEN,
     EraseDecision,
     EraseQuery,
     MatchCollector,
@@ -49,7 +48,7 @@ from reverie.consolidation.inbox import find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, JournalEntry, Value
-from reverie.domain.conversation import Turn
+from reverie.domain.conversation import FORGOTTEN, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.filter import Filter

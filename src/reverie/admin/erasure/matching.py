@@ -28,7 +28,7 @@ from typing import Any, Literal, get_args
 from reverie.admin.erasure.request import ErasureItem, Fate
 from reverie.consolidation.planning.material import SignalKind
 from reverie.domain.change import JournalEntry, Operation, Subject, Value, get_subject
-from reverie.domain.conversation import ORIGIN, SIGNAL, SessionState, ToolCall, Turn
+from reverie.domain.conversation import FORGOTTEN, ORIGIN, SIGNAL, SessionState, ToolCall, Turn
 from reverie.domain.entry import SCOPE, Entry, build_session_namespace
 from reverie.domain.headlines import LEFT_OUT, MERGED_FROM, PARTS_VERSION
 from reverie.domain.lazy_regex import defer_regex
@@ -41,9 +41,6 @@ from reverie.domain.record import (
 )
 from reverie.domain.scope import is_within, parse_session_scope
 from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, normalize_words
-
-FORGOTTEN = "[forgotten]"
-"""Content of a turn whose text was forgotten."""
 
 _BEFORE = timedelta(minutes=10)
 """Tolerance: what a turn taught may be stored shortly before the turn itself, which is stored with the reply."""

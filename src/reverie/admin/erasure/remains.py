@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reverie.admin.erasure.matching import FORGOTTEN, get_entry_session, get_owning_scope, has_call_id
+from reverie.admin.erasure.matching import get_entry_session, get_owning_scope, has_call_id
 from reverie.admin.erasure.request import ErasureItem
 from reverie.domain.change import Change, Value
-from reverie.domain.conversation import SessionState, Turn
+from reverie.domain.conversation import FORGOTTEN, SessionState, Turn
 from reverie.domain.errors import ForgettingUnfinished, StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph

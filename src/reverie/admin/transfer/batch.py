@@ -11,11 +11,10 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import Literal, TypeVar, get_args
 
-from reverie.admin.erasure.matching import FORGOTTEN
 from reverie.consolidation.rule_learning import build_cursor_name
 from reverie.context.window import build_history_cursor, build_remembered_cursor, build_shown_cursor
 from reverie.domain.change import Change, Value, get_subject
-from reverie.domain.conversation import Role, SessionState, Turn
+from reverie.domain.conversation import FORGOTTEN, Role, SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import UNTRUSTED, Origin, Record

@@ -221,14 +221,19 @@ def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
     pack = session.context(prompt, hard_tokens=_compute_token_budget(target))
     digests, turns = _hash_sections(pack), session.turns()
     _store(occurrence._replace(digests=digests), target)
+    notes = [each.describe() for each in session.wishes]
+    if waiting := target.memory.scoped(occurrence.scope).forget_requests.list():
+        notes.append(
+            f"The user asked to forget something, and {len(waiting)} such requests wait for `reverie forget`."
+        )
     if target.everything:
-        return _render_sections(pack, _AT_START, target)
+        return _render_sections(pack, _AT_START, target, notes)
     names = set(_PER_PROMPT)
     if not any(choice.verdict == "selected" and not choice.recent for choice in pack.choices):
         names.discard("recalled")  # the newest records, which the start of the session has shown
     if (last := next((turn for turn in reversed(turns) if turn.role == "user"), None)) is not None:
         names |= {name for name, key in SHOWN_ONCE.items() if digests.get(key) != last.metadata.get(key)}
-    return _render_sections(pack, names, target)
+    return _render_sections(pack, names, target, notes)
 
 
 # -- what is stored --------------------------------------------------------------------------------
@@ -360,12 +365,15 @@ def _compute_token_budget(target: HookTarget) -> int:
     return min(target.memory.settings.hard_tokens, max(0, target.max_chars - _SPARE - MARKS_LENGTH) // 4)
 
 
-def _render_sections(pack: Pack, names: Collection[str], target: HookTarget) -> str:
+def _render_sections(
+    pack: Pack, names: Collection[str], target: HookTarget, notes: Sequence[str] = ()
+) -> str:
+    """Return sections of a pack, with notes on what became of the wishes of the user before them."""
     parts = [section.text for section in pack.sections if section.name in names]
     if not parts:
-        return ""
+        return mark_context("\n".join(notes)) if notes else ""
     first = 1 if pack.sections[0].name == "profile" and "profile" in names else 0
-    text = "\n\n".join([*parts[:first], *([pack.notice] if pack.notice else []), *parts[first:]])
+    text = "\n\n".join([*parts[:first], *notes, *([pack.notice] if pack.notice else []), *parts[first:]])
     room = target.max_chars - MARKS_LENGTH
     return mark_context(text[:room]) if room > 0 else ""
 

@@ -24,6 +24,7 @@ from reverie.interfaces.http.operations import (
     answer_reference,
 )
 from reverie.interfaces.http.problems import Problem
+from reverie.repositories.wishes import ForgetRequest
 
 OPERATIONS = OperationList(group="Plans, erasure, the whole")
 
@@ -151,6 +152,18 @@ def forget(call: Call, asked: schemas.ForgetOrder) -> Any:
             kind="preview-outdated",
         )
     return {**_forget(call, asked, dry_run=False).to_dict(), "digest": digest}
+
+
+@OPERATIONS.add("GET", "/v1/forget-requests", "forget", answer=schemas.Items[ForgetRequest])
+def list_forget_requests(call: Call) -> Any:
+    """List the erasures that were asked for in conversations and wait for a person."""
+    return {"items": call.view.forget_requests.list()}
+
+
+@OPERATIONS.add("DELETE", "/v1/forget-requests/{id}", "forget", answer=ForgetRequest)
+def drop_forget_request(call: Call) -> Any:
+    """Drop a request to forget; nothing is erased."""
+    return call.view.forget_requests.drop(call.path["id"])
 
 
 # -- numbers and diagnosis -------------------------------------------------------------------------------

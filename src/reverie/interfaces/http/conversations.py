@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
@@ -22,6 +22,7 @@ from reverie.interfaces.http.operations import (
 )
 from reverie.interfaces.http.problems import Problem
 from reverie.repositories.prompt_log import explain_pack
+from reverie.repositories.wishes import WishResult
 from reverie.repositories.working_memory import DEFAULT, WorkingMemory
 
 OPERATIONS = OperationList(group="Conversations")
@@ -76,8 +77,9 @@ def list_sessions(call: Call) -> Any:
 # -- turns -----------------------------------------------------------------------------------------------
 
 
-def _answer_turns(turns: list[Turn]) -> OperationAnswer:
-    return OperationAnswer({"items": turns}, 201, reference=[turn.id for turn in turns])
+def _answer_turns(turns: list[Turn], wishes: Sequence[WishResult] = ()) -> OperationAnswer:
+    body = {"items": turns, "wishes": [each.to_dict() for each in wishes]}
+    return OperationAnswer(body, 201, reference=[turn.id for turn in turns])
 
 
 def _replay_turns(call: Call, reference: Any) -> OperationAnswer:
@@ -89,7 +91,7 @@ def _replay_turns(call: Call, reference: Any) -> OperationAnswer:
     "POST",
     f"{_SESSION}/turns",
     "write",
-    answer=schemas.Items[Turn],
+    answer=schemas.TurnsOutput,
     statuses=(201,),
     replay=_replay_turns,
 )
@@ -98,7 +100,9 @@ def add_turns(call: Call, given: schemas.TurnBatch) -> OperationAnswer:
     turns = [each.model_dump() for each in given.turns]
     for turn in turns:
         turn["metadata"] = _limit_metadata(call, turn["role"], turn["metadata"])
-    return _answer_turns(call.view.session(call.path["id"]).add_many(turns))
+    session = call.view.session(call.path["id"])
+    added = session.add_many(turns)
+    return _answer_turns(added, session.wishes if any(turn.role == "user" for turn in added) else ())
 
 
 def _limit_metadata(call: Call, role: str, metadata: Mapping[str, str]) -> Mapping[str, str]:

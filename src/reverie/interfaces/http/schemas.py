@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field, create_model
 
 from reverie.consolidation.inbox import Verdict
 from reverie.domain.change import Subject
-from reverie.domain.conversation import Role, SessionState, SessionStatus
+from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn, WishName
 from reverie.domain.entry import Entry
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.interfaces.http.operations import Form, ScopeQuery
@@ -17,6 +17,7 @@ from reverie.interfaces.http.tokens import Right, Token
 from reverie.repositories.activity import DayActivity
 from reverie.repositories.prompt_log import LineState, PromptLogEntry, PromptLogLine
 from reverie.repositories.records import Outcome
+from reverie.repositories.wishes import ForgetRequest
 from reverie.search.hits import SearchMode, Source, Unit
 from reverie.search.searcher import Reason
 
@@ -654,7 +655,23 @@ class ForgetInput(Form):
     session: str | None = None
     scope: str | None = None
     match: str | None = None
+    request: str | None = None
     turns: bool | None = None
+
+
+class WishOutput(Form):
+    """What became of one wish; see `reverie.repositories.wishes.WishResult`."""
+
+    name: WishName
+    text: str
+    record: str | None
+    request: ForgetRequest | None
+
+
+class TurnsOutput(Items[Turn]):
+    """Turns that were added, and what became of what the last message of the user asks of the memory."""
+
+    wishes: list[WishOutput] = Field(default_factory=list)
 
 
 class ForgetOrder(ForgetInput):

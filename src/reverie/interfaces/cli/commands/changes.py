@@ -222,27 +222,42 @@ _WORDS = {
 @click.option("--session", metavar="SESSION", help="Erase this session instead, with its name.")
 @click.option("--scope", metavar="SCOPE", help="Erase this scope instead, such as user:alice.")
 @click.option("--match", metavar="TEXT", help="Erase everything that contains this text instead.")
+@click.option("--request", metavar="ID", help="Confirm what somebody asked to forget in a conversation.")
+@click.option("--drop", is_flag=True, help="Drop the request of --request; erase nothing.")
 @click.option("--turns", is_flag=True, help="Also erase conversation turns that repeat it.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be erased and what would remain.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def forget(
-    context: CommandContext, /, ids: tuple[str, ...], turns: bool, dry_run: bool, yes: bool, **selection: Any
+    context: CommandContext,
+    /,
+    ids: tuple[str, ...],
+    drop: bool,
+    turns: bool,
+    dry_run: bool,
+    yes: bool,
+    **selection: Any,
 ) -> None:
     """Erase the records, turns and paragraphs with these IDs permanently, everywhere.
 
     Everything that repeats five consecutive words of them is erased too, with all earlier versions. The
     command lists what will be erased and what will remain, and asks for confirmation. Erasure cannot be
-    undone. Exits with 4 if another process kept it from finishing.
+    undone. Exits with 4 if another process kept it from finishing. Without arguments, list what was asked for
+    in conversations and waits.
 
     In a pipe, one line per item: fate, subject, id, reason, beginning of the text.
 
     With --json: {"done": true or false, "counts": {"subject": number}, "going": [{"subject", "id", "fate",
     "because", "text"}], "left": [the same], "pending": [text], "notes": [text]}.
     """
-    if not ids and all(selection[name] is None for name in ("session", "scope", "match")):
-        raise InvalidInput("nothing to forget: give ids, --session, --scope or --match")
+    if not ids and all(selection[name] is None for name in ("session", "scope", "match", "request")):
+        _list_requests(context)
+        return
     selection["turns"] = turns or None
     with context.memory() as memory:
+        if drop:
+            request = memory.forget_requests.drop(selection["request"] or "")
+            context.print_result(f"Dropped request {request.id}. Nothing was erased.", request)
+            return
         _require_ids(memory, ids)
         plan = memory.admin.forget(*ids, **selection, dry_run=True)
         if not dry_run and not yes:
@@ -265,6 +280,24 @@ def forget(
         for note in report.notes:
             output.print_message(f"Note: {note}.")
     context.require_finished(report.pending)
+
+
+def _list_requests(context: CommandContext) -> None:
+    """List the requests to forget; raise an error if none waits."""
+    with context.memory() as memory:
+        requests = memory.forget_requests.list()
+        if not requests:
+            raise InvalidInput(
+                "nothing to forget: give ids, --session, --scope, --match, or --request if one waits"
+            )
+        rows = [
+            (each.id, f"{each.asked_at:%Y-%m-%d %H:%M}", output.count(len(each.ids), "item"))
+            for each in requests
+        ]
+    if context.as_json:
+        output.print_json({"requests": requests})
+    else:
+        output.print_rows(rows)
 
 
 def _require_ids(memory: Memory, ids: tuple[str, ...]) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from reverie.domain.conversation import Turn
     from reverie.integrations.lightrag import LightRAG, LightRAGIndexer
     from reverie.memory import Memory
+    from reverie.repositories.wishes import ForgetRequest
     from reverie.scoped import ScopedMemory
 
 
@@ -218,6 +219,7 @@ class _Talk:
         last_id: Id of the turn of the last answer; empty for none.
         failures: Number of messages without an answer.
         asked_id: Id of the proposal that was asked about just now; empty for none.
+        asked_request: Id of the request to forget that was shown just now; empty for none.
     """
 
     memory: Memory
@@ -229,6 +231,7 @@ class _Talk:
     last_id: str = ""
     failures: int = 0
     asked_id: str = ""
+    asked_request: str = ""
 
 
 @command()
@@ -313,7 +316,7 @@ def _converse(talk: _Talk) -> None:
         if text in {"/quit", "/exit"}:
             return
         try:
-            if _answer_about_proposal(talk, text):
+            if _answer_about_erasure(talk, text) or _answer_about_proposal(talk, text):
                 continue
             if line.startswith("/"):
                 _run_command(talk, text)
@@ -344,6 +347,30 @@ def _answer_about_proposal(talk: _Talk, text: str) -> bool:
     return decided is not None
 
 
+def _ask_to_erase(talk: _Talk, request: ForgetRequest) -> None:
+    """Show what a request to forget would erase, and ask for confirmation by the next line."""
+    report = talk.memory.admin.forget(request=request.id, dry_run=True)
+    for item in report.going:
+        click.echo(output.escape_text(f"  {item.subject} {item.id}: {output.one_line(item.text)}"))
+    talk.asked_request = request.id
+    click.echo("Erase this permanently? Answer yes or no. Anything else leaves it for `reverie forget`.")
+
+
+def _answer_about_erasure(talk: _Talk, text: str) -> bool:
+    """Return whether a line confirmed or dropped the request to forget that was shown just before it."""
+    name, talk.asked_request = talk.asked_request, ""
+    from reverie.consolidation.inbox import read_answer
+
+    answer = read_answer(text) if name else None
+    if answer == "accept":
+        report = talk.memory.admin.forget(request=name)
+        click.echo(f"Erased permanently: {output.count(len(report.going), 'item')}.")
+    elif answer is not None:
+        talk.memory.forget_requests.drop(name)
+        click.echo("Nothing was erased.")
+    return answer is not None
+
+
 def _is_interactive() -> bool:
     return sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
 
@@ -372,6 +399,10 @@ def _send_message(talk: _Talk, message: str) -> None:
         click.echo()
     elif answer.text:
         click.echo(output.escape_text(answer.text))
+    for result in answer.wishes:
+        click.echo(output.escape_text(output.one_line(result.describe())))
+        if result.request is not None and not talk.asked_request:
+            _ask_to_erase(talk, result.request)
     talk.last_id = answer.turn_id
     talk.tokens += answer.usage.input_tokens + answer.usage.output_tokens
     if talk.agent.model is None:
