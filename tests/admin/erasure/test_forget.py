@@ -19,12 +19,11 @@ import pytest
 
 from reverie import ForgettingUnfinished, InvalidInput, Memory, NotFound, Settings
 from reverie.admin.erasure.eraser import PENDING, Eraser
-from reverie.domain.conversation import FORGOTTEN
 from reverie.admin.erasure.request import ErasureItem, ErasureReport
 from reverie.consolidation.cycle import LOG
 from reverie.context.window import build_shown_cursor
 from reverie.domain.change import OPERATIONS, Change, JournalEntry
-from reverie.domain.conversation import SessionState, ToolCall
+from reverie.domain.conversation import FORGOTTEN, SessionState, ToolCall
 from reverie.domain.entry import Entry
 from reverie.domain.errors import Conflict, ModelRefused
 from reverie.domain.filter import Filter
