@@ -5,13 +5,14 @@ PYTHON ?= python3.11
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 BENCH_STAMP := $(VENV)/.bench-ready
+DOCS_STAMP := $(VENV)/.docs-ready
 # Tests write thousands of small files with fsync; in memory they take half the time.
 export TMPDIR := $(or $(TMPDIR),$(if $(wildcard /dev/shm),/dev/shm,/tmp))
 # Without bytecode every worker and every process that a test starts compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint docs coverage torture load nights bench scale versions image sbom clean setup
+.PHONY: demo test test-slow lint docs reference coverage torture load nights bench scale versions image sbom clean setup
 
 setup: $(STAMP)
 
@@ -21,6 +22,10 @@ $(STAMP): pyproject.toml scripts/setup.sh
 
 $(BENCH_STAMP): $(STAMP)
 	@sh scripts/setup.sh $(VENV) $(PYTHON) bench
+	@touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	@sh scripts/setup.sh $(VENV) $(PYTHON) docs
 	@touch $@
 
 $(DEMO)/.ready: pyproject.toml scripts/setup.sh
@@ -37,7 +42,7 @@ test: $(STAMP)  ## The everyday tests; at most three minutes on two cores.
 test-slow: $(STAMP)  ## Tests that are slow by nature: killed processes, simulated nights, attacks end to end.
 	@HYPOTHESIS_EXAMPLES=all $(PYTEST) -m "slow or hypothesis"
 
-lint: $(STAMP)  ## Formatting, style, types, layers, structure, generated reference.
+lint: $(STAMP)  ## Formatting, style, types, layers, structure, language, generated reference.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -46,13 +51,20 @@ lint: $(STAMP)  ## Formatting, style, types, layers, structure, generated refere
 	$(BIN)/python scripts/generate_async.py --check
 	$(BIN)/python scripts/check_structure.py
 	$(BIN)/python scripts/check_figures.py
+	$(BIN)/python scripts/check_language.py
+	$(BIN)/python -m benchmarks.publish --check
 	$(BIN)/python scripts/generate_reference.py --check
 	$(BIN)/python scripts/generate_cli_reference.py --check
 	$(BIN)/python scripts/generate_typescript.py --check
 
-docs: $(STAMP)  ## Write docs/reference from docstrings, commands and settings, and the TypeScript client from the HTTP API.
+docs: reference $(DOCS_STAMP)  ## Build the documentation as a site in build/site, without a network.
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict --quiet
+	@echo "Open build/site/index.html"
+
+reference: $(STAMP)  ## Write docs/reference, the page of benchmarks and the TypeScript client from the code.
 	$(BIN)/python scripts/generate_reference.py
 	$(BIN)/python scripts/generate_cli_reference.py
+	$(BIN)/python -m benchmarks.publish
 	$(BIN)/python scripts/generate_typescript.py
 
 coverage: $(STAMP)  ## Line and branch coverage of the everyday tests.

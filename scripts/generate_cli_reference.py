@@ -24,7 +24,7 @@ from reverie.interfaces.cli.options import ExitCode, build_common_options
 from reverie.settings import _FORMS, Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
-MARKER = "<!-- Generated below by scripts/generate_cli_reference.py: run `make docs`. -->"
+MARKER = "<!-- Generated below by scripts/generate_cli_reference.py: run `make reference`. -->"
 _UNITS = {"int": "whole number", "patterns": "list of texts"}
 
 
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             file.write_text(text, encoding="utf-8")
         elif present != text:
-            sys.stdout.write(f"{name} is outdated: run `make docs`\n")
+            sys.stdout.write(f"{name} is outdated: run `make reference`\n")
             outdated = True
     return int(outdated)
 
@@ -59,7 +59,7 @@ EXAMPLES = {
     "restore": "reverie restore 3f9a0c41d7be",
     "pin": "reverie pin 3f9a0c41d7be",
     "unpin": "reverie unpin 3f9a0c41d7be",
-    "label": "reverie label 3f9a0c41d7be billing",
+    "label": "reverie label 3f9a0c41d7be --tag billing",
     "vouch": "reverie vouch 3f9a0c41d7be",
     "settle": "reverie settle 3f9a0c41d7be 14c9172d64e9",
     "purge": "reverie purge",
@@ -95,6 +95,11 @@ EXAMPLES = {
     "stats": "reverie stats --json",
     "demo": "reverie demo",
     "eval": "reverie eval mine --k 1,5",
+    "end": "reverie end 3f9a0c41d7be",
+    "prompt": "reverie prompt cli:1",
+    "files": "reverie files pull ~/readable",
+    "store": "reverie store check postgresql://reverie@db.example/agents",
+    "connect": "reverie connect cursor",
     "mcp": "reverie mcp --read-only",
     "serve": "reverie serve --port 8767",
 }

@@ -42,7 +42,7 @@ MIN_WORDS = 3
 INTRODUCTION = """\
 # API
 
-<!-- Written by scripts/generate_reference.py from the docstrings. Edit those, then run `make docs`. -->
+<!-- Written by scripts/generate_reference.py from the docstrings. Edit those, then run `make reference`. -->
 
 Everything here is imported from `reverie`, unless another module is named beside it. Most arguments are
 keyword-only. Times are `datetime`s with a time zone. A duration (`Duration`) is text such as `"90s"`,
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
         elif file.read_text(encoding="utf-8") != text:
             outdated.append(file.name)
     if outdated:
-        sys.stdout.write(f"{' and '.join(outdated)} outdated: run `make docs`\n")
+        sys.stdout.write(f"{' and '.join(outdated)} outdated: run `make reference`\n")
     return 1 if outdated else 0
 
 

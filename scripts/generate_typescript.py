@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            sys.stdout.write(f"{name} is outdated: run `make docs`\n")
+            sys.stdout.write(f"{name} is outdated: run `make reference`\n")
             return 1
     return 0
 

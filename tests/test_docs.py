@@ -41,6 +41,7 @@ from typing import Any
 import click
 import pytest
 from evaluation.measures.command import COMMANDS as MEASUREMENTS
+from scripts.generate_cli_reference import EXAMPLES, iterate_commands
 
 import reverie
 from reverie import (
@@ -57,6 +58,7 @@ from reverie import (
 )
 from reverie.consolidation.worker import Worker
 from reverie.domain import errors
+from reverie.interfaces.cli.guides import ERROR_GUIDES, GUIDES, name_page
 from reverie.interfaces.cli.main import COMMANDS, cli
 from reverie.interfaces.cli.options import STORE, CommandContext, build_common_options
 from reverie.settings import NOT_SETTINGS
@@ -457,6 +459,29 @@ def test_options_named_anywhere_in_the_docs_exist() -> None:
             assert option in known, f"{name_of(file)} names {option}"
 
 
+def test_every_command_has_an_example_and_a_guide() -> None:
+    plain = {
+        path.removeprefix("reverie ")
+        for path, each in iterate_commands()
+        if not isinstance(each, click.Group)
+    }
+    assert {name for name in plain if " " not in name} - set(EXAMPLES) == set()
+    assert set(NAMES) - set(GUIDES) == set()
+    for page in {*GUIDES.values(), *ERROR_GUIDES.values()}:
+        assert (ROOT / name_page(page)).exists(), page
+    for name, example in EXAMPLES.items():
+        words = shlex.split(example)
+        assert words[:2] == ["reverie", name]
+        command(name).make_context(name, words[2:], parent=click.Context(cli, obj=CommandContext()))
+
+
+def test_help_and_errors_name_a_page() -> None:
+    terminal = Terminal()
+    with contextlib.redirect_stdout(terminal), pytest.raises(SystemExit):
+        cli.main(["forget", "--help"], prog_name="reverie", obj=CommandContext())
+    assert "Guide: docs/how-to/forget.md" in terminal.getvalue()
+
+
 # -- settings ----------------------------------------------------------------------------------------
 
 _PROPERTIES = {
@@ -532,6 +557,23 @@ def test_tests_and_make_targets_named_in_the_docs_exist() -> None:
             assert f"def {name}(" in tests, f"{name_of(file)} names {name}"
         for target in re.findall(r"\bmake ([a-z-]+)`", text):
             assert target in targets, f"{name_of(file)} names make {target}"
+
+
+def test_the_site_is_built_and_every_page_is_in_its_navigation(tmp_path: Path) -> None:
+    pytest.importorskip("material")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert (built.returncode, built.stderr) == (0, "")
+    assert (tmp_path / "site" / "search" / "search_index.js").exists(), "the search works without a server"
+    for file in (ROOT / "docs").rglob("*.md"):
+        page = file.relative_to(ROOT / "docs").with_suffix(".html").as_posix().replace("README", "index")
+        assert (tmp_path / "site" / page).exists(), page
 
 
 # -- the map of the code -----------------------------------------------------------------------------

@@ -255,7 +255,7 @@ def test_without_the_package_the_memory_says_what_to_install(monkeypatch: pytest
 
     telemetry._load_interface.cache_clear()
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
-    with pytest.raises(MissingExtra, match=r"reverie\[otel\]"):
+    with pytest.raises(MissingExtra, match=r"\[otel\]"):
         Memory.open(":memory:", settings=ON)
     telemetry._load_interface.cache_clear()
 

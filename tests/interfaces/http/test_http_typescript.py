@@ -28,7 +28,7 @@ def test_an_outdated_client_is_reported(
 ) -> None:
     monkeypatch.setattr(generate_typescript, "FOLDER", tmp_path)
     assert generate_typescript.main(["--check"]) == 1
-    assert "make docs" in capsys.readouterr().out
+    assert "make reference" in capsys.readouterr().out
     assert generate_typescript.main([]) == 0
     assert any(tmp_path.iterdir())
 

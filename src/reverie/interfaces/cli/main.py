@@ -19,6 +19,7 @@ import click
 
 from reverie.domain import errors
 from reverie.interfaces.cli import output
+from reverie.interfaces.cli.guides import GUIDES, name_page
 from reverie.interfaces.cli.options import (
     CommandContext,
     ExitCode,
@@ -138,6 +139,7 @@ class ReverieGroup(click.Group):
                 module, _, attribute = section[cmd_name][0].partition(":")
                 command = getattr(import_module(module, _PACKAGE), attribute)
                 assert isinstance(command, click.Command)
+                command.epilog = f"Guide: {name_page(GUIDES[cmd_name])}" if cmd_name in GUIDES else None
                 return command
         return None
 

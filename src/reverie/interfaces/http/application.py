@@ -32,6 +32,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reverie import __version__
+from reverie.domain.errors import adapt_install_commands
 from reverie.domain.lazy_regex import defer_regex
 from reverie.interfaces.http import administration, changes, conversations, mem0, problems, records
 from reverie.interfaces.http.documentation import ERROR, build_routes
@@ -140,7 +141,7 @@ def _build_operation_routes(compatible: tuple[str, ...]) -> list[APIRoute]:
 
 async def _explain_missing_page(request: Request) -> Response:
     what = "The page needs the package jinja2 on the server: pip install 'reverie[server]'."
-    return Problem(501, what).to_response()
+    return Problem(501, adapt_install_commands(what)).to_response()
 
 
 def _describe_http_error(request: Request, error: Exception) -> Problem:

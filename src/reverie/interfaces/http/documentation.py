@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from reverie.domain.errors import adapt_install_commands
 from reverie.interfaces.http.problems import Problem
 
 HEADERS = {
@@ -110,7 +111,7 @@ async def show_page(request: Request) -> Response:
     """Show the description, to read and to try."""
     if find_spec("swagger_ui_bundle") is None:
         what = "This page needs the package swagger-ui-bundle-v2: pip install 'reverie[server]'. See /openapi.json."
-        return Problem(501, what).to_response()
+        return Problem(501, adapt_install_commands(what)).to_response()
     return HTMLResponse(_PAGE, headers=HEADERS)
 
 

@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reverie.domain.errors import adapt_install_commands
 from reverie.interfaces.http import problems
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import LARGEST_BODY, HttpServer
@@ -91,9 +92,8 @@ class ProtocolEndpoint:
         async with self._lock:
             if key not in self._served:
                 if find_spec("mcp") is None:
-                    raise Problem(
-                        501, "MCP needs the package mcp on the server: pip install 'reverie[server]'"
-                    )
+                    what = "MCP needs the package mcp on the server: pip install 'reverie[server]'"
+                    raise Problem(501, adapt_install_commands(what))
                 if len(self._served) >= MOST_SERVERS:
                     raise Problem(
                         503, f"This server serves {MOST_SERVERS} scopes over MCP already. Start another one."
