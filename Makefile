@@ -12,7 +12,7 @@ export TMPDIR := $(or $(TMPDIR),$(if $(wildcard /dev/shm),/dev/shm,/tmp))
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-.PHONY: demo test test-slow lint docs reference coverage torture load nights bench scale versions image sbom clean setup
+.PHONY: demo test test-slow lint docs reference coverage torture load nights bench scale versions dist sizes compare image sbom clean setup
 
 setup: $(STAMP)
 
@@ -85,6 +85,12 @@ load: $(STAMP)  ## A server under mixed requests of 64 connections: errors, time
 nights: $(STAMP)  ## Hostile models at night, and what a prompt cache keeps. NIGHTS=100 SEED=2 to vary.
 	$(BIN)/python -m tests.system.nights --nights $(or $(NIGHTS),1000) --seed $(or $(SEED),1)
 	$(BIN)/python -m benchmarks.cache
+
+dist: $(STAMP)  ## Wheel and sdist in dist: built twice, compared, checked, and used alone.
+	@sh scripts/build_dist.sh $(BIN)
+
+sizes: $(STAMP)  ## What the base and each extra install: megabytes and packages. NAMES="mcp server" for some.
+	@$(BIN)/python scripts/report_sizes.py $(NAMES)
 
 image:  ## The container image `reverie`, where podman, buildah or docker runs.
 	@sh scripts/build_image.sh

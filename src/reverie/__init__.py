@@ -80,7 +80,7 @@ if TYPE_CHECKING:  # each name `as` itself: it is public here
     from reverie.settings import Settings as Settings
     from reverie.snapshot import Snapshot as Snapshot
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {
     "reverie.admin.administration": "Administration",
