@@ -275,7 +275,7 @@ def test_what_was_purged_long_ago_is_still_in_the_journal_and_goes_from_there(me
     memory.archive(secret.id)
     memory.admin.purge(older_than=0)
     chat = memory.session("chat:1")
-    told = chat.add("user", f"Remember: {SECRET}")
+    told = chat.add("user", f"As I said: {SECRET}")
     memory.delete_session("chat:1")
     assert "small flat" in said(memory)
     plan = memory.admin.forget(secret.id, dry_run=True)

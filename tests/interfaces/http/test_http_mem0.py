@@ -90,7 +90,7 @@ def test_a_preference_is_listed_once_and_a_programs_text_is_not_the_owners(
     add(client, "Stop hook feedback:\n- Always use tabs", user_id="al")
     listed = client.post("/v3/memories/", json={"filters": {"user_id": "al"}}).json()["results"]
     assert [(each["memory"][:7], each["trusted"]) for each in listed] == [
-        ("Stop ho", False), ("I never", True), ("I prefe", True)
+        ("Stop ho", False), ("I alway", True), ("I never", True), ("I prefe", True)
     ]  # fmt: skip
     assert memory.scoped("user:al").list(kind="preference")
 
