@@ -45,6 +45,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log, unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.connections import is_read_only
+from reverie.stores.sqlite.derived import find_passages
 from reverie.stores.telemetry import require_telemetry
 from reverie.stores.writer import Publish, StoreWriter, discard_rows
 
@@ -292,7 +293,9 @@ class Memory(ScopedMemory):
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(_explain_missing(folder))
-        store = SQLiteStore(database, analyse=analyze, create=create, **patience)
+        store = SQLiteStore(
+            database, analyse=analyze, create=create, passages=find_passages(folder), **patience
+        )
         return build(store, path=folder, profile=profile_folder or folder)
 
     def refresh_files(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeGuard
 
 from reverie.domain.conversation import Turn
-from reverie.domain.page import Paragraph
+from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.record import Record
 
 Searchable = Literal["record", "turn", "paragraph"]
@@ -26,6 +26,15 @@ def get_searchable_kind(value: Record | Turn | Paragraph) -> Searchable:
 def get_scope(value: Record | Turn | Paragraph) -> str:
     """Return the scope of a value; a paragraph belongs to everybody."""
     return "" if isinstance(value, Paragraph) else value.scope
+
+
+def is_searched(value: object) -> TypeGuard[Record | Turn | Paragraph]:
+    """Return whether searches find a value: not archived records, nor daily notes, since they repeat turns."""
+    return (
+        isinstance(value, Turn)
+        or (isinstance(value, Record) and not value.archived)
+        or (isinstance(value, Paragraph) and value.page == HISTORY)
+    )
 
 
 class Passage(NamedTuple):

@@ -8,6 +8,7 @@ most often do: they would take half of its room.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -282,14 +283,18 @@ class TableCodec(RowCodec[T]):
 
     @cached_property
     def derived(self) -> tuple[str, ...]:
-        """Names of the columns beside those of the value, which follow from it."""
-        fingerprint = ("fingerprint",) if self is RECORDS else ()
-        return (*fingerprint, *(ANALYSIS_COLUMNS if self.analysed else ()))
+        """Names of the columns of SQLite beside those of the value, which follow from it."""
+        return ("fingerprint", "checksum") if self is RECORDS else ("checksum",)
 
-    def derive(self, value: Value, analyse: Analyse) -> Row:
-        """Return the columns that follow from a value."""
-        fingerprint = (value.fingerprint,) if isinstance(value, Record) else ()
-        return (*fingerprint, *(analyze_columns(value, analyse) if self.analysed else ()))
+    def derive(self, value: T, row: Row) -> Row:
+        """Return the columns that follow from a value and its row."""
+        checksum = compute_checksum(row)
+        return (value.fingerprint, checksum) if isinstance(value, Record) else (checksum,)
+
+
+def compute_checksum(row: Row) -> int:
+    """Return a number that differs for damaged columns of a value, by which `check` and `repair` know a whole row."""
+    return zlib.crc32("\x1f".join(map(str, row)).encode("utf-8", "surrogatepass"))
 
 
 RECORDS = TableCodec(
@@ -498,8 +503,12 @@ def shorten_document(table: TableCodec[Any], document: str) -> str:
     return short if lengthen_document(table, short) == document else document
 
 
+IN_ROW = ""
+"""The `after` of a creation in the journal: its value is the `before` of the next change, or the row itself."""
+
+
 def find_ids(text: str) -> set[str]:
-    """Return the ids in a document: words of 12 hexadecimal digits."""
+    """Return the ids in a text: words of 12 hexadecimal digits."""
     return set(_ID.findall(text))
 
 

@@ -23,6 +23,7 @@ from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.sqlite import SQLiteStore
+from reverie.stores.sqlite.derived import find_passages
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -49,7 +50,8 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[SQLiteStore]:
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+    passages = find_passages(path.parent)
+    with contextlib.closing(SQLiteStore(path, analyse=analyse, passages=passages)) as store:
         yield store
 
 
@@ -66,7 +68,8 @@ def sample(texts: list[str]) -> set[str]:
 
 def left_of(path: Path, texts: list[str]) -> set[str]:
     """Which of these words stand in any file of the store, in any case."""
-    files = [Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm")]
+    stores = (path, find_passages(path.parent))
+    files = [Path(f"{each}{suffix}") for each in stores for suffix in ("", "-wal", "-shm")]
     stored = b"".join(file.read_bytes() for file in files if file.exists()).lower()
     return {word for word in sample(texts) if word.encode() in stored}
 
@@ -101,12 +104,14 @@ def secrets_in(store: SQLiteStore) -> tuple[list[Change], list[str]]:
     store.commit(make_additions(one), actor="owner", note=f"of {texts[6]}", at=NOW)
     for seed, version in enumerate(texts[7:10]):
         later = replace(one, content=version, updated_at=make_time(seed))
+        assert store.measure("record", None).passages > 30  # so that all were analysed
         store.commit(make_change(one, later), actor="agent", at=NOW)
         one = later
         between = make_record(200 + seed, content=f"Between {seed} " + "b" * 2000)
         store.commit(make_additions(between), actor="owner", at=NOW)
     later_state, later_note = replace(state, summary=texts[10]), replace(note, content=texts[11])
     store.commit([*make_change(state, later_state), *make_change(note, later_note)], actor="agent", at=NOW)
+    assert len(store.passages("record", range(500))) > 30
     return make_removals(one, said, later_state, later_note, told), texts
 
 
@@ -234,8 +239,11 @@ SCRUBS = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
+    from reverie.stores.sqlite.derived import find_passages
     from tests.support.contract.factories import NOW, analyse, make_additions, make_record
-    store = SQLiteStore(Path(sys.argv[1]), analyse=analyse)
+    path = Path(sys.argv[1])
+    store = SQLiteStore(path, analyse=analyse, passages=find_passages(path.parent))
+    store.measure("record", None)
     print("begun", flush=True)
     while True:
         store.scrub()
@@ -264,7 +272,7 @@ def test_whoever_is_killed_while_scrubbing_has_changed_nothing(path: Path, store
 def test_a_disk_without_room_for_a_second_copy_is_reported(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2100k", "tmpfs", disk], capture_output=True)
     if mounted.returncode:
         pytest.skip("this system does not let us mount a disk")
     try:

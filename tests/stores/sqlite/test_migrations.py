@@ -15,16 +15,15 @@ from types import MappingProxyType
 import pytest
 
 from reverie.domain.change import Change
-from reverie.domain.conversation import ToolCall, Turn
+from reverie.domain.conversation import ToolCall
 from reverie.domain.entry import Entry
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
-from reverie.domain.page import Paragraph
-from reverie.domain.passage import AnalyzedText, CollectionStats
+from reverie.domain.passage import CollectionStats
 from reverie.domain.record import Record
 from reverie.stores.codec import RECORDS, RowCodec, to_short_document
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import MIGRATIONS, Migration, prepare
+from reverie.stores.sqlite.migrations import MIGRATIONS, prepare
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -86,7 +85,7 @@ ADDED = frozenset(
 def path(tmp_path: Path) -> Path:
     """A file of version 1 with something of everything in it."""
     path = tmp_path / "agent" / "reverie.db"
-    prepare(path, analyse=analyse, steps=MIGRATIONS[:1])
+    prepare(path, steps=MIGRATIONS[:1])
     with contextlib.closing(sqlite3.connect(path)) as file:
         file.executescript(Path(__file__).with_name("version-1.sql").read_text(encoding="utf-8"))
     return path
@@ -198,40 +197,11 @@ def test_a_migration_that_is_killed_is_made_again(path: Path) -> None:
         assert store.check() == []
 
 
-def test_a_step_of_another_analyzer_analyses_every_text_again(path: Path) -> None:
-    newest = SQLiteStore(path, analyse=analyse)
-    newest.commit(make_additions(make_page(), make_paragraph(1)), actor="owner", at=make_time(9))
-    newest.close()
-
-    def analyse_otherwise(value: Record | Turn | Paragraph) -> AnalyzedText:
-        analysis = analyse(value)
-        return analysis._replace(
-            terms=f"{analysis.terms} more ", length=analysis.length + 1, dates=" @today "
-        )
-
-    prepare(path, analyse=analyse_otherwise, steps=(*MIGRATIONS, Migration(name="other words")))
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        file.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-    with contextlib.closing(SQLiteStore(path, analyse=analyse_otherwise)) as store:
-        assert len(store.find_stale_analyses()) == 6, "a step that leaves the analyzer alone analyses nothing"
-        journal, records = store.journal(), list(store.find(Filter(archived=None)))
-    steps = (*MIGRATIONS, Migration(name="other words", analysed=True))
-    assert prepare(path, analyse=analyse_otherwise, steps=steps)
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        file.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-    with contextlib.closing(SQLiteStore(path, analyse=analyse_otherwise)) as store:
-        assert store.find_stale_analyses() == []
-        assert store.check() == []
-        assert store.journal() == journal
-        assert list(store.find(Filter(archived=None))) == records
-        assert store.measure("record", None) == CollectionStats(passages=2, tokens=15)
-
-
 def test_facts_in_the_metadata_become_fields_and_records_with_the_same_text_become_one(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "reverie.db"
-    prepare(path, analyse=analyse, steps=MIGRATIONS[:8])
+    prepare(path, steps=MIGRATIONS[:8])
     linked = make_record(9).id
     before = {
         "superseded_by": linked,

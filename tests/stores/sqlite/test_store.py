@@ -182,7 +182,7 @@ def backup_of(path: Path) -> Path:
 
 def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQLiteStore) -> None:
     store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-    backup = prepare(path, analyse=analyse, steps=NEXT)
+    backup = prepare(path, steps=NEXT)
     assert backup == backup_of(path)
     with contextlib.closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (len(NEXT),)
@@ -190,7 +190,7 @@ def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQ
     with contextlib.closing(SQLiteStore(backup, analyse=analyse)) as old:
         assert list(old.find(Filter())) == [make_record(1)]
         assert old.check() == []
-    assert prepare(path, analyse=analyse, steps=NEXT) is None
+    assert prepare(path, steps=NEXT) is None
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
 
 
@@ -217,22 +217,19 @@ def test_a_document_that_is_copied_from_and_to_another_store_comes_back_to_the_l
 def test_a_migration_that_fails_changes_nothing(path: Path, store: SQLiteStore) -> None:
     store.commit(make_additions(make_record(1)), actor="test", at=NOW)
     with pytest.raises(Exception, match=r"reverie\.db"):
-        prepare(path, analyse=analyse, steps=BROKEN)
+        prepare(path, steps=BROKEN)
     assert store.check() == []
     with contextlib.closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
         assert file.execute("SELECT count(*) FROM sqlite_master WHERE name = 'moods'").fetchone() == (0,)
-    assert prepare(path, analyse=analyse, steps=NEXT) == path.with_name(f"{backup_of(path).name}-2"), (
+    assert prepare(path, steps=NEXT) == path.with_name(f"{backup_of(path).name}-2"), (
         "no backup is written over"
     )
 
 
 def test_two_that_open_an_older_file_migrate_it_once(path: Path, store: SQLiteStore) -> None:
     backups: list[Path | None] = []
-    threads = [
-        threading.Thread(target=lambda: backups.append(prepare(path, analyse=analyse, steps=NEXT)))
-        for _ in range(4)
-    ]
+    threads = [threading.Thread(target=lambda: backups.append(prepare(path, steps=NEXT))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -243,7 +240,7 @@ def test_two_that_open_an_older_file_migrate_it_once(path: Path, store: SQLiteSt
 
 def test_a_newer_file_is_refused_and_left_as_it_is(path: Path, store: SQLiteStore) -> None:
     store.close()
-    prepare(path, analyse=analyse, steps=NEXT)
+    prepare(path, steps=NEXT)
     before = everything_in(path.parent)
     with pytest.raises(StoreIncompatible, match="newer Reverie"):
         SQLiteStore(path, analyse=analyse)
@@ -506,19 +503,6 @@ def test_a_commit_that_fails_at_its_last_page_is_undone_whole(path: Path, store:
         file.execute("PRAGMA max_page_count = 1073741823")
     store.commit(edits, actor="test", at=NOW)
     assert store.check() == []
-
-
-def test_an_analyser_that_raises_leaves_nothing_behind(path: Path) -> None:
-    def failing(value: object) -> object:
-        if isinstance(value, Record) and value.id == make_record(2).id:
-            raise ZeroDivisionError
-        return analyse(value)  # type: ignore[arg-type]
-
-    with contextlib.closing(SQLiteStore(path, analyse=failing)) as store:  # type: ignore[arg-type]
-        with pytest.raises(ZeroDivisionError):
-            store.commit(make_additions(make_record(1), make_record(2)), actor="test", at=NOW)
-        assert store.sequence() == 0
-        store.commit(make_additions(make_record(1)), actor="test", at=NOW)
 
 
 @pytest.mark.parametrize("wanted", [Filter(alive_at=NOW), Filter(scopes=("",)), Filter(origins=("web",))])

@@ -31,12 +31,12 @@ from reverie.files.layout import (
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
 from reverie.files.state import FILES_DATABASE, StateUnavailable
-from reverie.search.analyzer import analyze
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import RepairReport, Store
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.connections import is_read_only
+from reverie.stores.sqlite.derived import FOLDER as PASSAGES
 from reverie.stores.sqlite.repair import repair_file
 
 Severity = Literal["error", "warning", "note"]
@@ -280,7 +280,9 @@ def _check_leftovers(path: Path) -> Iterator[Finding]:
     drafts = _find_abandoned_drafts(path)
     yield from _report("drafts", what, drafts, path, "unfinished database", "unfinished databases")
     what = "room is taken by {} of another version of Reverie"
-    others = [file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name)]
+    others = [
+        file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name, PASSAGES.name)
+    ]
     yield from _report("other-index", what, others, path, "search index", "search indexes")
     what = "{} of a coding agent, kept for the next hook: no backup has that"
     yield from _report("hooks-waiting", what, (path / HOOKS).glob("[0-9]*.json"), path, "event", "events")
@@ -351,7 +353,7 @@ def repair_unopened(path: Path) -> tuple[Finding, list[Finding]]:
     Raises:
         StoreError: it cannot be repaired; nothing was changed.
     """
-    report = repair_file(path / DATABASE, analyse=analyze)
+    report = repair_file(path / DATABASE)
     what = f"{DATABASE} was damaged so that it could not be opened"
     return build_finding("database-damaged", what, remedy="database"), build_repair_findings(report)
 

@@ -27,6 +27,7 @@ from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
+from reverie.stores.sqlite.derived import FOLDER as PASSAGES
 
 ELSEWHERE = (
     "copies made elsewhere (backups, exports, another machine's) are not reached: remove them yourself"
@@ -141,7 +142,11 @@ def find_upgrade_copies(folder: Path) -> list[Path]:
 
 def remove_old_indexes(folder: Path) -> list[Path]:
     """Remove search indexes of earlier formats; return those that could not be removed."""
-    old = [each for each in (folder / "index").glob("*") if each.name not in (FORMAT, VECTORS.name)]
+    old = [
+        each
+        for each in (folder / "index").glob("*")
+        if each.name not in (FORMAT, VECTORS.name, PASSAGES.name)
+    ]
     for each in old:
         remove_index(each)
     return [each for each in old if each.exists()]

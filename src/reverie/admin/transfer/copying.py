@@ -263,7 +263,7 @@ def _open_target(place: str) -> tuple[Store, CopyTarget]:
 
         shared = PostgresCopyTarget(place, analyse=analyze)
         return shared.store, shared
-    target = SQLiteCopyTarget(_find_database(place), analyse=analyze)
+    target = SQLiteCopyTarget(_find_database(place))
     return SQLiteStore(target.draft, analyse=analyze), target
 
 

@@ -20,13 +20,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeGuard
 
 from reverie.domain.change import JournalEntry
-from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreError
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY, Paragraph
 from reverie.domain.passage import (
     SEARCHABLE,
     Analyse,
@@ -34,10 +31,10 @@ from reverie.domain.passage import (
     CandidateQuery,
     Searchable,
     TermWeight,
+    is_searched,
 )
-from reverie.domain.record import Record
 from reverie.search.index.candidates import CountCache, IndexStatus, compute_rarities
-from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, Value, build_predicate
+from reverie.search.index.inverted_index import IndexedPassage, InvertedIndex, build_predicate
 from reverie.search.index.tantivy_index import (
     IndexBatch,
     IndexCorrupt,
@@ -97,6 +94,7 @@ class SearchIndex:
         self._cleared_at: float | None = None
         self._problem = ""
         self._followed = 0
+        self._unfollowed = 0
         self._counts = CountCache()
         self._question = threading.local()
         self._forget_tail(0)
@@ -281,12 +279,10 @@ class SearchIndex:
     # -- following ---------------------------------------------------------------------------------
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Apply changes of this process, which then need not be read from the journal."""
-        with self._lock:
-            if self._committed is not None and rows and rows[0].sequence == self._followed + 1:
-                for row in rows:
-                    self._follow(row, {})
-                self._followed = rows[-1].sequence
+        """Follow changes of this process in the background when they are many; the next search follows a few."""
+        self._unfollowed += len(rows)
+        if self._unfollowed >= self._fold_at:
+            self._start(self._fold_quietly)
 
     def _catch_up(self) -> TantivyIndex:
         """Apply all entries of the journal. The caller holds the lock."""
@@ -321,6 +317,7 @@ class SearchIndex:
             for row in rows:
                 self._follow(row, analyses)
             self._followed = rows[-1].sequence
+        self._unfollowed = 0
         if self._count_waiting() >= self._fold_at:
             self._start(self._fold_quietly)
         if followed is not None:
@@ -348,7 +345,7 @@ class SearchIndex:
         fresh.remove(row.key)
         if self._committed is None or row.key <= self._committed.sequence:
             self._stale[row.subject].add(row.key)
-        if _is_live(after):
+        if is_searched(after):
             analysis = analyses.get((row.subject, row.key)) or self._analyse(after)
             fresh.add(IndexedPassage(row.key, after, analysis))
 
@@ -430,7 +427,7 @@ class SearchIndex:
             for row in rows:
                 batch.remove(row.key)
                 after = row.after
-                if _is_live(after):
+                if is_searched(after):
                     batch.add(IndexedPassage(row.key, after, self._analyse(after)))
             sequence = rows[-1].sequence
         return sequence
@@ -552,7 +549,8 @@ class SearchIndex:
         if folding is not None:
             folding.join()
         with self._lock:
-            worthwhile = self._committed is not None and self._count_waiting() >= FOLD_ON_CLOSE
+            waiting = 0 if self._committed is None else self._count_waiting()
+            worthwhile = waiting + self._unfollowed >= FOLD_ON_CLOSE
             cleared = self._cleared_at is not None
         if cleared:  # so that the next process need not build it at its first search
             self._run_unless_store_fails(self._rebuild)
@@ -561,12 +559,3 @@ class SearchIndex:
         with self._lock:
             self._committed = None
             self._forget_tail(0)
-
-
-def _is_live(value: object) -> TypeGuard[Value]:
-    """Return whether a value is searchable. Daily notes are not, since they repeat turns."""
-    return (
-        isinstance(value, Turn)
-        or (isinstance(value, Record) and not value.archived)
-        or (isinstance(value, Paragraph) and value.page == HISTORY)
-    )

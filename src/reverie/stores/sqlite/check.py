@@ -15,33 +15,28 @@ from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn, validate_session, validate_turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
-from reverie.domain.passage import Analyse
 from reverie.domain.record import Record, validate_record
 from reverie.stores.base import MIGRATOR, find_merges, move_fields, read_moved
 from reverie.stores.codec import (
-    ANALYSIS_COLUMNS,
     CHANGE_COLUMNS,
     ENTRIES,
-    PARAGRAPHS,
+    IN_ROW,
     RECORDS,
     TABLES,
-    TURNS,
-    Row,
     TableCodec,
     UnreadableRow,
-    analyze_columns,
+    compute_checksum,
     decode_journal_entry,
     from_document,
     to_short_document,
 )
 from reverie.stores.protocol import StoreProblem
 from reverie.stores.sqlite.reading import (
-    SEARCHED,
     fetch_rows_tolerantly,
     iter_rows_tolerantly,
     iter_things_tolerantly,
 )
-from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
+from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change, strip_creations
 
 REPAIR = "run `reverie doctor --fix`, which copies everything that can be read into a new database"
 
@@ -50,18 +45,6 @@ _LATEST_DOCUMENT = (
     "WHERE key = {key} AND key <> sequence {before}), {key})"
 )
 """SQL for the latest version of a thing in the journal."""
-
-_COUNTED = " UNION ALL ".join(
-    f"SELECT '{table.subject}' AS subject, {area} AS area, voice, count(*) AS passages, "
-    f"sum(length) AS tokens FROM {table.name} WHERE {live} GROUP BY 2, 3"
-    for table, live, scope in (
-        (RECORDS, "archived_at IS NULL", "scope"),
-        (TURNS, "1", "scope"),
-        (PARAGRAPHS, SEARCHED, "''"),
-    )
-    for area in (f"'=' || {scope}", "'*'")
-)
-"""SQL for the rows of `measures`, counted again from the tables."""
 
 _FINDINGS = {
     "row {1} of {0} belongs to none of {2}": "SELECT * FROM pragma_foreign_key_check",
@@ -97,7 +80,6 @@ def find_problems(file: sqlite3.Connection) -> list[StoreProblem]:
                 *(line for table in TABLES.values() for line in _check_vanished(file, table)),
                 *_check_gaps(file),
                 *_check_chain(file),
-                *_check_counters(file),
                 *_check_entries(file),
                 *_check_marks(file),
             ),
@@ -133,10 +115,11 @@ def _check_queries(file: sqlite3.Connection) -> Iterator[str]:
 
 
 def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[str]:
-    """Report rows that cannot be read, have a wrong fingerprint, or differ from the journal."""
+    """Report rows that cannot be read, have a wrong fingerprint or checksum, or differ from the journal."""
     fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
     latest = f"({_LATEST_DOCUMENT.format(key='it.key', before='')})"
-    for key, stored_fingerprint, document, *row in iter_things_tolerantly(file, table, fingerprint, latest):
+    columns = ("it.checksum", fingerprint, latest)
+    for key, checksum, stored_fingerprint, document, *row in iter_things_tolerantly(file, table, *columns):
         name = f"{table.subject} {row[0]!r} (key {key})"
         try:
             value = validate_value(table.decode(row))
@@ -148,7 +131,9 @@ def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[
             continue
         if isinstance(value, Record) and value.fingerprint != stored_fingerprint:
             yield f"{name} has another fingerprint than its content"
-        if document == to_short_document(table, row):  # far quicker than reading the document
+        if checksum != compute_checksum(tuple(row)):
+            yield f"{name} has another checksum than its columns"
+        if document == IN_ROW or document == to_short_document(table, row):  # far quicker than reading it
             continue
         try:
             journaled = None if document is None else from_document(table, document)
@@ -198,25 +183,15 @@ def _check_chain(file: sqlite3.Connection) -> Iterator[str]:
     for *row, earlier in iter_rows_tolerantly(file, sql):
         sequence, before = row[0], row[9]
         try:
-            decode_journal_entry(row)
+            decode_journal_entry(
+                [None if each == IN_ROW and place == 10 else each for place, each in enumerate(row)]
+            )
         except UnreadableRow as error:
             yield f"change {sequence} in the journal cannot be read: {error}"
             continue
-        if before is not None and before != earlier:
+        if before is not None and earlier not in (IN_ROW, before):
             what = f"change {sequence} in the journal does not follow the one before"
             yield what
-
-
-def _check_counters(file: sqlite3.Connection) -> Iterator[str]:
-    stored = "SELECT subject, area, voice, passages, tokens FROM measures"
-    wrong = "SELECT DISTINCT subject, area FROM ({} EXCEPT {})"
-    wrong_areas = {
-        (subject, area)
-        for one, other in ((_COUNTED, stored), (stored, _COUNTED))
-        for subject, area in file.execute(wrong.format(f"SELECT * FROM ({one})", f"SELECT * FROM ({other})"))
-    }
-    for subject, area in sorted(wrong_areas, key=repr):
-        yield f"the counters of {subject}s in {area!r} differ from a recount"
 
 
 def _check_entries(file: sqlite3.Connection) -> Iterator[str]:
@@ -237,45 +212,20 @@ def _check_marks(file: sqlite3.Connection) -> Iterator[str]:
         yield f"{len(wrong)} tombstones are no text"
 
 
-# -- analyses ----------------------------------------------------------------------------------------------
-
-
-def find_stale_analyses(file: sqlite3.Connection, analyse: Analyse) -> Iterator[str]:
-    """Yield the ids of things whose stored words differ from what the analyzer makes of them."""
-    for table in (RECORDS, TURNS, PARAGRAPHS):
-        for _, value, _ in _iter_stale_analyses(file, table, analyse):
-            yield value.id
-
-
-def analyze_again(file: sqlite3.Connection, analyse: Analyse) -> None:
-    """Analyse every text that can be read again, within one transaction, which the caller commits."""
-    assignments = ", ".join(f"{name} = ?" for name in ANALYSIS_COLUMNS)
-    for table in (RECORDS, TURNS, PARAGRAPHS):
-        for key, _, analysis in _iter_stale_analyses(file, table, analyse):
-            file.execute(f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*analysis, key))
-    file.execute("DELETE FROM measures")
-    file.execute(f"INSERT INTO measures (subject, area, voice, passages, tokens) {_COUNTED}")
-
-
-def _iter_stale_analyses(
-    file: sqlite3.Connection, table: TableCodec[Any], analyse: Analyse
-) -> Iterator[tuple[int, Value, Row]]:
-    """Yield key, value and right analysis of the rows that can be read and have another analysis."""
-    width = len(ANALYSIS_COLUMNS)
-    columns = (f"it.{name}" for name in ANALYSIS_COLUMNS)
-    for key, *row in iter_things_tolerantly(file, table, *columns):
-        try:
-            value = table.decode(row[width:])
-        except UnreadableRow:
-            continue  # the check of the file reports it
-        if tuple(row[:width]) != (analysis := analyze_columns(value, analyse)):
-            yield key, value, analysis
-
-
 # -- records of an older version, see `reverie.stores.base` ------------------------------------
 
 
-def rewrite_records(file: sqlite3.Connection, analyse: Analyse) -> None:
+def add_checksums(file: sqlite3.Connection) -> None:
+    """Compute the checksum of every row, and remove the documents of creations, within the caller's transaction."""
+    for table in TABLES.values():
+        for key, *row in iter_things_tolerantly(file, table):
+            file.execute(
+                f"UPDATE {table.name} SET checksum = ? WHERE key = ?", (compute_checksum(tuple(row)), key)
+            )
+    strip_creations(file)
+
+
+def rewrite_records(file: sqlite3.Connection) -> None:
     """Move fields, compute fingerprints, and merge records with the same text, within the caller's transaction."""
     _rewrite_journal(file)
     assignments = ", ".join(f"{name} = ?" for name in RECORDS.names)
@@ -292,7 +242,7 @@ def rewrite_records(file: sqlite3.Connection, analyse: Analyse) -> None:
         file.execute("DROP INDEX records_live")  # the fingerprints of the others are still those of before
         transaction = WriteTransaction(file)
         for change in changes:
-            transaction.make(prepare_change(change, analyse))
+            transaction.make(prepare_change(change))
         transaction.finish(actor=MIGRATOR, at=now, note={"operation": "reinforce"})
     file.executemany(
         "UPDATE records SET fingerprint = ? WHERE key = ? AND fingerprint <> ?",

@@ -99,7 +99,7 @@ class View:
     Attributes:
         connection: The connection whose transaction holds the state.
         sequence: The newest journal row's number; None until it is read.
-        measures: The rows of `measures` that were read, by area.
+        measures: The counters that were read, by area.
     """
 
     __slots__ = ("connection", "measures", "own", "sequence")
@@ -148,6 +148,24 @@ class ConnectionPool:
                 yield
             finally:
                 self._thread.view = None
+
+    def sequence(self) -> int:
+        """Return the number of the newest journal row that this thread sees; 0 if there is none."""
+        view = self.view
+        if view is not None and view.sequence is not None:
+            return view.sequence
+        sequence: int = self.rows("SELECT max(sequence) FROM journal")[0][0] or 0
+        if view is not None:
+            view.sequence = sequence
+        return sequence
+
+    def rows_now(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query of the present state, which may be newer than the one that this thread sees."""
+        view, self._thread.view = self.view, None
+        try:
+            return self.rows(sql, values)
+        finally:
+            self._thread.view = view
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
@@ -356,7 +374,7 @@ class ConnectionPool:
         if left:
             _SPOILT.add(self._path)
         for connection in left:
-            _keep_for_ever(connection)
+            keep_for_ever(connection)
         self._own.idle, self._own.writer = [], None
         self._own = _ProcessConnections()
 
@@ -401,7 +419,8 @@ def _read_file_version(path: Path) -> tuple[int, int] | None:
 _SPOILT: set[Path] = set()
 
 
-def _keep_for_ever(connection: sqlite3.Connection) -> None:
+def keep_for_ever(connection: sqlite3.Connection) -> None:
+    """Keep a connection of a parent process from being closed when nobody refers to it."""
     import ctypes  # here, because hardly anybody forks while reading
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

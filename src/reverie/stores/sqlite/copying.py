@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from reverie.domain.change import Change, Subject
 from reverie.domain.errors import InvalidInput
-from reverie.domain.passage import Analyse
 from reverie.stores.base import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
@@ -28,7 +27,13 @@ from reverie.stores.protocol import StoreProblem
 from reverie.stores.sqlite.check import find_problems
 from reverie.stores.sqlite.connections import ConnectionPool
 from reverie.stores.sqlite.migrations import prepare
-from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change, read_citations
+from reverie.stores.sqlite.reading import read_creations
+from reverie.stores.sqlite.transaction import (
+    WriteTransaction,
+    prepare_change,
+    read_citations,
+    strip_creations,
+)
 
 if TYPE_CHECKING:
     from reverie.stores.sqlite.store import SQLiteStore
@@ -37,7 +42,7 @@ _DRAFT = ".copying"
 _PATIENCE_S = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MADE = (
-    "turns", "sessions", "records", "pages", "paragraphs", "measures", "entries", "cursors", "counters", "tombstones",
+    "turns", "sessions", "records", "pages", "paragraphs", "entries", "cursors", "counters", "tombstones",
 )  # fmt: skip
 _LATEST = "SELECT key, subject, after, max(sequence) FROM journal GROUP BY key ORDER BY key"
 
@@ -56,10 +61,13 @@ class SQLiteCopySource:
     @translating_damage()
     def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
         """Return journal rows with larger numbers, in ascending order."""
-        rows = self._connections.rows(
-            f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?",
-            (after, limit),
-        )
+        with self._connections.reading() as file:
+            found = file.execute(
+                f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?",
+                (after, limit),
+            ).fetchall()
+            bodies = read_creations(file, found)
+        rows = [(*row[:10], bodies.get(row[0], row[10])) for row in found]
         erased = {row[7] for row in rows if row[9] is None and row[10] is None}
         names = self._find_names(erased) if erased else {}
         return [
@@ -94,7 +102,6 @@ class SQLiteCopyTarget(SQLiteCopySource):
 
     Args:
         path: The file that it will be; there must be none.
-        analyse: The analyzer.
 
     Attributes:
         draft: The other name.
@@ -103,13 +110,12 @@ class SQLiteCopyTarget(SQLiteCopySource):
         InvalidInput: there is a file.
     """
 
-    def __init__(self, path: Path, *, analyse: Analyse) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._refuse_taken()
         self.draft = path.with_name(path.name + _DRAFT)
-        prepare(self.draft, analyse=analyse)
+        prepare(self.draft)
         self._connections = ConnectionPool(self.draft, patience=_PATIENCE_S)
-        self._analyse = analyse
 
     def write_rows(self, rows: Sequence[CopiedRow]) -> None:
         """Append rows to the journal in one transaction."""
@@ -131,7 +137,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
             for key, subject, document, _ in file.execute(_LATEST):
                 value = decode_value(subject, document)
                 if value is not None:
-                    changes.insert(prepare_change(Change(before=None, after=value), self._analyse), key)
+                    changes.insert(prepare_change(Change(before=None, after=value)), key)
             for name in _list_tables_of_names()[:-1]:
                 file.execute(f"DELETE FROM gone WHERE key IN (SELECT key FROM {name})")
             file.executemany(
@@ -139,6 +145,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
                 [ENTRIES.encode(entry) for entry in rest.entries],
             )
             read_citations(file)
+            strip_creations(file)
             changes.set_cursors(rest.cursors)
             changes.add_counts(rest.counters)
             changes.add_tombstones(rest.tombstones)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reverie.domain.errors import NotFound, StoreCorrupt, StoreIncompatible, StoreUnavailable, build_os_error
-from reverie.domain.passage import Analyse
 from reverie.stores.sqlite.reading import translate_error
 
 APPLICATION_ID = 0x52766572
@@ -29,46 +28,53 @@ class Migration(NamedTuple):
     Attributes:
         name: What it does, in words.
         sql: Its statements, each ended by a semicolon at the end of a line; all steps run in one transaction.
-        analysed: Whether the analyzer has changed, so that every stored text is analysed again.
         cited: Whether citations are read from the journal.
-        rewrite: Function that rewrites rows, with the open connection and the analyzer. It runs after all steps.
+        rewrite: Function that rewrites rows through the open connection. It runs after all steps.
     """
 
     name: str
     sql: str = ""
-    analysed: bool = False
     cited: bool = False
-    rewrite: Callable[[sqlite3.Connection, Analyse], None] | None = None
+    rewrite: Callable[[sqlite3.Connection], None] | None = None
 
 
 def _read(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def _rewrite_records(file: sqlite3.Connection, analyse: Analyse) -> None:
+def _rewrite_records(file: sqlite3.Connection) -> None:
     from reverie.stores.sqlite.check import rewrite_records  # here: files are seldom migrated
 
-    rewrite_records(file, analyse)
+    rewrite_records(file)
+
+
+def _add_checksums(file: sqlite3.Connection) -> None:
+    from reverie.stores.sqlite.check import add_checksums  # here: files are seldom migrated
+
+    add_checksums(file)
 
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(name="the first tables", sql=_read("0001_tables.sql")),
     Migration(name="pages, paragraphs, and a journal that can forget", sql=_read("0002_pages.sql")),
-    Migration(name="dates of records and paragraphs", analysed=True),
+    Migration(name="dates of records and paragraphs"),
     Migration(name="an index of categories", sql=_read("0004_categories.sql")),
     Migration(name="parts of headlines", sql=_read("0005_headlines.sql")),
-    Migration(name="keys of repetitions in other words", analysed=True),
+    Migration(name="keys of repetitions in other words"),
     Migration(name="an index of creation times", sql=_read("0007_creation_times.sql")),
-    Migration(name="words of emoji, and languages told from accents", analysed=True),
+    Migration(name="words of emoji, and languages told from accents"),
     Migration(name="operations and notes of changes", sql=_read("0009_operations.sql")),
     Migration(name="citations", sql=_read("0010_citations.sql"), cited=True),
-    Migration(
-        name="fields of records", sql=_read("0011_record_fields.sql"), analysed=True, rewrite=_rewrite_records
-    ),
+    Migration(name="fields of records", sql=_read("0011_record_fields.sql"), rewrite=_rewrite_records),
     Migration(name="records that may be replaced", sql=_read("0012_perhaps_replaced.sql")),
     Migration(name="secrets that are kept", sql=_read("0013_kept_secrets.sql")),
-    Migration(name="digits of every script, invisible characters, and numbers within words", analysed=True),
+    Migration(name="digits of every script, invisible characters, and numbers within words"),
     Migration(name="whom records are about", sql=_read("0014_intake.sql")),
+    Migration(
+        name="checksums, and words in a database of their own",
+        sql=_read("0016_checksums.sql"),
+        rewrite=_add_checksums,
+    ),
 )
 """Every step, in order; the position from 1 is its version."""
 
@@ -76,7 +82,6 @@ MIGRATIONS: tuple[Migration, ...] = (
 def prepare(
     path: Path,
     *,
-    analyse: Analyse,
     create: bool = True,
     patience: float = 10.0,
     steps: Sequence[Migration] = MIGRATIONS,
@@ -87,7 +92,6 @@ def prepare(
 
     Args:
         path: The file; its folder is made when missing.
-        analyse: The analyzer, for steps after which every text is analysed again.
         create: Whether to make the file when there is none.
         patience: How many seconds to wait for another process that is writing.
         steps: The migrations that make up today's version.
@@ -109,7 +113,7 @@ def prepare(
             _create(path, steps)
             return None
         version = _read_version(path, newest=len(steps))
-        return _migrate(path, steps, patience, analyse) if version < len(steps) else None
+        return _migrate(path, steps, patience) if version < len(steps) else None
     except (sqlite3.Error, UnicodeError) as error:
         raise translate_error(error, path) from error
     except OSError as error:
@@ -227,7 +231,7 @@ def link_file(path: Path, name: Path) -> bool:
     return True
 
 
-def _migrate(path: Path, steps: Sequence[Migration], patience: float, analyse: Analyse) -> Path | None:
+def _migrate(path: Path, steps: Sequence[Migration], patience: float) -> Path | None:
     with _open_connection(build_uri(path, "mode=rw"), patience) as file:
         file.execute("PRAGMA synchronous = FULL")
         file.execute("PRAGMA secure_delete = ON")
@@ -240,17 +244,13 @@ def _migrate(path: Path, steps: Sequence[Migration], patience: float, analyse: A
             return None
         backup = _backup(path, version)
         _run(file, steps[version:], first=version + 1)
-        for step in steps[version:]:
-            if step.rewrite is not None:
-                step.rewrite(file, analyse)
-        if any(step.analysed for step in steps[version:]):
-            from reverie.stores.sqlite.check import analyze_again  # here: files are seldom migrated
-
-            analyze_again(file, analyse)
         if any(step.cited for step in steps[version:]):
-            from reverie.stores.sqlite.transaction import read_citations
+            from reverie.stores.sqlite.transaction import read_citations  # here: files are seldom migrated
 
             read_citations(file)
+        for step in steps[version:]:
+            if step.rewrite is not None:
+                step.rewrite(file)
         if file.execute("PRAGMA foreign_key_check").fetchone():
             raise StoreCorrupt(f"{str(path)!r} does not fit format {len(steps)}: nothing was changed")
         file.execute("COMMIT")

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from reverie.domain.change import JournalEntry, Subject
 from reverie.domain.conversation import SessionOverview, SessionState, Turn
 from reverie.domain.errors import (
     TOO_MANY_FILES,
@@ -27,17 +28,21 @@ from reverie.domain.errors import (
 )
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
-from reverie.domain.passage import Searchable
 from reverie.domain.record import Record
-from reverie.stores.base import Conditions
+from reverie.stores.base import Conditions, build_placeholders
 from reverie.stores.codec import (
+    IN_ROW,
     SESSIONS,
+    TABLES,
     Row,
     TableCodec,
     UnreadableRow,
     count_positions,
+    decode_change,
+    decode_journal_entry,
     decode_moment,
     to_json,
+    to_short_document,
 )
 
 _FEW_FILES = 8
@@ -127,15 +132,9 @@ def _translate_without_code(error: sqlite3.Error, path: Path) -> StoreError:
 _log = logging.getLogger("reverie")
 
 T = TypeVar("T", Record, Turn, Page, Paragraph)
+V = TypeVar("V")
 
 _BATCH = 500
-
-_INTEGER, _FLOAT, _TEXT = frozenset({int}), frozenset({float}), frozenset({str})
-_PASSAGE_TYPES = (
-    _INTEGER, _TEXT, _INTEGER, _INTEGER | {type(None)}, _INTEGER, _TEXT, _FLOAT, _TEXT, _TEXT,
-    _FLOAT, _FLOAT, _TEXT, _INTEGER, _FLOAT | {type(None)},
-)  # fmt: skip
-"""The types of the fields of a `Passage`, as the database has them."""
 
 
 def fetch_rows_tolerantly(file: sqlite3.Connection, sql: str, values: Sequence[Any]) -> list[Row]:
@@ -215,18 +214,79 @@ def decode_or_skip(table: TableCodec[T], key: int, row: Row) -> T | None:
         return None
 
 
-def skip_unreadable_passages(subject: Searchable, rows: list[Row]) -> list[Row]:
-    """Return the rows of passages without those in which a value is of a wrong type."""
-    columns = zip(zip(*rows, strict=True), _PASSAGE_TYPES, strict=False)
-    if all(types.issuperset(map(type, column)) for column, types in columns):  # quick: column by column
-        return rows
-    readable = []
+def build_select(table: TableCodec[Any], column: str, wanted: Sequence[object]) -> str:
+    return (
+        f"SELECT it.key, {table.selected} FROM {table.source} "
+        f"WHERE it.{column} IN ({build_placeholders(_compute_padded_length(len(wanted)))})"
+    )
+
+
+def _compute_padded_length(count: int) -> int:
+    """Return the next power of two, so that SQLite prepares a dozen statements instead of a thousand."""
+    return 1 << (count - 1).bit_length() if count else 0
+
+
+def pad_values(values: Sequence[V]) -> list[V]:
+    """Return the values up to the next power of two, with the last of them repeated."""
+    missing = _compute_padded_length(len(values)) - len(values)
+    return [*values, *[values[-1]] * missing] if values else []
+
+
+def fetch_by_key(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:
+    sql, values = build_select(table, "key", keys), pad_values(keys)
+    try:
+        rows = file.execute(sql, values).fetchall()
+    except sqlite3.OperationalError as error:
+        if not is_undecodable(error):
+            raise
+        rows = fetch_rows_tolerantly(file, sql, values)
+    return {row[0]: tuple(row[1:]) for row in rows}
+
+
+def decode_entries(file: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[JournalEntry]:
+    """Yield the entries of rows of the journal; a creation whose value cannot be read is left out with a warning.
+
+    Raises:
+        StoreCorrupt: another row cannot be read.
+    """
+    bodies = read_creations(file, rows)
     for row in rows:
-        if all(type(value) in types for value, types in zip(row, _PASSAGE_TYPES, strict=False)):
-            readable.append(row)
-        else:
-            _log.warning("the words of %s %d cannot be read and are left out: run check()", subject, row[0])
-    return readable
+        if row[10] != IN_ROW:
+            yield decode_change(row)
+            continue
+        try:
+            yield decode_journal_entry((*row[:10], bodies.get(row[0], IN_ROW)))
+        except UnreadableRow as error:
+            _log.warning("change %d cannot be read and is left out, %s: run check()", row[0], error)
+
+
+_FIRST_CHANGES = "SELECT key, min(sequence), before FROM journal WHERE key <> sequence AND key IN "
+
+
+def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, str]:
+    """Return the documents of the creations among rows of the journal that have none of their own.
+
+    Args:
+        file: The connection, in a transaction.
+        rows: Rows in the columns of `CHANGE_COLUMNS`.
+    """
+    documents: dict[int, str] = {}
+    wanted: dict[Subject, list[int]] = {}
+    for row in rows:
+        if row[10] == IN_ROW:
+            wanted.setdefault(row[8], []).append(row[0])
+    for subject, every in wanted.items():
+        table = TABLES[subject]
+        for start in range(0, len(every), _BATCH):
+            keys = every[start : start + _BATCH]
+            later = file.execute(
+                f"{_FIRST_CHANGES}({build_placeholders(len(keys))}) GROUP BY key", keys
+            ).fetchall()
+            documents |= {key: document for key, _, document in later if document is not None}
+            if missing := [key for key in keys if key not in documents]:
+                found = fetch_by_key(file, table, missing)
+                documents |= {key: to_short_document(table, row) for key, row in found.items()}
+    return documents
 
 
 # -- filters as conditions -----------------------------------------------------------------------------------

@@ -36,7 +36,6 @@ from reverie.domain.errors import (
     StoreUnavailable,
     build_os_error,
 )
-from reverie.domain.passage import Analyse
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds
 from reverie.stores.base import ROWS, CopiedRow, Unjournaled
@@ -56,6 +55,7 @@ from reverie.stores.protocol import RepairReport
 from reverie.stores.sqlite.check import validate_value
 from reverie.stores.sqlite.copying import SQLiteCopyTarget
 from reverie.stores.sqlite.damage import LOST, DamagedFile, Row
+from reverie.stores.sqlite.derived import MARKED, read_copies, remove_passages
 from reverie.stores.sqlite.migrations import (
     APPLICATION_ID,
     MIGRATIONS,
@@ -88,12 +88,11 @@ class SalvagedMarks(NamedTuple):
     complete: bool
 
 
-def repair_file(path: Path, *, analyse: Analyse) -> RepairReport:
+def repair_file(path: Path) -> RepairReport:
     """Replace a file by a copy of everything that can be read of it.
 
     Args:
         path: The file; others may have it open, and are refused afterwards.
-        analyse: Returns the tokens of a value.
 
     Raises:
         StoreIncompatible: the file is of another program or of a newer Reverie; nothing was changed.
@@ -109,7 +108,7 @@ def repair_file(path: Path, *, analyse: Analyse) -> RepairReport:
         damaged = scratch / "damaged.db"
         if not (can_open and _copy_pages(path, damaged)):
             _copy_raw(path, damaged)
-        made.append(_Salvage(_open_damaged(damaged), analyse))
+        made.append(_Salvage(_open_damaged(damaged), copies=read_copies(path.parent)))
         return made[0].write(scratch / path.name)
 
     try:
@@ -192,8 +191,6 @@ def _fits(name: str, row: Mapping[str, Any]) -> bool:
             return types == [str, str]
         case "tombstones":
             return types == [str]
-        case "measures":
-            return types == [str, str, str, int, int]
         case "entries":
             return _decode_entry(row) is not None
     table = next((table for table in TABLES.values() if table.name == name), None)
@@ -271,9 +268,8 @@ class _Salvage:
         last: The number of the last entry.
     """
 
-    def __init__(self, file: DamagedFile, analyse: Analyse) -> None:
+    def __init__(self, file: DamagedFile, *, copies: tuple[int, str, dict[int, str]]) -> None:
         self._file = file
-        self._analyse = analyse
         self._entries = {row["sequence"]: row for row in file.rows("journal") if _is_entry(row)}
         self._rest = _read_unjournaled(file)
         self._lost_versions = 0
@@ -290,6 +286,7 @@ class _Salvage:
                 if row[side] is not None and _decode_document(row["subject"], row[side]) is None:
                     row[side] = LOST
         self._things = self._read_things()
+        self._use_copies(*copies)
         self._gone = {
             row["key"]: row["id"]
             for row in file.rows("gone")
@@ -312,7 +309,7 @@ class _Salvage:
 
     def write(self, path: Path) -> Path:
         """Write a new file, and check it."""
-        target = SQLiteCopyTarget(path, analyse=self._analyse)
+        target = SQLiteCopyTarget(path)
         try:
             rows = list(self._iterate_rows())
             for start in range(0, len(rows), ROWS):
@@ -360,6 +357,27 @@ class _Salvage:
                     if table is SESSIONS:
                         sessions[row["key"]] = found[1].id
         return things
+
+    def _use_copies(self, followed: int, mark: str, documents: Mapping[int, str]) -> None:
+        """Fill in the creations that only a row has that is lost or damaged, from the copies of rows.
+
+        Args:
+            followed: The number of the last change that the copies show.
+            mark: The mark of this change; copies of another store have another one.
+            documents: Copies by key.
+        """
+        last = self._entries.get(followed)
+        if last is not None and mark != " ".join(str(last[name]) for name in MARKED):
+            return
+        changed = {row["key"] for row in self._entries.values() if row["key"] != row["sequence"]}
+        for key, document in documents.items():
+            thing, entry = self._things.get(key), self._entries.get(key)
+            if entry is None or entry["after"] is not LOST or key in changed:
+                continue
+            is_whole = thing is not None and self._is_trusted(thing)
+            if not is_whole and _decode_document(entry["subject"], document) is not None:
+                entry["after"] = document
+                self._things.pop(key, None)
 
     def _add_creations(self) -> None:
         """Add the lost entries whose number is the key of something: those of its creation."""
@@ -428,9 +446,9 @@ class _Salvage:
     def _is_trusted(self, thing: _Thing) -> bool:
         """Return whether the columns that follow from the value of a row are as they should be."""
         table = TABLES[thing.subject]
-        return table.derive(thing.value, self._analyse) == tuple(
-            thing.row.get(name) for name in table.derived
-        )
+        known = [name for name in table.derived if name in thing.row]  # earlier versions have no checksum
+        derived = dict(zip(table.derived, table.derive(thing.value, table.encode(thing.value)), strict=True))
+        return all(derived[name] == thing.row[name] for name in known)
 
     def _take_free(self, after: int, before: int) -> int | None:
         """Return the first number between two of an entry that was lost; None if there is none."""
@@ -548,6 +566,7 @@ def replace_file(path: Path, build: Callable[[bool], Path], *, kept: Path) -> No
             for ending in _BESIDE:
                 path.with_name(path.name + ending).unlink(missing_ok=True)
             os.replace(replacement, path)
+            remove_passages(path.parent)
             sync_folder(path.parent)
     except sqlite3.Error as error:
         raise translate_error(error, path) from error

@@ -7,10 +7,10 @@ Standard library only. A commit is acknowledged when it is on the disk (write-ah
 from __future__ import annotations
 
 import logging
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
@@ -21,7 +21,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable, build_os_error
 from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
-from reverie.domain.passage import Analyse, Passage, Searchable
+from reverie.domain.passage import SEARCHABLE, Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import Conditions, DatabaseStore, build_placeholders
@@ -38,23 +38,24 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     count_positions,
-    decode_change,
 )
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import CommitOptions, Order
-from reverie.stores.sqlite.connections import ConnectionPool
+from reverie.stores.sqlite.connections import ConnectionPool, is_read_only
+from reverie.stores.sqlite.derived import DerivedDatabase
 from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.reading import (
     EACH_TAG,
     SEARCHED,
     build_overview,
     build_records_where,
+    build_select,
     build_turns_where,
+    decode_entries,
     decode_or_raise,
     decode_or_skip,
-    fetch_rows_tolerantly,
-    is_undecodable,
-    skip_unreadable_passages,
+    fetch_by_key,
+    pad_values,
 )
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 
@@ -69,28 +70,7 @@ V = TypeVar("V")
 _CHUNK = 1024
 _MOST_NAMES = 16_384  # in one statement; a power of two below SQLite's 32,766 variables
 _BATCH = 256
-_TURN_PASSAGE = (
-    "it.key, it.terms, it.length, it.session, it.position, it.voice, it.at / 1e6, it.cues, it.dates"
-)
-_PASSAGE = {
-    "record": (
-        "SELECT key, terms, length, NULL, 0, voice, created_at / 1e6, cues, dates, importance, confidence, "
-        "kind, pinned, expires_at / 1e6 FROM records WHERE archived_at IS NULL AND key IN "
-    ),
-    "turn": (f"SELECT {_TURN_PASSAGE} FROM turns AS it WHERE key IN "),
-    "paragraph": (
-        "SELECT key, terms, length, NULL, 0, voice, at / 1e6, cues, dates FROM paragraphs "
-        f"WHERE {SEARCHED} AND key IN "
-    ),
-}
-_MEASURED = "subject IN ('record', 'turn', 'paragraph') AND area"
 _LIVE = {"record": "archived_at IS NULL", "turn": "true", "paragraph": SEARCHED}
-_REST: dict[Searchable, Row] = {
-    "record": (),
-    "turn": Passage(key=0, terms="", length=0, kind="turn")[9:],
-    "paragraph": Passage(key=0, terms="", length=0, kind="paragraph")[9:],
-}
-"""Values of the columns that are not selected, by kind of passage."""
 _KEYS_OF_ID = " UNION ALL ".join(
     f"SELECT key FROM {name} WHERE id = ?" for name in (*(table.name for table in TABLES.values()), "gone")
 )
@@ -104,6 +84,7 @@ class SQLiteStore(DatabaseStore):
             File and folder are made for their owner alone, whatever the umask.
         analyse: Returns the tokens of a record, turn or paragraph.
         create: Whether to make the file when there is none.
+        passages: The file of the analyses of all texts, which is made when it is missing; None keeps them in memory.
         busy_timeout: How long to wait for others that write before `StoreUnavailable`.
 
     Raises:
@@ -123,14 +104,22 @@ class SQLiteStore(DatabaseStore):
         *,
         analyse: Analyse,
         create: bool = True,
+        passages: Path | None = None,
         busy_timeout: timedelta = timedelta(seconds=10),
     ) -> None:
         self._patience = busy_timeout.total_seconds()
         self.path = path.absolute()
         self._analyse = analyse
+        self._passages = passages
         with not_forking:
-            self.migrated_from = prepare(self.path, analyse=analyse, create=create, patience=self._patience)
+            self.migrated_from = prepare(self.path, create=create, patience=self._patience)
+        self._open()
+
+    def _open(self) -> None:
         self._connections = ConnectionPool(self.path, patience=self._patience)
+        self._derived = DerivedDatabase(
+            self._passages, self._connections, analyse=self._analyse, is_kept=not is_read_only(self.path)
+        )
 
     # -- changing ------------------------------------------------------------------------------------
 
@@ -138,7 +127,7 @@ class SQLiteStore(DatabaseStore):
         self, edits: Sequence[Change], *, actor: str, at: datetime, **options: Unpack[CommitOptions]
     ) -> list[JournalEntry]:
         """Make all changes, or none, durably, with a journal row for each in the same transaction."""
-        ready = [prepare_change(edit, self._analyse) for edit in edits]
+        ready = [prepare_change(edit) for edit in edits]
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
             if (since := options.get("since")) is not None:
@@ -159,7 +148,7 @@ class SQLiteStore(DatabaseStore):
         tombstones: Sequence[str] = (),
     ) -> list[JournalEntry]:
         """Make all changes, or none, and remove the content of the things concerned from the journal."""
-        ready = [prepare_change(edit, self._analyse) for edit in edits]
+        ready = [prepare_change(edit) for edit in edits]
         with self._connections.writing() as file:
             changes = WriteTransaction(file)
             for edit in ready:
@@ -171,7 +160,7 @@ class SQLiteStore(DatabaseStore):
         """Return those of some marks that `erase` has stored."""
         found: set[str] = set()
         for start in range(0, len(marks), _CHUNK):
-            some = _pad_values(marks[start : start + _CHUNK])
+            some = pad_values(marks[start : start + _CHUNK])
             found.update(
                 mark
                 for (mark,) in self._connections.rows(
@@ -182,7 +171,8 @@ class SQLiteStore(DatabaseStore):
 
     def scrub(self) -> bool:
         """Rewrite the store so that no erased or overwritten content is left in free space or logs."""
-        return self._connections.scrub()
+        # The store first: then no reader is left that could analyse what was erased again.
+        return self._connections.scrub() and self._derived.scrub()
 
     # -- the journal ---------------------------------------------------------------------------------
 
@@ -192,26 +182,13 @@ class SQLiteStore(DatabaseStore):
 
     def sequence(self) -> int:
         """Return the number of the newest journal row; 0 if there is none."""
-        view = self._connections.view
-        if view is None:
-            return self._connections.rows("SELECT max(sequence) FROM journal")[0][0] or 0
-        if view.sequence is None:
-            # The counts of everything are needed by nearly every question: one statement reads both.
-            first, *rows = self._connections.rows(
-                "SELECT '', '', '', max(sequence), 0 FROM journal UNION ALL "
-                f"SELECT area, subject, voice, passages, tokens FROM measures WHERE {_MEASURED} IN ('*','=')"
-            )
-            view.sequence = first[3] or 0
-            view.measures |= {"*": [], "=": []}
-            for area, *row in rows:
-                view.measures[area].append(row)
-        return view.sequence
+        return self._connections.sequence()
 
     def citing(self, ids: Sequence[str]) -> list[str]:
         """Return the ids of values of which a version in the journal names one of these ids."""
         found: dict[int, str] = {}
         for start in range(0, len(ids), _MOST_NAMES):
-            some = _pad_values(list(ids[start : start + _MOST_NAMES]))
+            some = pad_values(list(ids[start : start + _MOST_NAMES]))
             keys = f"(SELECT key FROM citations WHERE cited IN ({build_placeholders(len(some))}))"
             sql = " UNION ALL ".join(
                 f"SELECT key, id FROM {name} WHERE key IN {keys}"
@@ -248,9 +225,14 @@ class SQLiteStore(DatabaseStore):
                 f"SELECT sequence FROM journal WHERE key <> sequence AND key IN ({_KEYS_OF_ID}))",
                 *(id,) * 2 * _KEYS_OF_ID.count("?"),
             )
-        order = "DESC" if newest_first else "ASC"
-        sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE {where} ORDER BY sequence {order} LIMIT ?"
-        return [decode_change(row) for row in self._connections.rows(sql, (*where.values, limit))]
+        order, comparison = ("DESC", "<") if newest_first else ("ASC", ">")
+        sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE {{}} ORDER BY sequence {order} LIMIT ?"
+        with self._connections.reading() as file:
+            while rows := file.execute(sql.format(where), (*where.values, limit)).fetchall():
+                if entries := list(decode_entries(file, rows)):
+                    return entries
+                where.add(f"sequence {comparison} ?", rows[-1][0])  # an empty answer would mean the end
+        return []
 
     # -- records -------------------------------------------------------------------------------------
 
@@ -369,16 +351,15 @@ class SQLiteStore(DatabaseStore):
 
     def passages(self, subject: Searchable, keys: Sequence[int], *, around: int = 0) -> list[Passage]:
         """Return live passages by key, in any order; unknown and archived ones are left out."""
-        rows: list[Row] = []
-        if around and subject == "turn":
-            rows = self._fetch_neighbor_rows(keys, around)
-        else:
-            for start in range(0, len(keys), _CHUNK):
-                some = _pad_values(keys[start : start + _CHUNK])
-                sql = f"{_PASSAGE[subject]}({build_placeholders(len(some))})"
-                rows += self._fetch_tolerantly(subject, sql, some)
-        rest = _REST[subject]
-        return [Passage._make(row + rest) for row in rows] if rest else list(map(Passage._make, rows))
+        rows: dict[int, Row] = {}
+        for start in range(0, len(keys), _CHUNK):
+            some = pad_values(keys[start : start + _CHUNK])
+            if around and subject == "turn":
+                found = self._derived.read_neighbors(some, around)
+            else:
+                found = self._derived.read_passages(subject, some)
+            rows |= {row[0]: row for row in found}
+        return list(map(Passage._make, rows.values()))
 
     def live(
         self, subject: Searchable, *, after: int = 0, limit: int = 1000
@@ -388,8 +369,7 @@ class SQLiteStore(DatabaseStore):
         sql = f"SELECT key FROM {table.name} WHERE {_LIVE[subject]} AND key > ? ORDER BY key LIMIT ?"
         while keys := [row[0] for row in self._connections.rows(sql, (after, limit))]:
             values = dict(self._iterate_keyed_things(table, sql, (after, limit)))
-            if values:
-                found = sorted(self.passages(subject, list(values)))
+            if values and (found := sorted(self.passages(subject, list(values)))):
                 return [(passage, values[passage.key]) for passage in found]
             after = keys[-1]  # not one of them can be read: an empty answer would mean the end
         return []
@@ -399,14 +379,12 @@ class SQLiteStore(DatabaseStore):
         return {} if view is None else view.measures
 
     def _read_measures(self, areas: Sequence[str]) -> list[Row]:
-        sql = f"SELECT area, subject, voice, passages, tokens FROM measures WHERE {_MEASURED} IN "
-        return self._connections.rows(f"{sql}({build_placeholders(len(areas))})", areas)
+        return self._derived.read_measures(areas)
 
     def _count_records(self, wanted: Filter) -> tuple[int, int]:
-        where = build_records_where(wanted)
-        sql = f"SELECT count(*), total(length) FROM records AS it WHERE {where}"
-        ((passages, tokens),) = self._connections.rows(sql, where.values)
-        return passages, tokens
+        where = Conditions()
+        where.add_record_filter(replace(wanted, archived=None), created_at="it.at")  # others have no passage
+        return self._derived.count_records(where, where.values)
 
     # -- working memory --------------------------------------------------------------------------------
 
@@ -515,29 +493,32 @@ class SQLiteStore(DatabaseStore):
         """Replace the file by a copy of everything that can be read of it; see `repair.repair_file`."""
         from reverie.stores.sqlite.repair import repair_file
 
-        self._connections.close()
+        self.close()
         try:
-            return repair_file(self.path, analyse=self._analyse)
+            return repair_file(self.path)
         finally:
-            self._connections = ConnectionPool(self.path, patience=self._patience)
+            self._derived.clear()
+            self._open()
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""
-        from reverie.stores.sqlite.check import find_stale_analyses
-
-        with self._connections.reading() as file:
-            return list(find_stale_analyses(file, self._analyse))
+        stale = []
+        for subject in SEARCHABLE:
+            after = 0
+            while found := self.live(subject, after=after):
+                stale += [value.id for passage, value in found if passage.analysis != self._analyse(value)]
+                after = found[-1][0].key
+        return stale
 
     def refresh_analyses(self) -> None:
-        """Store the words that the analyzer makes of every text."""
-        from reverie.stores.sqlite.check import analyze_again
-
-        with self._connections.writing() as file:
-            analyze_again(file, self._analyse)
+        """Analyse every text again."""
+        self._derived.clear()
+        self._derived.follow()
 
     def close(self) -> None:
         """Close the store. Closing twice is allowed; any other use afterwards raises `StoreUnavailable`."""
         self._connections.close()
+        self._derived.close()
 
     # -- below -----------------------------------------------------------------------------------------
 
@@ -550,32 +531,9 @@ class SQLiteStore(DatabaseStore):
         ):
             for start in range(0, len(names), _MOST_NAMES):
                 some = names[start : start + _MOST_NAMES]
-                rows = self._connections.rows(_build_select(table, column, some), _pad_values(some))
+                rows = self._connections.rows(build_select(table, column, some), pad_values(some))
                 found |= {row[int(column == "id")]: row[1:] for row in rows}
         return [decode_or_raise(table, found[name]) for name in wanted if name in found]
-
-    def _fetch_neighbor_rows(self, keys: Sequence[int], around: int) -> list[Row]:
-        """Return the rows of passages of turns and of their neighbours up to a distance, none twice."""
-        rows: dict[int, Row] = {}
-        for start in range(0, len(keys), _CHUNK):
-            some = _pad_values(keys[start : start + _CHUNK])
-            sql = (
-                f"SELECT {_TURN_PASSAGE} FROM turns AS it WHERE it.key IN (SELECT near.key FROM turns AS hit "
-                "CROSS JOIN turns AS near ON near.session = hit.session "
-                "AND near.position BETWEEN hit.position - ? AND hit.position + ? "
-                f"WHERE hit.key IN ({build_placeholders(len(some))}))"
-            )
-            rows |= {row[0]: row for row in self._fetch_tolerantly("turn", sql, (around, around, *some))}
-        return list(rows.values())
-
-    def _fetch_tolerantly(self, subject: Searchable, sql: str, values: Sequence[Any]) -> list[Row]:
-        """Return the rows of passages that can be read."""
-        try:
-            rows = self._connections.rows(sql, values)
-        except StoreCorrupt:
-            with self._connections.reading() as file:
-                rows = fetch_rows_tolerantly(file, sql, values)
-        return skip_unreadable_passages(subject, rows)
 
     def _scan(self, table: TableCodec[T], sql: str, values: Sequence[Any]) -> Iterator[T]:
         """Yield the values whose keys a query returns, in its order, without those that cannot be read.
@@ -592,36 +550,7 @@ class SQLiteStore(DatabaseStore):
         with self._connections.reading() as file:
             cursor = file.execute(sql, values)
             while keys := [row[0] for row in cursor.fetchmany(_BATCH)]:
-                rows = _fetch_batch(file, table, keys)
+                rows = fetch_by_key(file, table, keys)
                 for key in keys:
                     if (thing := decode_or_skip(table, key, rows.get(key, ()))) is not None:
                         yield key, thing
-
-
-def _build_select(table: TableCodec[Any], column: str, wanted: Sequence[object]) -> str:
-    return (
-        f"SELECT it.key, {table.selected} FROM {table.source} "
-        f"WHERE it.{column} IN ({build_placeholders(_compute_padded_length(len(wanted)))})"
-    )
-
-
-def _compute_padded_length(count: int) -> int:
-    """Return the next power of two, so that SQLite prepares a dozen statements instead of a thousand."""
-    return 1 << (count - 1).bit_length() if count else 0
-
-
-def _pad_values(values: Sequence[V]) -> list[V]:
-    """Return the values up to the next power of two, with the last of them repeated."""
-    missing = _compute_padded_length(len(values)) - len(values)
-    return [*values, *[values[-1]] * missing] if values else []
-
-
-def _fetch_batch(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:
-    sql, values = _build_select(table, "key", keys), _pad_values(keys)
-    try:
-        rows = file.execute(sql, values).fetchall()
-    except sqlite3.OperationalError as error:
-        if not is_undecodable(error):
-            raise
-        rows = fetch_rows_tolerantly(file, sql, values)
-    return {row[0]: tuple(row[1:]) for row in rows}

@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry, JournalNote, Subject, build_entries
 from reverie.domain.conversation import Turn
-from reverie.domain.page import HISTORY
-from reverie.domain.passage import Analyse
+from reverie.domain.passage import is_searched
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import build_conflict
 from reverie.stores.codec import (
-    ANALYSIS_COLUMNS,
     CHANGE_COLUMNS,
+    IN_ROW,
     PARAGRAPHS,
     RECORDS,
     SESSIONS,
@@ -31,12 +30,9 @@ from reverie.stores.codec import (
     find_ids,
     to_short_document,
 )
+from reverie.stores.sqlite.reading import decode_or_skip, iter_things_tolerantly
 
-_ARCHIVED_AT = RECORDS.names.index("archived_at")
-_RECORD_SCOPE, _TURN_SCOPE = RECORDS.names.index("scope"), TURNS.names.index("scope")
-_PAGE = PARAGRAPHS.names.index("page")
 _SESSION, _POSITION = TURNS.names.index("session"), TURNS.names.index("position")
-_LENGTH, _VOICE = (ANALYSIS_COLUMNS.index(name) - len(ANALYSIS_COLUMNS) for name in ("length", "voice"))
 
 
 class PreparedChange(NamedTuple):
@@ -47,7 +43,7 @@ class PreparedChange(NamedTuple):
         table: The table.
         before: Columns of the value that is expected.
         after: Columns of the new value, then those that follow from it.
-        document: The new value as the journal has it.
+        document: The new value as the journal has it. That of a creation that is searched is in its row.
     """
 
     edit: Change
@@ -57,15 +53,16 @@ class PreparedChange(NamedTuple):
     document: str | None = None
 
 
-def prepare_change(edit: Change, analyse: Analyse) -> PreparedChange:
-    """Encode and analyse a change, so that the lock is not held meanwhile."""
+def prepare_change(edit: Change) -> PreparedChange:
+    """Encode a change, so that the lock is not held meanwhile."""
     table = TABLES[edit.subject]
     before = None if edit.before is None else table.encode(edit.before)
     if edit.after is None:
         return PreparedChange(edit, table, before)
     after = table.encode(edit.after)
-    derived = table.derive(edit.after, analyse)
-    return PreparedChange(edit, table, before, (*after, *derived), to_short_document(table, after))
+    is_copied = before is None and is_searched(edit.after)  # the derived database has the second copy
+    document = IN_ROW if is_copied else to_short_document(table, after)
+    return PreparedChange(edit, table, before, (*after, *table.derive(edit.after, after)), document)
 
 
 def _build_insert(table: TableCodec[Any]) -> str:
@@ -95,24 +92,40 @@ _EARLIER_KEYS = (
 )
 _POSITIONS = "SELECT position FROM turns WHERE session = ? AND position BETWEEN ? AND ? ORDER BY position"
 _COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
-_MEASURE = (
-    "INSERT INTO measures VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-    "passages = passages + excluded.passages, tokens = tokens + excluded.tokens"
-)
-
 
 _CITE = "INSERT OR IGNORE INTO citations VALUES (?, ?)"
 
 
 def read_citations(file: sqlite3.Connection) -> None:
-    """Fill the table of citations from the journal."""
+    """Fill the table of citations from the journal, whose creations have their documents."""
     for key, document in file.execute("SELECT key, after FROM journal WHERE after IS NOT NULL").fetchall():
-        file.executemany(_CITE, _list_citations(key, document))
+        own = document.partition(",")[0]  # the id comes first
+        file.executemany(_CITE, [(cited, key) for cited in find_ids(document) if cited not in own])
 
 
-def _list_citations(key: int, document: str) -> list[tuple[str, int]]:
-    own = document.partition(",")[0]  # the id comes first
-    return [(cited, key) for cited in find_ids(document) if cited not in own]
+def _list_citations(key: int, row: Row) -> list[tuple[str, int]]:
+    """Return the ids that the columns of a value name, except its own, with its key."""
+    own, *others = row
+    found = find_ids("\n".join([each for each in others if type(each) is str]))
+    return [(cited, key) for cited in found if cited != own]
+
+
+def strip_creations(file: sqlite3.Connection) -> None:
+    """Remove the documents of creations that are searched, where the next change, or the row, has them too."""
+    file.execute(
+        "UPDATE journal SET after = ? WHERE key = sequence AND subject IN ('record', 'turn', 'paragraph') AND after = "
+        "(SELECT before FROM journal AS later WHERE later.key = journal.key AND later.key <> later.sequence "
+        "ORDER BY later.sequence LIMIT 1)",
+        (IN_ROW,),
+    )
+    for table in (RECORDS, TURNS, PARAGRAPHS):
+        is_changed = "EXISTS (SELECT 1 FROM journal WHERE key = it.key AND key <> sequence)"
+        for key, changed, *row in iter_things_tolerantly(file, table, is_changed):
+            if not changed and (value := decode_or_skip(table, key, row)) and is_searched(value):
+                file.execute(
+                    "UPDATE journal SET after = ? WHERE sequence = ? AND after = ?",
+                    (IN_ROW, key, to_short_document(table, row)),
+                )
 
 
 class _Made(NamedTuple):
@@ -135,7 +148,6 @@ class WriteTransaction:
         self._first = self._next = (newest or 0) + 1
         self._made: list[_Made] = []
         self._erased: dict[tuple[Subject, str], int] = {}  # where the newest row of it stands in these
-        self._measures: dict[tuple[str, str, str], list[int]] = {}
         self._sessions: dict[str, int] = {}
         self._places: set[tuple[int, int]] = set()  # session and position of turns that came or went
 
@@ -162,7 +174,7 @@ class WriteTransaction:
             self.insert(edit, key)
         else:
             key, before = self._replace(edit)
-        if edit.document is not None and (citations := _list_citations(key, edit.document)):
+        if edit.after is not None and (citations := _list_citations(key, edit.after)):
             self._file.executemany(_CITE, citations)
         self._next = sequence + 1
         name = (edit.table.subject, edit.edit.id)
@@ -177,8 +189,8 @@ class WriteTransaction:
         self._file.executemany("DELETE FROM citations WHERE key = ?", [(key,) for key in {row.key, *earlier}])
         for statement in _EMPTY:
             self._file.executemany(statement, [(key,) for key in {row.key, *earlier}])
-        if edit.document is not None:
-            self._file.executemany(_CITE, _list_citations(row.key, edit.document))
+        if edit.after is not None:
+            self._file.executemany(_CITE, _list_citations(row.key, edit.after))
         if (place := self._erased.get(row.name)) is not None:
             self._made[place] = self._made[place]._replace(after=None, edit=None)
         self._erased[row.name] = len(self._made)
@@ -207,7 +219,7 @@ class WriteTransaction:
                 self._file.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (name, value))
 
     def finish(self, *, actor: str, at: datetime, note: JournalNote) -> list[JournalEntry]:
-        """Check what only the whole can show, and write the journal and the counters."""
+        """Check what only the whole can show, and write the journal."""
         self._refuse_gaps()
         made = [(row.key, row.name[0], row.edit) for row in self._made]
         entries = build_entries(self._first, made, at=at, actor=actor, note=note)
@@ -219,7 +231,6 @@ class WriteTransaction:
                 for each, row in zip(entries, self._made, strict=True)
             ],
         )
-        self._write_measures()
         return entries
 
     # -- one thing ---------------------------------------------------------------------------------
@@ -230,7 +241,7 @@ class WriteTransaction:
         row = self._resolve_session_key(edit.table, edit.after)
         with self._translating(edit):
             self._file.execute(_INSERT[edit.table.subject], (key, *row))
-        self._count(edit.table, row, 1)
+        self._note_place(edit.table, row)
         if edit.table is SESSIONS:
             self._sessions[edit.edit.id] = key
 
@@ -245,7 +256,7 @@ class WriteTransaction:
         if stored != edit.before and not _is_same_value(table, stored, edit.edit):
             raise build_conflict("changed", subject=table.subject, id=name)
         row = self._resolve_session_key(table, tuple(columns))
-        self._count(table, row, -1)
+        self._note_place(table, row)
         if edit.after is None:
             self._delete(edit, key)
         else:
@@ -265,7 +276,7 @@ class WriteTransaction:
                 self._file.execute(
                     f"UPDATE {table.name} SET {assignments} WHERE key = ?", (*changed.values(), key)
                 )
-        self._count(table, row, 1)
+        self._note_place(table, row)
 
     def _delete(self, edit: PreparedChange, key: int) -> None:
         with self._translating(edit):
@@ -305,30 +316,10 @@ class WriteTransaction:
             (name,) = self._file.execute("SELECT id FROM sessions WHERE key = ?", (session,)).fetchone()
             raise build_conflict("gap", session=name, position=gap)
 
-    def _count(self, table: TableCodec[Any], row: Row, sign: int) -> None:
-        """Add a row that came to the counters, or take one that went from them; note the place of a turn."""
+    def _note_place(self, table: TableCodec[Any], row: Row) -> None:
+        """Note the place of a turn that came or went."""
         if table is TURNS:
             self._places.add((row[_SESSION], row[_POSITION]))
-        scope = _get_counted_scope(table, row)
-        if scope is None:
-            return
-        counter = self._measures.setdefault((table.subject, scope, row[_VOICE]), [0, 0])
-        counter[0] += sign
-        counter[1] += sign * (row[_LENGTH] if type(row[_LENGTH]) is int else 0)  # the file may be damaged
-
-    def _write_measures(self) -> None:
-        rows: list[tuple[str, str, str, int, int]] = [
-            (subject, area, voice, passages, tokens)
-            for (subject, scope, voice), (passages, tokens) in self._measures.items()
-            if passages or tokens
-            for area in (f"={scope}", "*")
-        ]
-        self._file.executemany(_MEASURE, rows)
-        if any(row[3] < 0 for row in rows):
-            self._file.executemany(
-                "DELETE FROM measures WHERE subject = ? AND area = ? AND voice = ? AND passages = 0",
-                [row[:3] for row in rows],
-            )
 
     # -- refusing ----------------------------------------------------------------------------------
 
@@ -357,18 +348,6 @@ class WriteTransaction:
         if isinstance(value, Turn):
             return build_conflict("place taken", id=value.id, position=value.position, session=value.session)
         return error
-
-
-def _get_counted_scope(table: TableCodec[Any], row: Row) -> str | None:
-    """Return the scope in which search counts the row; None if the row is not searched."""
-    scope: str | None = None
-    if table is RECORDS:
-        scope = row[_RECORD_SCOPE] if row[_ARCHIVED_AT] is None else None
-    elif table is TURNS:
-        scope = row[_TURN_SCOPE]
-    elif table is PARAGRAPHS:
-        scope = "" if row[_PAGE] == HISTORY else None
-    return scope
 
 
 def _is_same_value(table: TableCodec[Any], stored: Row, edit: Change) -> bool:

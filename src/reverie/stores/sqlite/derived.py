@@ -1,0 +1,485 @@
+"""Database of analyses, packed passages and counters, which follows the journal of a store.
+
+It is derived: it can be deleted at any time and is filled again. So it is written without waiting for the disk, and a
+save does not touch it. Whoever searches first analyses the changes since, in one transaction for all processes. Where
+the disk refuses it, it is in memory.
+
+It also has a second copy of each value, compressed, because the journal does not repeat what was created. A repair
+makes lost rows from these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import StoreUnavailable
+from reverie.domain.page import Paragraph
+from reverie.domain.passage import SEARCHABLE, Analyse, Searchable, is_searched
+from reverie.domain.record import Record
+from reverie.stores.codec import TABLES, Row, to_short_document
+from reverie.stores.forks import pause_for_forks
+from reverie.stores.sqlite.connections import ConnectionPool, keep_for_ever
+from reverie.stores.sqlite.migrations import build_uri, make_folder
+from reverie.stores.sqlite.reading import CORRUPT, decode_or_skip, fetch_by_key
+
+FOLDER = Path("index", "passages")
+"""Folder of the file, in that of the memory."""
+
+_FORMAT = 1
+"""Version of the tables and of the analyzer; a file of another one is made again."""
+
+_BATCH = 1_000
+_PATIENCE_S = 10.0
+_TABLES = f"""
+CREATE TABLE IF NOT EXISTS passage (
+    key INTEGER PRIMARY KEY, terms TEXT NOT NULL, length INTEGER NOT NULL, thread INTEGER, position INTEGER NOT NULL,
+    voice TEXT NOT NULL, at REAL NOT NULL, cues TEXT NOT NULL, dates TEXT NOT NULL, importance REAL NOT NULL,
+    confidence REAL NOT NULL, kind TEXT NOT NULL, pinned INTEGER NOT NULL, expires_at REAL,
+    subject INTEGER NOT NULL, scope TEXT NOT NULL, category TEXT, copy BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS passage_place ON passage (thread, position) WHERE thread IS NOT NULL;
+CREATE INDEX IF NOT EXISTS passage_category ON passage (category, scope, length) WHERE category IS NOT NULL;
+CREATE TABLE IF NOT EXISTS measure (
+    subject TEXT NOT NULL, area TEXT NOT NULL, voice TEXT NOT NULL, passages INTEGER NOT NULL, tokens INTEGER NOT NULL,
+    PRIMARY KEY (subject, area, voice)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS followed (sequence INTEGER NOT NULL, mark TEXT NOT NULL);
+PRAGMA user_version = {_FORMAT}
+"""
+_PRAGMAS = (
+    "journal_mode = WAL",
+    "synchronous = NORMAL",  # a commit waits for no disk; after a power failure the last ones are made again
+    "secure_delete = ON",
+    "cache_size = -8192",
+    "temp_store = MEMORY",
+)
+_USUAL = (
+    b'{"id":"","session":"chat:","position":1,"role":"assistant","role":"user","at":17,"speaker":"","page":"HISTORY.md"'
+    b'"scope":"user:","kind":"decision","kind":"preference","layer":"episodic","layer":"procedural","origin":"agent"'
+    b'"category":"user-preferences","created_at":17,"content":" the is of and in to for on with ","about":"owner"'
+)
+"""Text that documents resemble, so that short ones are compressed too. A part of the format."""
+
+MARKED = ("at", "batch", "actor", "operation")
+"""Columns of an entry of the journal that tell one history from another."""
+
+_SPACE = " || ' ' || "
+_MARK = f"SELECT {_SPACE.join(MARKED)} FROM journal WHERE sequence = ?"
+_COLUMNS = (
+    "key, terms, length, thread, position, voice, at, cues, dates, importance, confidence, kind, pinned, "
+    "expires_at"
+)
+_INSERT = f"INSERT INTO passage ({_COLUMNS}, subject, scope, category, copy) VALUES ({', '.join('?' * 18)})"
+_MEASURE = (
+    "INSERT INTO measure VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+    "passages = passages + excluded.passages, tokens = tokens + excluded.tokens"
+)
+
+
+T = TypeVar("T")
+
+
+def find_passages(folder: Path) -> Path:
+    """Return the path of the file that belongs to the store of a memory's folder."""
+    return folder / FOLDER / "passages.db"
+
+
+def remove_passages(folder: Path) -> None:
+    """Remove the file that belongs to the store of a memory's folder, since the store is another one now."""
+    _remove_file(find_passages(folder))
+
+
+def _remove_file(path: Path) -> None:
+    for ending in ("", "-wal", "-shm"):
+        with contextlib.suppress(OSError):  # opening it again tells what is wrong
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+class DerivedDatabase:
+    """Passages and counters of one store. Safe to use from several threads, several processes, and across forks.
+
+    Args:
+        path: The file; None for memory. It is made when it is first used.
+        source: The connections of the store that is followed.
+        analyse: The analyzer.
+        is_kept: Whether the file may be written; otherwise its content is read into memory once.
+    """
+
+    def __init__(
+        self, path: Path | None, source: ConnectionPool, *, analyse: Analyse, is_kept: bool = True
+    ) -> None:
+        self._path = path
+        self._source = source
+        self._analyse = analyse
+        self._is_kept = is_kept and path is not None
+        self._lock = threading.RLock()
+        self._file: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        self._followed = -1
+        self._is_paused = False
+        pause_for_forks(self)
+
+    # -- following -----------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Analyse all changes that this thread sees and no process has analysed yet."""
+        self._use(lambda _: None)
+
+    def _catch_up(self, file: sqlite3.Connection, sequence: int) -> None:
+        followed, mark = _read_followed(file)
+        if self._followed < 0 and followed and self._read_mark(followed) != mark:
+            file.execute("BEGIN IMMEDIATE")  # these are of another store, or of another history of this one
+            for table in ("passage", "measure", "followed"):
+                file.execute(f"DELETE FROM {table}")
+            file.execute("COMMIT")
+            followed = 0
+        while followed < sequence:
+            file.execute("BEGIN IMMEDIATE")
+            followed, _ = _read_followed(file)  # another process may have been faster
+            if followed < sequence:
+                followed = self._follow_batch(file, followed)
+            file.execute("COMMIT")
+        self._followed = followed
+
+    def _read_mark(self, sequence: int) -> str | None:
+        """Return a text that differs for another store, and for another history of this one; None without it."""
+        found = self._source.rows_now(_MARK, (sequence,))
+        return found[0][0] if found else None
+
+    def _follow_batch(self, file: sqlite3.Connection, followed: int) -> int:
+        """Analyse the values that the next entries of the journal have changed; return the number of the last."""
+        changed: dict[Searchable, dict[int, None]] = {subject: {} for subject in SEARCHABLE}
+        entries = self._source.rows(
+            "SELECT sequence, subject, key FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?",
+            (followed, _BATCH),
+        )
+        for _, subject, key in entries:
+            if subject in changed:
+                changed[subject][key] = None
+        last: int = entries[-1][0]
+        counts: dict[tuple[str, str, str], list[int]] = {}
+        for subject, keys in changed.items():
+            if keys:
+                self._write(file, subject, list(keys), counts)
+        file.executemany(_MEASURE, [(*area, *numbers) for area, numbers in counts.items() if any(numbers)])
+        if any(passages < 0 for passages, _ in counts.values()):
+            file.execute("DELETE FROM measure WHERE passages = 0")
+        ((mark,),) = self._source.rows(_MARK, (last,))
+        file.execute("DELETE FROM followed")
+        file.execute("INSERT INTO followed VALUES (?, ?)", (last, mark))
+        return last
+
+    def _write(
+        self,
+        file: sqlite3.Connection,
+        subject: Searchable,
+        keys: Sequence[int],
+        counts: dict[tuple[str, str, str], list[int]],
+    ) -> None:
+        """Write the present passages of some keys, and note the difference for the counters."""
+
+        def count(scope: str, voice: str, length: int, sign: int) -> None:
+            for area in (f"={scope}", "*"):
+                counter = counts.setdefault((subject, area, voice), [0, 0])
+                counter[0] += sign
+                counter[1] += sign * length
+
+        sql = f"SELECT scope, voice, length FROM passage WHERE key IN ({', '.join('?' * len(keys))})"
+        for scope, voice, length in file.execute(sql, keys).fetchall():
+            count(scope, voice, length, -1)
+        file.executemany("DELETE FROM passage WHERE key = ?", [(key,) for key in keys])
+        rows = []
+        for key, value, thread, document in self._iterate_live(subject, keys):
+            row = _build_row(key, value, thread, self._analyse)
+            rows.append((*row, _pack(document)))
+            count(row[15], row[5], row[2], 1)
+        file.executemany(_INSERT, rows)
+
+    def _iterate_live(
+        self, subject: Searchable, keys: Sequence[int]
+    ) -> Iterator[tuple[int, Record | Turn | Paragraph, int | None, str]]:
+        """Yield the values that are searched, with the number of the session of a turn, and their documents."""
+        table = TABLES[subject]
+        threads: dict[int, int] = {}
+        with self._source.reading() as store:
+            rows = fetch_by_key(store, table, keys)
+            if subject == "turn":
+                marks = ", ".join("?" * len(keys))
+                threads = dict(store.execute(f"SELECT key, session FROM turns WHERE key IN ({marks})", keys))
+        for key, row in sorted(rows.items()):
+            value = decode_or_skip(table, key, row)
+            if is_searched(value):
+                yield key, value, threads.get(key), to_short_document(table, row)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def read_passages(self, subject: Searchable, keys: Sequence[int]) -> list[Row]:
+        """Return the columns of passages by key."""
+        sql = f"SELECT {_COLUMNS} FROM passage WHERE subject = ? AND key IN ({', '.join('?' * len(keys))})"
+        return self._read(sql, (SEARCHABLE.index(subject), *keys))
+
+    def read_neighbors(self, keys: Sequence[int], around: int) -> list[Row]:
+        """Return the columns of passages of turns and of their neighbours up to a distance, none twice."""
+        columns = ", ".join(f"near.{name}" for name in _COLUMNS.split(", "))
+        sql = (
+            f"SELECT DISTINCT {columns} FROM passage AS hit CROSS JOIN passage AS near "
+            "ON near.thread = hit.thread AND near.position BETWEEN hit.position - ? AND hit.position + ? "
+            f"WHERE hit.thread IS NOT NULL AND hit.key IN ({', '.join('?' * len(keys))})"
+        )
+        return self._read(sql, (around, around, *keys))
+
+    def read_measures(self, areas: Sequence[str]) -> list[Row]:
+        """Return area, subject, voice, passages and tokens of the counters of areas."""
+        marks = ", ".join("?" * len(areas))
+        return self._read(
+            f"SELECT area, subject, voice, passages, tokens FROM measure WHERE area IN ({marks})", areas
+        )
+
+    def count_records(self, where: object, values: Sequence[Any]) -> tuple[int, int]:
+        """Return the number of the records that fulfil conditions on `it`, and of their tokens."""
+        ((passages, tokens),) = self._read(
+            f"SELECT count(*), total(length) FROM passage AS it WHERE {where}", values
+        )
+        return passages, int(tokens)
+
+    def _read(self, sql: str, values: Sequence[Any]) -> list[Row]:
+        return self._use(lambda file: file.execute(sql, values).fetchall())
+
+    # -- the file ------------------------------------------------------------------------------------------
+
+    def scrub(self) -> bool:
+        """Rewrite the file so that no erased word is left in it; return False if others prevented that."""
+        with self._lock:
+            if self._path is None or not self._path.exists():
+                return True
+            if not self._is_kept:
+                self._remove()
+                return not self._path.exists()
+            self._close()  # what was removed and made again meanwhile is another file
+            try:
+                return self._use(_vacuum)
+            except StoreUnavailable:
+                return False
+
+    def clear(self) -> None:
+        """Remove everything, so that it is analysed again."""
+        with self._lock:
+            self._close()
+            if self._is_kept:
+                self._remove()
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._close()
+
+    def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return the result of work on the file, after all changes that this thread sees were analysed.
+
+        A file that was removed or is damaged is made again. Where the disk refuses it, its content is in memory.
+        """
+        sequence = self._source.sequence()
+        with self._lock:
+            while True:
+                try:
+                    if self._followed != sequence and self._file is not None and not self._is_in_place():
+                        self._close()
+                    if self._file is None:
+                        self._file = self._open()
+                    if self._followed != sequence:
+                        self._catch_up(self._file, sequence)
+                    return work(self._file)
+                except sqlite3.DatabaseError as error:
+                    self._handle_error(error)
+                except BaseException:
+                    if self._file is not None and self._file.in_transaction:
+                        self._file.execute("ROLLBACK")
+                    raise
+
+    def _handle_error(self, error: sqlite3.DatabaseError) -> None:
+        """Prepare for another attempt: with a new file after damage, in memory if the disk refuses."""
+        self._close()
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise StoreUnavailable(
+                f"{str(self._path)!r}: another process has been writing for too long: retry"
+            ) from error
+        if not self._is_kept:
+            raise StoreUnavailable(f"the words of searches cannot be held in memory: {error}") from error
+        if code in CORRUPT:
+            _log.warning("the words of searches are made again: %s", error)
+            self._remove()
+            if self._path is None or not self._path.exists():
+                return
+        _log.warning("the words of searches cannot be kept on disk and are held in memory: %s", error)
+        self._is_kept = False
+
+    def _remove(self) -> None:
+        if self._path is not None:
+            _remove_file(self._path)
+
+    def _open(self) -> sqlite3.Connection:
+        self._followed = -1
+        if not self._is_kept or self._path is None:
+            return self._open_in_memory()
+        try:
+            make_folder(self._path.parent)
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as error:
+            _log.warning("the words of searches cannot be kept on disk and are held in memory: %s", error)
+            self._is_kept = False
+            return self._open_in_memory()
+        file = _connect(build_uri(self._path, "mode=rw"), uri=True)
+        try:
+            if file.execute("PRAGMA user_version").fetchone()[0] not in (0, _FORMAT):
+                raise sqlite3.DatabaseError("it is of another version")
+            _prepare(file)
+        except sqlite3.Error:
+            file.close()
+            raise
+        status = os.stat(self._path)
+        self._identity = status.st_dev, status.st_ino
+        return file
+
+    def _open_in_memory(self) -> sqlite3.Connection:
+        file = _connect(":memory:")
+        if self._path is not None and self._path.exists():
+            with (
+                contextlib.suppress(sqlite3.Error),
+                contextlib.closing(_connect(build_uri(self._path, "mode=ro&immutable=1"), uri=True)) as kept,
+            ):
+                if kept.execute("PRAGMA user_version").fetchone()[0] == _FORMAT:
+                    kept.backup(file)
+        _prepare(file)
+        return file
+
+    def _is_in_place(self) -> bool:
+        if not self._is_kept or self._path is None:
+            return True
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def _close(self) -> None:
+        self._followed = -1
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    __del__ = _close  # a connection of `sqlite3` waits for the collector of circles otherwise
+
+    # -- forks: see `reverie.stores.forks` ------------------------------------------------------------------
+
+    def pause_for_fork(self, patience: float) -> bool:
+        """Close the file; return whether no thread used it within `patience` seconds."""
+        self._is_paused = self._lock.acquire(timeout=patience)
+        if self._is_paused and self._is_kept:
+            self._close()
+        return self._is_paused
+
+    def resume_after_fork(self) -> None:
+        """Let other threads go on."""
+        if self._is_paused:
+            self._lock.release()
+
+    def reset_after_fork(self) -> None:
+        """Use a new lock in a child, and go on in memory if the parent was using the file."""
+        self._lock = threading.RLock()
+        if self._file is not None and self._is_kept:
+            keep_for_ever(self._file)
+            self._file, self._is_kept = None, False
+
+
+_log = logging.getLogger("reverie")
+
+
+def _connect(name: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(
+        name,
+        uri=uri,
+        timeout=_PATIENCE_S,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+
+
+def _prepare(file: sqlite3.Connection) -> None:
+    for pragma in _PRAGMAS:
+        file.execute(f"PRAGMA {pragma}").close()
+    for statement in _TABLES.split(";\n"):
+        file.execute(statement)
+
+
+def _vacuum(file: sqlite3.Connection) -> bool:
+    file.execute("VACUUM")
+    return bool(file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
+
+
+def _pack(document: str) -> bytes:
+    """Return a document compressed. Most have the same names of columns."""
+    packer = zlib.compressobj(1, wbits=-12, memLevel=5, zdict=_USUAL)
+    return packer.compress(document.encode("utf-8", "surrogatepass")) + packer.flush()
+
+
+def _unpack(packed: bytes) -> str:
+    return zlib.decompressobj(wbits=-12, zdict=_USUAL).decompress(packed).decode("utf-8", "surrogatepass")
+
+
+def read_copies(folder: Path) -> tuple[int, str, dict[int, str]]:
+    """Return the copies of values in the file that belongs to the store of a memory's folder.
+
+    Returns:
+        The number and the mark of the last entry that it followed, and the documents by key. Nothing if the file is
+        missing, damaged or of another version.
+    """
+    path = find_passages(folder)
+    if not path.exists():
+        return 0, "", {}
+    try:
+        with contextlib.closing(_connect(build_uri(path, "mode=ro"), uri=True)) as file:
+            followed, mark = _read_followed(file)
+            return (
+                followed,
+                mark,
+                {key: _unpack(copy) for key, copy in file.execute("SELECT key, copy FROM passage")},
+            )
+    except (sqlite3.Error, zlib.error, UnicodeDecodeError) as error:
+        _log.warning("the copies of values in %r cannot be read: %s", str(path), error)
+        return 0, "", {}
+
+
+def _read_followed(file: sqlite3.Connection) -> tuple[int, str]:
+    found = file.execute("SELECT sequence, mark FROM followed").fetchone()
+    return (found[0], found[1]) if found else (0, "")
+
+
+def _build_row(key: int, value: Record | Turn | Paragraph, thread: int | None, analyse: Analyse) -> Row:
+    """Return the columns of a passage."""
+    terms, length, voice, cues, dates = analyse(value)
+    if isinstance(value, Record):
+        created = value.created_at.timestamp()
+        expires = None if value.expires_at is None else value.expires_at.timestamp()
+        rated = value.importance, value.confidence, value.kind, value.pinned, expires
+        return (
+            key, terms, length, None, 0, voice, created, cues, dates, *rated, 0, value.scope, value.category
+        )  # fmt: skip
+    is_turn = isinstance(value, Turn)
+    position = value.position if isinstance(value, Turn) else 0
+    kind, scope = ("turn", value.scope) if isinstance(value, Turn) else ("paragraph", "")
+    return (
+        key, terms, length, thread, position, voice, value.at.timestamp(), cues, dates, 0.5, 0.8, kind, False, None,
+        1 if is_turn else 2, scope, None,
+    )  # fmt: skip
