@@ -12,6 +12,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -285,7 +286,9 @@ def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, s
             documents |= {key: document for key, _, document in later if document is not None}
             if missing := [key for key in keys if key not in documents]:
                 found = fetch_by_key(file, table, missing)
-                documents |= {key: to_short_document(table, row) for key, row in found.items()}
+                for key, row in found.items():
+                    with suppress(TypeError):  # a damaged row has bytes in place of a text
+                        documents[key] = to_short_document(table, row)
     return documents
 
 

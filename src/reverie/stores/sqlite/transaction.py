@@ -118,10 +118,11 @@ def strip_creations(file: sqlite3.Connection) -> None:
         "ORDER BY later.sequence LIMIT 1)",
         (IN_ROW,),
     )
-    for table in (RECORDS, TURNS, PARAGRAPHS):
+    tables: tuple[TableCodec[Any], ...] = (RECORDS, TURNS, PARAGRAPHS)
+    for table in tables:
         is_changed = "EXISTS (SELECT 1 FROM journal WHERE key = it.key AND key <> sequence)"
         for key, changed, *row in iter_things_tolerantly(file, table, is_changed):
-            if not changed and (value := decode_or_skip(table, key, row)) and is_searched(value):
+            if not changed and (value := decode_or_skip(table, key, tuple(row))) and is_searched(value):
                 file.execute(
                     "UPDATE journal SET after = ? WHERE sequence = ? AND after = ?",
                     (IN_ROW, key, to_short_document(table, row)),
