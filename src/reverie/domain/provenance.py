@@ -153,6 +153,7 @@ def is_typed(text: str, fields: Mapping[str, Any] | None = None) -> bool:
 
 def _is_of_person(fields: Mapping[str, Any]) -> bool:
     """Return whether no field says that a program wrote the message."""
+    persons = _PERSONS | {"sdk"} if fields.get("entrypoint") == "sdk-cli" else _PERSONS  # of `claude -p`
     for name, value in fields.items():
         if not value:
             continue
@@ -160,7 +161,7 @@ def _is_of_person(fields: Mapping[str, Any]) -> bool:
             return False
         if name in {"type", "role"} and value not in _USER_MESSAGES:
             return False
-        if name in {"origin", "promptSource", "kind"} and isinstance(value, str) and value not in _PERSONS:
+        if name in {"origin", "promptSource", "kind"} and isinstance(value, str) and value not in persons:
             return False
     return True
 
@@ -262,7 +263,7 @@ class _View:
         is_untrusted = turn.origin in UNTRUSTED
         if turn.role == "tool":
             name = self._tools.get(turn.tool_call_id, "")
-            is_untrusted = not _is_ours(name, turn.content, self._trusted_tools)
+            is_untrusted = not is_trusted_result(name, turn.content, self._trusted_tools)
         if is_untrusted:
             self._origin = least_trusted(self._origin, turn.origin)
             self._doubted.append(turn.content)
@@ -386,7 +387,7 @@ def extract_content_words(text: str) -> frozenset[str]:
     )
 
 
-def _is_ours(name: str, content: str, trusted_tools: Sequence[str]) -> bool:
+def is_trusted_result(name: str, content: str, trusted_tools: Sequence[str] = ()) -> bool:
     """Return whether a tool's result is trusted like the agent."""
     if name in ACKNOWLEDGING or any(fnmatchcase(name, pattern) for pattern in trusted_tools if name):
         return True

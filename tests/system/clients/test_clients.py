@@ -130,11 +130,10 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_after_one_command_a_client_has_the_tools_the_context_and_a_memory(desk: Desk) -> None:
-    first = desk.ask("We decided to deploy from the branch release.", Step("Understood, from release."))
+    desk.ask("We decided to deploy from the branch release.", Step("Understood, from release."))
     offered = [name for _, name in list_tools(desk.model.requests[0])]
     assert any(name.endswith("search_memory") for name in offered), offered
     assert any(name.endswith("save_memory") for name in offered), offered
-    assert "[reverie context" not in first or "release" in first
     turns = desk.read_turns()
     assert [(turn.role, turn.content, turn.origin) for turn in turns] == [
         ("user", "We decided to deploy from the branch release.", "owner"),
@@ -145,8 +144,7 @@ def test_after_one_command_a_client_has_the_tools_the_context_and_a_memory(desk:
         Step("", "search_memory", {"query": "deploy"}),
         Step("From release."),
     )
-    assert "We decided to deploy from the branch release." in second
-    assert second.count("- [") <= 1, second
+    assert second.count("We decided to deploy from the branch release.") == 1, second
     assert "We decided to deploy" in json.dumps(desk.model.requests[1]), "the tool's result"
     turns = desk.read_turns()
     assert [(turn.role, turn.origin) for turn in turns[2:]] == [("user", "owner"), ("assistant", "agent")]

@@ -5,23 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from reverie.admin.transfer.formats.transcript_lines import (
+    TranscriptMessage,
+    get_own_tool,
+    parse_line,
+    remove_context,
+)
+from reverie.domain import provenance
 from reverie.domain.errors import InvalidInput
-from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.provenance import is_typed
 from reverie.domain.text import validation
-
-_BEGIN = r"\[reverie context ([0-9a-f]{12})\]"
-_BLOCK = defer_regex(rf"{_BEGIN}.*?\[end of reverie context \1\]", re.DOTALL)
-_PLACE = "\x00"
-_ELEMENT_AROUND = defer_regex(rf"<([\w:.-]{{1,60}})(?:\s[^<>]*)?>\s*{_PLACE}\s*</\1\s*>")
-_TAG = r"<((?:[a-z]+[-_])*hook(?:[-_][a-z]+)*|system[-_]reminder)(?:\s[^<>]*)?>"
-_AT_START = defer_regex(rf"\s*{_TAG}.*?</\1\s*>", re.DOTALL)
-_AT_END = defer_regex(rf"{_TAG}(?:(?!<\1[\s>]).)*</\1\s*>\s*\Z", re.DOTALL)
 
 
 def mark_context(text: str) -> str:
@@ -38,22 +34,6 @@ def mark_context(text: str) -> str:
 
 MARKS_LENGTH = len(mark_context(""))
 """Characters that the marks add to a context."""
-
-
-def remove_context(prompt: str) -> str:
-    """Return a prompt without the context of hooks: ours anywhere, and elements of hooks at both ends.
-
-    >>> remove_context("<hook_context>Be brief.</hook_context> Deploy from main")
-    'Deploy from main'
-    """
-    text = _BLOCK.sub(_PLACE, prompt.replace(_PLACE, ""))
-    while _PLACE in text:
-        text, count = _ELEMENT_AROUND.subn(_PLACE, text)
-        if not count:
-            text = text.replace(_PLACE, "")
-    while match := _AT_START.match(text) or _AT_END.search(text):
-        text = text[: match.start()] + text[match.end() :]
-    return text.strip() if text != prompt else prompt
 
 
 # -- events ---------------------------------------------------------------------------------------
@@ -207,8 +187,6 @@ TAIL_BYTES = 256 * 1024
 _BLOCK_BYTES = 256 * 1024
 _LONGEST_LINE = 4 * 1024 * 1024
 _MOST_PROMPTS = 8
-_NOT_MESSAGES = ("isSidechain", "isApiErrorMessage")
-"""Marks of lines that are not messages of this conversation: those of other agents, and failed calls of the model."""
 
 _PROGRAM = "a program"
 """Name, among the tools of an exchange, of a program that wrote into the conversation as the user."""
@@ -222,7 +200,8 @@ class TranscriptExchange(NamedTuple):
     Attributes:
         prompt: The message that the user typed; empty if it was not found.
         answer: The assistant's final text; empty if it has not answered yet.
-        tools: Names of the tools called for the answer; None if unknown.
+        tools: Names of the tools called for the answer, without those of Reverie that showed nothing unconfirmed;
+            None if unknown.
         typed: The last messages that the user typed, the latest first.
     """
 
@@ -257,32 +236,24 @@ def _read(path: str, max_bytes: int) -> TranscriptExchange:
     texts: list[str] = []
     tools: set[str] = set()
     typed: list[str] = []
+    results: dict[str, str] = {}
     is_complete = False  # whether the text of the last answer is complete
     try:
-        for record in _iterate_records(path, max_bytes):
-            role, content = _parse_message(record)
-            if role == "user":
-                is_complete = is_complete or not record.get("isMeta")
-                payload = record.get("payload")
-                fields = payload if isinstance(payload, Mapping) else record
-                written = [text for each in _extract_texts(content) if (text := remove_context(each))]
-                if not written or any(_get_kind(block) == "tool_result" for block in content):
-                    continue
-                # Each part has one writer: editors add parts about open files to what a person typed.
-                if own := [text for text in written if is_typed(text, fields)]:
-                    typed.append(truncate_text("\n".join(own)))
-                elif not typed:
-                    tools.add(_PROGRAM)
-            elif role == "assistant" and not typed:
-                called = {
-                    str(block.get("name", ""))
-                    for block in content
-                    if str(_get_kind(block)).endswith("tool_use")
-                }
-                tools |= called
-                is_complete = is_complete or bool(called)
-                if not is_complete:
-                    texts.append("\n".join(_extract_texts(content)))
+        for message in _iterate_messages(path, max_bytes):
+            if message.role == "tool":
+                results[message.answers] = message.text
+            elif message.typed:
+                typed.append(truncate_text(message.text))
+            elif message.role != "assistant" and not typed:
+                tools.add(_PROGRAM)
+            elif not typed:
+                for call in message.calls:
+                    own = get_own_tool(call.name)
+                    if not own or not provenance.is_trusted_result(own, results.get(call.id, "")):
+                        tools.add(call.name)
+            is_complete = is_complete or bool(message.calls or (message.role != "assistant" and texts))
+            if not is_complete and not typed and message.role == "assistant":
+                texts.append(message.text)
             if len(typed) == _MOST_PROMPTS:
                 break
     except OSError:
@@ -295,64 +266,33 @@ def _read(path: str, max_bytes: int) -> TranscriptExchange:
     )
 
 
-def _iterate_records(path: str, max_bytes: int) -> Iterator[Mapping[str, Any]]:
-    """Iterate over the objects of a transcript, the last first: its lines, or the messages of one JSON object."""
+def _iterate_messages(path: str, max_bytes: int) -> Iterator[TranscriptMessage]:
+    """Iterate over the messages of the main conversation, the last first; of one written twice, the last version."""
+    seen = set()
+    for value in _iterate_values(path, max_bytes):
+        for message in reversed(parse_line(value)):
+            if not message.agent and (not message.id or message.id not in seen):
+                seen.add(message.id)
+                yield message
+
+
+def _iterate_values(path: str, max_bytes: int) -> Iterator[Any]:
+    """Iterate over the values of a transcript, the last first: its lines, or the messages of one JSON object."""
     for number, line in enumerate(filter(bytes.strip, _read_lines_backwards(path, max_bytes))):
-        if number == 0 and line.strip() == b"}":  # one object on many lines, as Gemini CLI writes it
+        if number == 0 and line.strip() == b"}":  # one object on many lines, as Gemini CLI wrote it
             with open(path, "rb") as file:
                 line = file.read(max_bytes)
         try:
-            record = json.loads(line)
+            value = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        listed = record.get("messages", [record]) if isinstance(record, dict) else []
+        changed = value.get("$set") if isinstance(value, dict) else None
+        whole = changed if isinstance(changed, dict) else value
+        listed = whole.get("messages") if isinstance(whole, dict) else None
         if isinstance(listed, list):
-            yield from (each for each in reversed(listed) if isinstance(each, dict))
-
-
-def _parse_message(record: Mapping[str, Any]) -> tuple[str, list[Any]]:
-    """Return the role and the parts of a message; an empty role for anything else.
-
-    In a transcript of Codex, only the event `user_message` contains the text that the user typed.
-    """
-    kind, message, payload = record.get("type"), record.get("message"), record.get("payload")
-    kind = record.get("role") if kind is None else kind
-    if any(record.get(name) for name in _NOT_MESSAGES):
-        return "", []
-    if isinstance(payload, Mapping):
-        kind = str(payload.get("type"))
-        if kind == "user_message":
-            return "user", _to_parts(payload.get("message"))
-        if kind.endswith("_call"):
-            return "assistant", [{"type": "tool_use", "name": payload.get("name") or kind}]
-        is_answer = kind == "message" and payload.get("role") == "assistant"
-        return ("assistant", _to_parts(payload.get("content"))) if is_answer else ("", [])
-    if kind in ("user", "assistant") and isinstance(message, Mapping):
-        return str(kind), _to_parts(message.get("content"))
-    if kind in ("user", "gemini") and "content" in record:
-        calls = record.get("toolCalls")
-        named = [each for each in calls if isinstance(each, Mapping)] if isinstance(calls, list) else []
-        parts = _to_parts(record["content"]) + [
-            {"type": "tool_use", "name": each.get("name")} for each in named
-        ]
-        return ("user" if kind == "user" else "assistant"), parts
-    return "", []
-
-
-def _to_parts(content: Any) -> list[Any]:
-    return content if isinstance(content, list) else [{"type": "text", "text": content}]
-
-
-def _extract_texts(content: list[Any]) -> list[str]:
-    return [
-        block["text"]
-        for block in content
-        if _get_kind(block) in ("text", "input_text", "output_text") and isinstance(block.get("text"), str)
-    ]
-
-
-def _get_kind(block: Any) -> Any:
-    return block.get("type", "text") if isinstance(block, Mapping) else None
+            yield from reversed(listed)
+            return  # what came before was replaced
+        yield value
 
 
 def _read_lines_backwards(path: str, max_bytes: int) -> Iterator[bytes]:

@@ -26,7 +26,6 @@ from reverie.context.pack import Pack, SectionName
 from reverie.domain import provenance
 from reverie.domain.conversation import ORIGIN, SIGNAL, Turn
 from reverie.domain.errors import InvalidInput, ReverieError, StoreUnavailable
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.timestamps import utc_now
 from reverie.files.layout import HOOKS
@@ -143,10 +142,12 @@ turn for the digest of what the agent had read."""
 COMPACTED = "compacted"
 """Metadata key of a session whose agent compacted its window during an answer."""
 
+SHOWN_AT_START = "shown_at_start"
+"""Metadata key of a session: the ids of the memories that its agent read at the start, until the first prompt."""
+
 UNCONFIRMED = "unconfirmed"
 """Metadata key of a prompt that the agent's transcript does not have yet. Until then its origin is `tool`."""
 
-_SERVER = defer_regex(r"mcp__.+?__")
 _AT_START: tuple[SectionName, ...] = (
     *("profile", "pages", "standing", "summary", "notes", "recalled", "working"),
 )
@@ -209,10 +210,11 @@ def answer_event(occurrence: Occurrence, target: HookTarget) -> str:
 
 
 def _handle_session_start(occurrence: Occurrence, target: HookTarget) -> str:
-    is_stored = _store(occurrence, target)
-    pack = target.session.context("", hard_tokens=_compute_token_budget(target))
-    if not is_stored:
-        target.session.discard()  # what was shown may be shown again
+    session = target.session
+    pack = session.context("", hard_tokens=_compute_token_budget(target))
+    shown = " ".join(choice.hit.id for choice in pack.choices if choice.is_shown)
+    if not _store(occurrence._replace(digests={SHOWN_AT_START: shown}), target):
+        session.discard()  # what was shown may be shown again
     return _render_sections(pack, _AT_START, target)
 
 
@@ -220,6 +222,7 @@ def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
     session, prompt = target.session, occurrence.event.prompt
     pack = session.context(prompt, hard_tokens=_compute_token_budget(target))
     digests, turns = _hash_sections(pack), session.turns()
+    shown = session.state.metadata.get(SHOWN_AT_START, "").split()
     _store(occurrence._replace(digests=digests), target)
     notes = [each.describe() for each in session.wishes]
     if waiting := target.memory.scoped(occurrence.scope).forget_requests.list():
@@ -233,7 +236,7 @@ def _handle_user_prompt(occurrence: Occurrence, target: HookTarget) -> str:
         names.discard("recalled")  # the newest records, which the start of the session has shown
     if (last := next((turn for turn in reversed(turns) if turn.role == "user"), None)) is not None:
         names |= {name for name, key in SHOWN_ONCE.items() if digests.get(key) != last.metadata.get(key)}
-    return _render_sections(pack, names, target, notes)
+    return _render_sections(pack, names, target, notes, without=shown if last is None else ())
 
 
 # -- what is stored --------------------------------------------------------------------------------
@@ -281,6 +284,8 @@ def _store_kept(target: HookTarget, sessions: list[Session]) -> None:
 def _store_start(occurrence: Occurrence, session: Session, memory: ScopedMemory) -> None:
     if occurrence.event.source == "compact":
         _reset_session(session)
+    elif shown := occurrence.digests.get(SHOWN_AT_START):
+        session.set_metadata(SHOWN_AT_START, shown)
     session.flush()
 
 
@@ -296,6 +301,8 @@ def _store_prompt(occurrence: Occurrence, session: Session, memory: ScopedMemory
         session.flush()
         return
     metadata = dict(occurrence.digests)
+    if SHOWN_AT_START in session.state.metadata:
+        session.set_metadata(SHOWN_AT_START, None)
     if not provenance.is_typed(prompt):
         metadata[ORIGIN] = "tool"
     elif event.transcript and not _is_confirmed(prompt, occurrence, session):
@@ -366,16 +373,34 @@ def _compute_token_budget(target: HookTarget) -> int:
 
 
 def _render_sections(
-    pack: Pack, names: Collection[str], target: HookTarget, notes: Sequence[str] = ()
+    pack: Pack,
+    names: Collection[str],
+    target: HookTarget,
+    notes: Sequence[str] = (),
+    *,
+    without: Collection[str] = (),
 ) -> str:
-    """Return sections of a pack, with notes on what became of the wishes of the user before them."""
-    parts = [section.text for section in pack.sections if section.name in names]
-    if not parts:
+    """Return sections of a pack, without the lines of some memories, after notes on the wishes of the user."""
+    lines = {choice.line for choice in pack.choices if choice.hit.id in without}
+    texts = {section.name: section.text for section in pack.sections if section.name in names}
+    if lines and "recalled" in texts:
+        blocks = (_remove_lines(block, lines) for block in texts.pop("recalled").split("\n\n"))
+        if left := "\n\n".join(filter(None, blocks)):
+            texts["recalled"] = left
+    if not texts:
         return mark_context("\n".join(notes)) if notes else ""
-    first = 1 if pack.sections[0].name == "profile" and "profile" in names else 0
+    parts = [texts[section.name] for section in pack.sections if section.name in texts]
+    first = 1 if pack.sections[0].name == "profile" and "profile" in texts else 0
     text = "\n\n".join([*parts[:first], *notes, *([pack.notice] if pack.notice else []), *parts[first:]])
     room = target.max_chars - MARKS_LENGTH
     return mark_context(text[:room]) if room > 0 else ""
+
+
+def _remove_lines(block: str, lines: Collection[str]) -> str:
+    """Return a header and its lines without some of them; nothing if none is left."""
+    header, *rest = block.split("\n")
+    left = [line for line in rest if line not in lines]
+    return "\n".join([header, *left]) if left or not rest else ""
 
 
 def _hash_sections(pack: Pack) -> dict[str, str]:
@@ -415,10 +440,9 @@ def _determine_origin(
 
 
 def _is_trusted(name: str, memory: ScopedMemory) -> bool:
-    plain = _SERVER.sub("", name, count=1)
     patterns = provenance.parse_trusted_tools(memory.settings.trusted_tools)
-    return plain in provenance.ACKNOWLEDGING or any(
-        fnmatchcase(each, pattern) for pattern in patterns for each in (name, plain)
+    return any(
+        fnmatchcase(each, pattern) for pattern in patterns for each in (name, name.rpartition("__")[2])
     )
 
 

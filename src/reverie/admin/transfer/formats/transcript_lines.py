@@ -2,23 +2,26 @@
 
 Hooks and the import read transcripts with `parse_line`. It looks at one JSON value alone, and imports little.
 
-    Claude Code   ~/.claude/projects/PROJECT/SESSION.jsonl, and agent-ID.jsonl of side chains
+    Claude Code   ~/.claude/projects/PROJECT/SESSION.jsonl, and agent-ID.jsonl of side chains, and of Cursor
                   {"type": "user" or "assistant", "message": {"role", "content"}, "uuid", "timestamp", "sessionId"}
     Codex         ~/.codex/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl
                   {"timestamp", "type": "session_meta", "response_item", "event_msg" or "compacted", "payload"}
     Gemini CLI    ~/.gemini/tmp/PROJECT/chats/session-TIME-ID.jsonl, or one object with "messages" in a .json
                   {"id", "timestamp", "type": "user" or "gemini", "content", "displayContent", "toolCalls"}
 
-In a rollout of Codex, the event `user_message` has what a person typed; messages of the role `user` are also
-instructions and reports of the program. Older rollouts have no events, and no `payload` around an item.
+In a rollout of Codex, the event `user_message`, or of the item `UserMessage`, has what a person typed; messages of the
+role `user` are also instructions and reports of the program. Older rollouts have no events, and no `payload` around an
+item.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import ACKNOWLEDGING, SHOWING, is_typed
 
 Client = Literal["claude-code", "codex", "gemini"]
@@ -80,7 +83,7 @@ def detect_client(value: object) -> Client | None:
     """Return the program that wrote a line, or a whole file of one JSON value; None for another."""
     if not isinstance(value, dict):
         return None
-    kind = value.get("type")
+    kind = str(value.get("type"))
     if "sessionId" in value and "projectHash" in value:
         return "gemini"
     if kind in _CODEX_LINES and isinstance(value.get("payload"), dict):
@@ -112,11 +115,11 @@ def parse_line(value: object) -> list[TranscriptMessage]:
 
 
 def _parse(value: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
-    kind, payload = value.get("type"), value.get("payload")
+    kind, payload = str(value.get("type", value.get("role"))), value.get("payload")
     if isinstance(payload, dict):
-        yield from _parse_codex(str(kind), payload)
+        yield from _parse_codex(kind, payload)
     elif kind in ("user", "assistant") and isinstance(value.get("message"), dict):
-        yield from _parse_claude(value, value["message"])
+        yield from _parse_claude(kind, value, value["message"])
     elif kind == "attachment" and isinstance(value.get("attachment"), dict):
         yield from _parse_queued(value, value["attachment"])
     elif kind in ("user", "gemini") and "content" in value:
@@ -125,16 +128,52 @@ def _parse(value: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
         yield from _parse_codex_item(value, has_events=False)
 
 
-def is_own_tool(name: str) -> bool:
-    """Return whether a tool is Reverie's, under the name that a client gives it, such as `mcp__reverie__remember`."""
-    server, _, tool = name.rpartition("__")
-    return "reverie" in server and tool in ACKNOWLEDGING | SHOWING
+def get_own_tool(name: str) -> str:
+    """Return which tool of Reverie has a name that a client gives it; empty for another tool.
+
+    >>> get_own_tool("mcp__reverie__save_memory"), get_own_tool("mcp_reverie_save_memory"), get_own_tool("Bash")
+    ('save_memory', 'save_memory', '')
+    """
+    server, _, rest = name.partition("reverie")
+    known = [
+        tool for tool in ACKNOWLEDGING | SHOWING if server.startswith("mcp_") and rest.endswith(f"_{tool}")
+    ]
+    return max(known, key=len, default="")
+
+
+# -- context of hooks --------------------------------------------------------------------------------------
+
+_BEGIN = r"\[reverie context ([0-9a-f]{12})\]"
+_BLOCK = defer_regex(rf"{_BEGIN}.*?\[end of reverie context \1\]", re.DOTALL)
+_PLACE = "\x00"
+_ELEMENT_AROUND = defer_regex(rf"<([\w:.-]{{1,60}})(?:\s[^<>]*)?>\s*{_PLACE}\s*</\1\s*>")
+_TAG = r"<((?:[a-z]+[-_])*hook(?:[-_][a-z]+)*|system[-_]reminder)(?:\s[^<>]*)?>"
+_AT_START = defer_regex(rf"\s*{_TAG}.*?</\1\s*>", re.DOTALL)
+_AT_END = defer_regex(rf"{_TAG}(?:(?!<\1[\s>]).)*</\1\s*>\s*\Z", re.DOTALL)
+
+
+def remove_context(prompt: str) -> str:
+    """Return a prompt without the context of hooks: ours anywhere, and elements of hooks at both ends.
+
+    >>> remove_context("<hook_context>Be brief.</hook_context> Deploy from main")
+    'Deploy from main'
+    """
+    text = _BLOCK.sub(_PLACE, prompt.replace(_PLACE, ""))
+    while _PLACE in text:
+        text, count = _ELEMENT_AROUND.subn(_PLACE, text)
+        if not count:
+            text = text.replace(_PLACE, "")
+    while match := _AT_START.match(text) or _AT_END.search(text):
+        text = text[: match.start()] + text[match.end() :]
+    return text.strip() if text != prompt else prompt
 
 
 # -- Claude Code -------------------------------------------------------------------------------------------
 
 
-def _parse_claude(line: Mapping[str, Any], message: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
+def _parse_claude(
+    kind: str, line: Mapping[str, Any], message: Mapping[str, Any]
+) -> Iterator[TranscriptMessage]:
     content = message.get("content")
     texts, blocks = _list_texts(content), _list_objects(content)
     results = [block for block in blocks if block.get("type") == "tool_result"]
@@ -147,12 +186,12 @@ def _parse_claude(line: Mapping[str, Any], message: Mapping[str, Any]) -> Iterat
         return
     if line.get("isCompactSummary"):
         yield TranscriptMessage(role="summary", text="\n".join(texts), parts=texts)
-    elif line["type"] == "assistant" and (texts or calls):
+    elif kind == "assistant" and (texts or calls):
         group = _get_text(message, "id")
         yield TranscriptMessage(
             role="assistant", text="\n".join(texts), parts=texts, calls=calls, group=group
         )
-    elif line["type"] == "user" and not results:  # text beside a result is a program's
+    elif kind == "user" and not results:  # text beside a result is a program's
         yield from _build_user_messages(texts, line)
     for block in results:
         answers, said = _get_text(block, "tool_use_id"), _list_texts(block.get("content"))
@@ -170,6 +209,7 @@ def _parse_queued(line: Mapping[str, Any], attachment: Mapping[str, Any]) -> Ite
 
 def _build_user_messages(texts: tuple[str, ...], fields: Mapping[str, Any]) -> Iterator[TranscriptMessage]:
     """Yield a user's message: the parts that a person typed, or all of them if a program wrote each."""
+    texts = tuple(text for each in texts if (text := remove_context(each)))
     own = tuple(text for text in texts if is_typed(text, fields))
     if said := own or texts:
         yield TranscriptMessage(role="user", text="\n".join(said), parts=said, typed=bool(own))
@@ -185,6 +225,12 @@ def _parse_codex(kind: str, payload: Mapping[str, Any]) -> Iterator[TranscriptMe
         yield TranscriptMessage(role="summary", text=text, parts=(text,))
     elif kind == "event_msg" and payload.get("type") == "user_message":
         yield from _build_user_messages(_list_texts(payload.get("message")), payload)
+    elif (
+        kind == "event_msg"
+        and isinstance(item := payload.get("item"), dict)
+        and item.get("type") == "UserMessage"
+    ):
+        yield from _build_user_messages(_list_texts(item.get("content")), {"type": "user_message"})
 
 
 def _parse_codex_item(item: Mapping[str, Any], *, has_events: bool) -> Iterator[TranscriptMessage]:
@@ -195,7 +241,9 @@ def _parse_codex_item(item: Mapping[str, Any], *, has_events: bool) -> Iterator[
     elif kind.endswith("_call"):
         arguments: Any = next((item[n] for n in ("arguments", "input", "action") if item.get(n)), {})
         text = arguments if isinstance(arguments, str) else _to_json(arguments)
-        call = TranscriptCall(call_id, _get_text(item, "name") or kind, text)
+        server = _get_text(item, "namespace")
+        name = f"{server}__{_get_text(item, 'name')}" if server else _get_text(item, "name") or kind
+        call = TranscriptCall(call_id, name, text)
         yield TranscriptMessage(role="assistant", calls=(call,))
     elif kind == "message" and role == "assistant" and texts:
         yield TranscriptMessage(role="assistant", text="\n".join(texts), parts=texts)

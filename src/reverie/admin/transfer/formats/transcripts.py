@@ -24,7 +24,7 @@ from reverie.admin.transfer.formats.transcript_lines import (
     Client,
     TranscriptMessage,
     detect_client,
-    is_own_tool,
+    get_own_tool,
     parse_line,
 )
 from reverie.admin.transfer.safe_reading import SourceFile
@@ -191,7 +191,7 @@ class _TranscriptReader:
     def _determine_origin(self, message: TranscriptMessage, session: str) -> Origin | None:
         """Return `tool` for a program's words, and for an answer after the result of a tool of others."""
         self._tools |= {each.id: each.name for each in message.calls}
-        if message.role == "tool" and not is_own_tool(self._tools.pop(message.answers, "")):
+        if message.role == "tool" and not get_own_tool(self._tools.pop(message.answers, "")):
             self._tooled.add(session)
         elif message.role == "user":
             self._tooled.discard(session)
