@@ -4,12 +4,14 @@
 # of that integration run there. Prints one line for each: name, version, tests passed.
 #
 #     scripts/check_versions.sh NAME [NAME...]      without a name: all that there are
+#     ENDS=highest scripts/check_versions.sh NAME   the highest release only
 #
 # Environments are made under a temporary folder and removed; the packages come from pip's or uv's cache where
 # they are there already.
 set -u
 cd "$(dirname "$0")/.." || exit 2
-ALL="openai anthropic mcp openai-agents langgraph pydantic-ai lightrag"
+ALL="openai anthropic mcp openai-agents langgraph pydantic-ai lightrag langchain agent-framework google-adk
+claude-agent strands llama-index"
 here=$(pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/reverie-versions.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -31,6 +33,7 @@ beside = {
     "openai": ("anthropic",),  # the tests of providers speak with both
     "anthropic": ("openai",),
     "pydantic-ai": ("openai",),
+    "strands": ("openai",),
 }
 always = ("pytest", "pytest-timeout", "hypothesis", "PyYAML")
 with open("pyproject.toml", "rb") as file:
@@ -116,8 +119,8 @@ check() {
     fi
     sort -r -V "$work/releases" >"$work/highest-first"
     result=0
-    at "$name" lowest "$work/releases" || result=1
-    at "$name" highest "$work/highest-first" || result=1
+    case ${ENDS:-both} in both | lowest) at "$name" lowest "$work/releases" || result=1 ;; esac
+    case ${ENDS:-both} in both | highest) at "$name" highest "$work/highest-first" || result=1 ;; esac
     return $result
 }
 

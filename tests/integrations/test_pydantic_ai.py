@@ -345,7 +345,7 @@ def test_a_slow_memory_delays_no_reply(
         return whole(turns)
 
     monkeypatch.setattr(session, "add_many", slow)
-    remembering = MemoryCapability(memory, session="s", patience=0.1)
+    remembering = MemoryCapability(memory, session="s", timeout_s=0.1)
     agent = Agent(Script(says("hello")).model, capabilities=[remembering])
 
     async def run() -> None:

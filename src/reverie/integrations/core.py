@@ -1,5 +1,6 @@
-"""The core of the adapters: a memory behind any of its forms, a call of a tool, and items of sessions.
+"""The core of the adapters: a memory behind any of its forms, the turns and context of a loop, and items of sessions.
 
+`Conversation` is what every framework's loop needs: what is remembered for a prompt, and the turns of an exchange.
 `MessageItems` stores messages in a framework's own form without loss beside the turns of a session. An item is any JSON
 value. Its text becomes a turn, which is searched and learned from. The item itself is stored in the turn's metadata,
 and is returned unchanged. Items without text, such as a model's reasoning, are stored with the next item that has text.
@@ -7,12 +8,14 @@ and is returned unchanged. Items without text, such as a model's reasoning, are 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import (
@@ -23,8 +26,9 @@ from reverie.domain.conversation import (
     SessionState,
     ToolCall,
     Turn,
+    validate_session_id,
 )
-from reverie.domain.errors import InvalidInput, StoreError
+from reverie.domain.errors import InvalidInput, ReverieError, StoreError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import seeing
 from reverie.domain.text import validation
@@ -44,7 +48,17 @@ _OURS = defer_regex(r"items(-\d+)?")
 _SURROGATE = defer_regex(r"[\ud800-\udfff]")
 _PLAIN = ("role", "content")
 
+SOURCE_ID = "source_id"
+"""Metadata of a turn with the framework's id of its message."""
+
+DEFAULT_TIMEOUT_S = 2.0
+"""Seconds for which an answer waits for the memory."""
+
+_RECENT_TURNS = 100  # turns besides the new ones among which a message is looked for
+
 _log = logging.getLogger("reverie")
+
+_T = TypeVar("_T")
 
 
 def to_sync(memory: AnyMemory) -> ScopedMemory:
@@ -53,11 +67,16 @@ def to_sync(memory: AnyMemory) -> ScopedMemory:
 
 
 def call_tool(
-    tools: Toolset, name: str, arguments: Mapping[str, Any] | str, *, seen: Iterable[ItemText] = ()
+    tools: Toolset | Callable[[], Toolset],
+    name: str,
+    arguments: Mapping[str, Any] | str,
+    *,
+    seen: Iterable[ItemText] = (),
 ) -> ToolResult:
     """Run a tool for a model. If the store cannot be reached, log a warning and tell the model.
 
     Args:
+        tools: The tools, or a function that opens them.
         seen: What the model has seen in this run and the session has not stored yet, for the origin of what is saved.
     """
     now = utc_now()
@@ -76,7 +95,7 @@ def call_tool(
     ]
     try:
         with seeing(turns):
-            return tools.call(name, arguments)
+            return (tools if isinstance(tools, Toolset) else tools()).call(name, arguments)
     except StoreError as error:
         _log.warning("the tool %r could not reach the memory: %s", name, error)
         return ToolResult(f"Nothing was done: the memory cannot be reached now. Answer without {name}.")
@@ -91,12 +110,179 @@ class ItemText:
         content: What is said; may be empty for an assistant's call and a tool's result.
         call: The call, where it is one.
         answers: Id of the call that it answers, where it does.
+        source_id: The framework's id of the message, by which it is recorded once; empty if it has none.
     """
 
     role: Role
     content: str
     call: ToolCall | None = None
     answers: str = ""
+    source_id: str = ""
+
+
+def build_texts(
+    role: Role,
+    content: Any,
+    *,
+    calls: Iterable[ToolCall] = (),
+    answers: str = "",
+    source_id: str = "",
+) -> list[ItemText]:
+    r"""Return the texts of one message: what it says, and each tool that it calls.
+
+    Args:
+        role: The role of its speaker.
+        content: Text, or a list of texts and parts with a `text`.
+        calls: The tools that it calls.
+        answers: The id of the call that it answers.
+        source_id: The framework's id of the message.
+
+    >>> [(each.content, each.source_id) for each in build_texts("user", ["Hello", {"text": "you"}], source_id="m1")]
+    [('Hello\\nyou', 'm1')]
+    """
+    text = extract_text(content)
+    found = (
+        [ItemText(role=role, content=text, answers=answers, source_id=source_id)] if text or answers else []
+    )
+    for number, call in enumerate(calls, start=1):
+        name = f"{source_id}:{number}" if source_id else ""
+        found.append(ItemText(role="assistant", content="", call=call, source_id=name))
+    return found
+
+
+def extract_text(content: Any) -> str:
+    """Return the text of a content: text, or a list of texts and parts with a `text`."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+class Conversation:
+    """A session as the loop of a framework uses it. Safe to use from several threads.
+
+    An answer never fails because of its memory: where the memory cannot be reached, or takes longer than
+    `timeout_s`, that is a warning in the log, and the loop goes on without it.
+    """
+
+    def __init__(
+        self,
+        memory: AnyMemory,
+        session: str,
+        *,
+        tools: Toolset | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        soft_tokens: int | None = None,
+        hard_tokens: int | None = None,
+    ) -> None:
+        """Open a session, or begin it. Nothing is written before its first turn.
+
+        Args:
+            memory: The memory, or a scope of one.
+            session: The id of the session, such as `telegram:1`.
+            tools: The tools; None takes `memory.tools(session=session)`.
+            timeout_s: Seconds for which the asynchronous methods wait.
+            soft_tokens: The soft budget of the context; None takes the setting.
+            hard_tokens: The hard budget; None takes the setting.
+
+        Raises:
+            InvalidInput: the id is not of its form.
+        """
+        self._memory = to_sync(memory)
+        self._name = validate_session_id(session)
+        self._tools = tools
+        self._timeout_s = timeout_s
+        self._soft_tokens = soft_tokens
+        self._hard_tokens = hard_tokens
+
+    @cached_property
+    def session(self) -> Session:
+        """The session."""
+        return self._memory.session(self._name)
+
+    @cached_property
+    def tools(self) -> Toolset:
+        """The memory's tools for the model. What it saves after it has seen a tool's result has the tool's origin."""
+        return self._memory.tools(session=self._name) if self._tools is None else self._tools
+
+    def recall(self, question: str | None) -> str:
+        """Return what is remembered for a prompt, as text for the instructions; empty for nothing.
+
+        Args:
+            question: The user's message; None if there is none.
+        """
+        return call_safely(lambda: self._build_context(question), "read") or ""
+
+    async def recall_async(self, question: str | None) -> str:
+        """Return what `recall` does, from a worker thread."""
+        return await run_safely(lambda: self._build_context(question), self._timeout_s, "read") or ""
+
+    def record(self, messages: Sequence[ItemText]) -> list[Turn]:
+        """Add messages as turns, all of them or none, and return them. A message with a known id is not added again."""
+        return call_safely(lambda: self._add(messages), "written") or []
+
+    async def record_async(self, messages: Sequence[ItemText]) -> list[Turn]:
+        """Do what `record` does, on a worker thread."""
+        return await run_safely(lambda: self._add(messages), self._timeout_s, "written") or []
+
+    def _build_context(self, question: str | None) -> str:
+        pack = self.session.context(question, soft_tokens=self._soft_tokens, hard_tokens=self._hard_tokens)
+        return pack.text.strip()
+
+    def _add(self, messages: Sequence[ItemText]) -> list[Turn]:
+        said = [each for each in messages if _has_content(each)]
+        known = set[str]()
+        if any(each.source_id for each in said):
+            turns = self.session.stored_turns(-(len(said) + _RECENT_TURNS))
+            known = {turn.metadata.get(SOURCE_ID, "") for turn in turns} - {""}
+        return self.session.add_many(
+            [_draft_plain_turn(each) for each in said if _to_source_id(each) not in known]
+        )
+
+
+def call_safely(work: Callable[[], _T], what: str) -> _T | None:
+    """Return the result of `work`; None, with a warning, if the memory fails.
+
+    Args:
+        what: What could not be done to the memory, such as `read`.
+    """
+    try:
+        return work()
+    except ReverieError as error:
+        _log.warning("the memory could not be %s, the reply goes on without: %s", what, error)
+        return None
+
+
+async def run_safely(
+    work: Callable[[], _T],
+    timeout_s: float,
+    what: str,
+    *,
+    fatal: type[ReverieError] | tuple[()] = (),
+) -> _T | None:
+    """Return the result of `work` from a worker thread; None, with a warning, if it fails or takes too long.
+
+    Args:
+        timeout_s: Seconds to wait. Work that takes longer is completed nevertheless.
+        fatal: Error that is a mistake of the program, and is raised.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.wait_for(asyncio.shield(task), timeout_s)
+    except TimeoutError:
+        _log.warning("the memory was not %s within %g s, the reply goes on without", what, timeout_s)
+        task.add_done_callback(_log_late_failure)
+    except ReverieError as error:
+        if isinstance(error, fatal):
+            raise
+        _log.warning("the memory could not be %s, the reply goes on without: %s", what, error)
+    return None
+
+
+def _log_late_failure(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.warning("the memory failed after the reply: %s", task.exception())
 
 
 class MessageItems:
@@ -258,11 +444,14 @@ def _draft_turn(item_text: ItemText, items: Sequence[Any]) -> dict[str, Any]:
     )
     parts = [text[at : at + _LONGEST_PART] for at in range(0, len(text), _LONGEST_PART)]
     metadata = {ITEMS if n == 0 else f"{ITEMS}-{n + 1}": part for n, part in enumerate(parts)}
-    draft: dict[str, Any] = {
-        "role": item_text.role,
-        "content": _to_storable(item_text.content),
-        "metadata": metadata,
-    }
+    return _draft_plain_turn(item_text) | {"metadata": metadata}
+
+
+def _draft_plain_turn(item_text: ItemText) -> dict[str, Any]:
+    """Return the turn of a text, as `Session.add_many` takes it."""
+    draft: dict[str, Any] = {"role": item_text.role, "content": _to_storable(item_text.content)}
+    if source_id := _to_source_id(item_text):
+        draft["metadata"] = {SOURCE_ID: source_id}
     if item_text.call is not None:
         draft["tool_calls"] = (
             ToolCall(
@@ -314,6 +503,10 @@ def _restore_item(item: Any, turn: Turn) -> Any:
 def _to_storable(text: str) -> str:
     """Return the text without NUL and lone surrogates, and not too long."""
     return _SURROGATE.sub(" ", text.replace("\0", " "))[:LONGEST_TURN]
+
+
+def _to_source_id(item_text: ItemText) -> str:
+    return validation.clean_text(item_text.source_id)[:LONGEST_NAME].strip()
 
 
 def _to_name(text: str) -> str:

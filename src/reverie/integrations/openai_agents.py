@@ -10,15 +10,14 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reverie.domain.conversation import Role, ToolCall, Turn
-from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
+from reverie.domain.errors import InvalidInput, MissingExtra
 from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import AnyMemory, ItemText, MessageItems, call_tool, to_sync
+from reverie.integrations.core import AnyMemory, Conversation, ItemText, MessageItems, call_tool
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -34,8 +33,6 @@ except ImportError:
 if TYPE_CHECKING:
     from agents.items import TResponseInputItem
     from agents.tool_context import ToolContext
-
-_log = logging.getLogger("reverie")
 
 _ROLES: Mapping[str, Role] = {
     "user": "user",
@@ -85,10 +82,11 @@ class ReverieSession:
                 )
             session_settings = SessionSettings(**session_settings)
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
-        self.session: Session = to_sync(memory).session(session_id)
+        self._conversation = Conversation(
+            memory, session_id, soft_tokens=soft_tokens, hard_tokens=hard_tokens
+        )
+        self.session: Session = self._conversation.session
         self._items = MessageItems(self.session, extract=extract_content, items_of=build_items)
-        self._soft_tokens = soft_tokens
-        self._hard_tokens = hard_tokens
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the last items since the conversation was reset, in order.
@@ -132,17 +130,10 @@ class ReverieSession:
             The same items, and the instructions with the pack behind them, within its budget.
         """
         given = data.model_data
-        try:
-            pack = await asyncio.to_thread(
-                self.session.context,
-                _find_last_question(given.input),
-                soft_tokens=self._soft_tokens,
-                hard_tokens=self._hard_tokens,
-            )
-        except ReverieError as error:
-            _log.warning("the memory could not be read for this turn, the reply goes on without: %s", error)
+        context = await self._conversation.recall_async(_find_last_question(given.input))
+        if not context:
             return given
-        instructions = "\n\n".join(part for part in (given.instructions, pack.text) if part)
+        instructions = "\n\n".join(part for part in (given.instructions, context) if part)
         return ModelInputData(input=given.input, instructions=instructions or None)
 
 

@@ -13,14 +13,22 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from reverie.aio import AsyncSession
 from reverie.domain.conversation import ToolCall, Turn
-from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError
+from reverie.domain.errors import InvalidInput, MissingExtra
 from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import AnyMemory, ItemText, MessageItems, call_tool, to_sync
+from reverie.integrations.core import (
+    DEFAULT_TIMEOUT_S,
+    AnyMemory,
+    ItemText,
+    MessageItems,
+    call_tool,
+    run_safely,
+    to_sync,
+)
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -54,10 +62,7 @@ _log = logging.getLogger("reverie")
 
 _OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
 _OUTPUT = "final_result"
-_PATIENCE_S = 2.0
 _RETRIES = 2
-
-_T = TypeVar("_T")
 
 
 # -- tools -----------------------------------------------------------------------------------------------
@@ -164,7 +169,7 @@ class MemoryCapability(AbstractCapability[Any]):
         needs_approval: Callable[[Tool, Mapping[str, Any]], bool] | None = None,
         inject: bool = True,
         record: bool = True,
-        patience: float = _PATIENCE_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
         soft_tokens: int | None = None,
         hard_tokens: int | None = None,
     ) -> None:
@@ -178,7 +183,7 @@ class MemoryCapability(AbstractCapability[Any]):
             needs_approval: Which calls a person must approve, as for `MemoryToolset`.
             inject: Whether what is remembered goes into the instructions.
             record: Whether the exchange is recorded.
-            patience: For how many seconds the reply waits for the memory, each time.
+            timeout_s: Seconds for which the answer waits for the memory, each time.
             soft_tokens: The soft budget of what is injected; None takes the setting.
             hard_tokens: The hard budget; None takes the setting.
         """
@@ -188,7 +193,7 @@ class MemoryCapability(AbstractCapability[Any]):
         self._needs_approval = needs_approval
         self._inject = inject
         self._record = record
-        self._patience = patience
+        self._timeout_s = timeout_s
         self._budget = (soft_tokens, hard_tokens)
         self._opened: tuple[Session, Toolset] | None = None
         self._injected: str | None = None
@@ -209,7 +214,7 @@ class MemoryCapability(AbstractCapability[Any]):
 
         own = copy.copy(self)
         own._injected = None
-        own._opened = await _run_with_timeout(opened, self._patience, "opened", fatal=InvalidInput)
+        own._opened = await run_safely(opened, self._timeout_s, "opened", fatal=InvalidInput)
         return own
 
     def get_toolset(self) -> AbstractToolset[Any] | None:
@@ -227,8 +232,8 @@ class MemoryCapability(AbstractCapability[Any]):
         if self._injected is None and self._opened is not None:
             session, (soft, hard) = self._opened[0], self._budget
             asked = _extract_text(ctx.prompt) if ctx.prompt is not None else _find_last_question(ctx.messages)
-            pack = await _run_with_timeout(
-                lambda: session.context(asked, soft_tokens=soft, hard_tokens=hard), self._patience, "read"
+            pack = await run_safely(
+                lambda: session.context(asked, soft_tokens=soft, hard_tokens=hard), self._timeout_s, "read"
             )
             self._injected = "" if pack is None else pack.text.strip()
         return self._injected or ""
@@ -239,7 +244,7 @@ class MemoryCapability(AbstractCapability[Any]):
         if self._opened is not None and self._record:
             items = _build_run_items(result.new_messages(), _make_output_check(ctx))
             session = self._opened[0]
-            await _run_with_timeout(lambda: _open_items(session).add(items), self._patience, "written")
+            await run_safely(lambda: _open_items(session).add(items), self._timeout_s, "written")
         return result
 
     async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> AgentRunResult[Any]:
@@ -251,36 +256,6 @@ class MemoryCapability(AbstractCapability[Any]):
         for message in messages:
             if isinstance(message, ModelRequest) and self._injected and message.instructions:
                 message.instructions = message.instructions.replace(self._injected, "").strip() or None
-
-
-async def _run_with_timeout(
-    work: Callable[[], _T],
-    patience: float,
-    what: str,
-    *,
-    fatal: type[ReverieError] | tuple[()] = (),
-) -> _T | None:
-    """Return the result of `work` from a worker thread; None, with a warning, if it fails or takes too long.
-
-    Args:
-        fatal: Error that is a mistake of the program, and is raised.
-    """
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.wait_for(asyncio.shield(task), patience)
-    except TimeoutError:
-        _log.warning("the memory was not %s within %g s, the reply goes on without", what, patience)
-        task.add_done_callback(_log_late_failure)
-    except ReverieError as error:
-        if isinstance(error, fatal):
-            raise
-        _log.warning("the memory could not be %s, the reply goes on without: %s", what, error)
-    return None
-
-
-def _log_late_failure(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        _log.warning("the memory failed after the reply: %s", task.exception())
 
 
 def _find_last_question(messages: Sequence[ModelMessage]) -> str | None:

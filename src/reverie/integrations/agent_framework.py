@@ -1,0 +1,188 @@
+"""Context provider for Microsoft's Agent Framework: `Agent(client, context_providers=[ReverieProvider(memory)])`.
+
+Before a run, what is remembered for the user's message is added to the instructions, and the tools of the memory to
+the tools. After it, the messages of the run become turns of the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from reverie.domain.conversation import ToolCall
+from reverie.domain.errors import MissingExtra
+from reverie.domain.text.json_values import to_json_value
+from reverie.integrations.core import (
+    DEFAULT_TIMEOUT_S,
+    AnyMemory,
+    Conversation,
+    ItemText,
+    build_texts,
+    call_tool,
+    to_sync,
+)
+from reverie.tools import Tool, Toolset
+
+try:
+    from agent_framework import (
+        AgentSession,
+        ContextProvider,
+        FunctionInvocationContext,
+        FunctionMiddleware,
+        FunctionTool,
+        Message,
+        SessionContext,
+        SupportsAgentRun,
+    )
+except ImportError:
+    raise MissingExtra(
+        "a context provider needs agent-framework-core 1.0 or newer: pip install 'reverie[agent-framework]'"
+    ) from None
+
+
+class ReverieProvider(ContextProvider):
+    """Memory of an agent. One provider serves any number of sessions at once.
+
+    A memory that fails or is slow costs a warning in the log, and the run goes on without it.
+    """
+
+    def __init__(
+        self,
+        memory: AnyMemory,
+        *,
+        session: str | Callable[[AgentSession], str] | None = None,
+        tools: Toolset | None = None,
+        inject: bool = True,
+        record: bool = True,
+        source_id: str = "reverie",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        soft_tokens: int | None = None,
+        hard_tokens: int | None = None,
+    ) -> None:
+        """Create the provider.
+
+        Args:
+            memory: The memory, or a scope of one.
+            session: The id of the session, or a function that returns it for the framework's; None takes
+                `agent-framework:` and the id of the framework's session.
+            tools: The tools for the model; None takes those of the memory, `Toolset()` gives none.
+            inject: Whether what is remembered is added to the instructions.
+            record: Whether the messages are recorded.
+            source_id: Name of the provider among others.
+            timeout_s: Seconds for which a run waits for the memory, each time.
+            soft_tokens: The soft budget of the context; None takes the setting.
+            hard_tokens: The hard budget; None takes the setting.
+        """
+        super().__init__(source_id)
+        self._session = session
+        self._tools = list(to_sync(memory).tools() if tools is None else tools)
+        self._inject = inject
+        self._record = record
+        self._memory = memory
+        self._options: dict[str, Any] = {
+            "tools": tools, "timeout_s": timeout_s, "soft_tokens": soft_tokens, "hard_tokens": hard_tokens,
+        }  # fmt: skip
+
+    async def before_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Add what is remembered to the instructions, and the tools of the memory."""
+        conversation = self._open(session)
+        said = [text for message in context.input_messages for text in convert_message(message)]
+        question = next((each.content for each in reversed(said) if each.role == "user"), None)
+        if self._inject and (remembered := await conversation.recall_async(question)):
+            context.extend_instructions(self.source_id, remembered)
+        if self._tools:
+            context.extend_tools(
+                self.source_id, [_build_tool(each, conversation, said) for each in self._tools]
+            )
+            context.extend_middleware(self.source_id, _ResultWatcher(said))
+
+    async def after_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Record the messages of the run."""
+        if self._record:
+            answered = context.response.messages if context.response is not None else []
+            messages = [*context.input_messages, *(answered or [])]
+            texts = [text for message in messages for text in convert_message(message)]
+            await self._open(session).record_async(texts)
+
+    def _open(self, session: AgentSession) -> Conversation:
+        name = self._session(session) if callable(self._session) else self._session
+        name = name or f"agent-framework:{session.session_id}"
+        return Conversation(self._memory, name, **self._options)
+
+
+class _ResultWatcher(FunctionMiddleware):
+    """Note what tools return in a run, for the origin of what the model saves after it."""
+
+    def __init__(self, seen: list[ItemText]) -> None:
+        self._seen = seen
+
+    async def process(
+        self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Call the tool, and note its result."""
+        await call_next()
+        call_id = f"{context.function.name}:{len(self._seen)}"
+        call = ToolCall(id=call_id, name=context.function.name, arguments="{}")
+        self._seen.append(ItemText(role="assistant", content="", call=call))
+        self._seen.append(ItemText(role="tool", content=_to_text(context.result), answers=call_id))
+
+
+def _build_tool(tool: Tool, conversation: Conversation, seen: list[ItemText]) -> FunctionTool:
+    """Return a tool for one run. A wrong call is answered to the model with a sentence.
+
+    Args:
+        seen: What the model has seen in the run, which grows meanwhile.
+    """
+
+    async def run(**arguments: Any) -> str:
+        result = await asyncio.to_thread(
+            call_tool, lambda: conversation.tools, tool.name, arguments, seen=[*seen]
+        )
+        return result.text
+
+    parameters = to_json_value(tool.spec.parameters)
+    return FunctionTool(name=tool.name, description=tool.spec.description, func=run, input_model=parameters)
+
+
+def convert_message(message: Message) -> list[ItemText]:
+    """Return the texts of a message: what is said, calls of tools, and their results."""
+    role = str(message.role)
+    name = message.message_id or ""
+    if role == "user":
+        return build_texts("user", message.text, source_id=name)
+    calls = [
+        ToolCall(id=each.call_id or "call", name=each.name or "tool", arguments=_to_text(each.arguments))
+        for each in message.contents
+        if each.type == "function_call"
+    ]
+    said = build_texts("assistant", message.text, calls=calls, source_id=name) if role == "assistant" else []
+    for number, each in enumerate(message.contents):
+        if each.type == "function_result":
+            source_id = f"{name}:r{number}" if name else ""
+            said += build_texts(
+                "tool", _to_text(each.result), answers=each.call_id or "call", source_id=source_id
+            )
+    return said
+
+
+def _to_text(value: Any) -> str:
+    if isinstance(value, list):
+        texts = (getattr(each, "text", None) or _to_text(each) for each in value)
+        return "\n".join(texts)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
