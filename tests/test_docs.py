@@ -78,6 +78,15 @@ def name_of(value: object) -> str:
 
 # -- blocks ------------------------------------------------------------------------------------------
 
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported, which may be in a namespace such as `google.adk`."""
+    return all(
+        importlib.util.find_spec(package[: match.start()] if match[0] else package)
+        for match in re.finditer(r"\.|$", package)
+    )
+
+
 _FENCE = re.compile(r"^(`{3,})(\w*)\s*$")
 _MARK = re.compile(r"^<!-- (file|not run|needs): (.+) -->$")
 
@@ -205,7 +214,7 @@ class Page:
                 place = self.home / what
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.write_text(block.text, encoding="utf-8")
-            if kind == "needs" and importlib.util.find_spec(what) is None:
+            if kind == "needs" and not is_installed(what):
                 continue
             if kind == "not run" or (kind == "file" and block.language != "python"):
                 continue
@@ -633,9 +642,12 @@ def test_every_decision_is_in_the_index() -> None:
 
 
 def modules() -> Iterator[str]:
+    """The modules that can be imported here; some need an extra that is in an environment of its own."""
     yield "reverie"
     for found in pkgutil.walk_packages([str(SOURCE)], "reverie."):
-        yield found.name
+        with contextlib.suppress(errors.MissingExtra):
+            importlib.import_module(found.name)
+            yield found.name
 
 
 def test_everything_public_has_a_docstring() -> None:

@@ -18,9 +18,6 @@ from reverie import Memory
 from reverie.integrations.llama_index import ReverieBlock
 from tests.integrations.test_examples import EXAMPLES, run
 
-# The library leaves the database of its chat store open.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
@@ -42,8 +39,11 @@ def test_what_is_remembered_for_the_last_message_is_shown(memory: Memory) -> Non
 
     async def ask() -> list[ChatMessage]:
         chat = build(memory)
+        engine, _ = await chat.sql_store._setup_connections()
         await chat.aput(user("Where is the Nautilus?"))
-        return await chat.aget()
+        shown = await chat.aget()
+        await engine.dispose()  # the library leaves it open
+        return shown
 
     shown = asyncio.run(ask())
     assert "The Nautilus lies at berth 7" in str(shown[0].content)
@@ -53,9 +53,11 @@ def test_what_is_remembered_for_the_last_message_is_shown(memory: Memory) -> Non
 def test_messages_that_leave_the_short_term_memory_become_turns(memory: Memory) -> None:
     async def talk() -> None:
         chat = build(memory)
+        engine, _ = await chat.sql_store._setup_connections()
         for n in range(40):
             await chat.aput(user(f"Crate {n} holds plums, and I would like to know where it stands."))
             await chat.aput(ChatMessage(role="assistant", content=f"Crate {n} stands in the hall."))
+        await engine.dispose()  # the library leaves it open
 
     asyncio.run(talk())
     turns = memory.turns("llama-index:s1")

@@ -38,7 +38,7 @@ try:
     )
 except ImportError:
     raise MissingExtra(
-        "a context provider needs agent-framework-core 1.0 or newer: pip install 'reverie[agent-framework]'"
+        "a context provider needs agent-framework-core 1.5 or newer: pip install 'reverie[agent-framework]'"
     ) from None
 
 

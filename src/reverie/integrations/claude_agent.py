@@ -29,7 +29,7 @@ try:
     from claude_agent_sdk import HookMatcher, SdkMcpTool, create_sdk_mcp_server
 except ImportError:
     raise MissingExtra(
-        "a memory of the Claude Agent SDK needs claude-agent-sdk 0.1 or newer: "
+        "a memory of the Claude Agent SDK needs claude-agent-sdk 0.2.100 or newer: "
         "pip install 'reverie[claude-agent]'"
     ) from None
 

@@ -20,7 +20,7 @@ try:
     from llama_index.core.memory.memory import BaseMemoryBlock
 except ImportError:
     raise MissingExtra(
-        "a memory block needs llama-index-core 0.14 or newer: pip install 'reverie[llama-index]'"
+        "a memory block needs llama-index-core 0.14.8 or newer: pip install 'reverie[llama-index]'"
     ) from None
 
 _ROLES: dict[str, Role] = {

@@ -32,7 +32,7 @@ try:
     from strands.types.tools import ToolResult, ToolUse
 except ImportError:
     raise MissingExtra(
-        "a Strands agent's memory needs strands-agents 1.10 or newer: pip install 'reverie[strands]'"
+        "a Strands agent's memory needs strands-agents 1.20 or newer: pip install 'reverie[strands]'"
     ) from None
 
 
