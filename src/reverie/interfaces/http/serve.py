@@ -114,7 +114,7 @@ async def _run(server: HttpServer, sock: socket.socket, app: ASGIApp, announce: 
 def warm_up(server: HttpServer) -> None:
     """Read, count and compile what the first requests need, on a thread while they are served."""
     memory = server.memory
-    steps: list[Callable[[], object]] = [memory.warm_up, memory.scoped(EVERY_SCOPE).stats]
+    steps: list[Callable[[], object]] = [memory.warm_up, partial(server.overview, memory)]
     if find_spec("jinja2") is not None:
         from reverie.interfaces.http.page.rendering import compile_templates
 

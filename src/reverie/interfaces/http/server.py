@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
+import shutil
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import anyio
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -26,6 +29,8 @@ from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.tokens import Caller, Right, TokenRegistry
 from reverie.interfaces.mcp.threads import CallThreads
 from reverie.memory import Memory
+from reverie.repositories.subjects import FilterCounts, Subject
+from reverie.scoped import ScopedMemory
 from reverie.stores.telemetry import trace_request
 
 LARGEST_BODY = 4 * 1024 * 1024
@@ -37,8 +42,13 @@ BODY_S = 30
 WAIT_S = 2.0
 """Seconds that a request with `Reverie-After` waits for that change."""
 
+LARGE = 500
+"""Live records from which an overview may be a moment old."""
+
+_MOST_OVERVIEWS = 100
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PROBE = "http.probe"
+_log = logging.getLogger("reverie.http")
 _T = TypeVar("_T")
 
 
@@ -57,6 +67,57 @@ class _Recent(Generic[_T]):
             if self._kept is None or now - self._kept[0] > self._seconds:
                 self._kept = now, self._compute()
             return self._kept[1]
+
+
+class Overview(NamedTuple):
+    """Counts of a scope and its living page.
+
+    Attributes:
+        counts: Number of records that each filter finds.
+        subjects: Names and categories.
+        page: The living page.
+    """
+
+    counts: FilterCounts
+    subjects: Sequence[Subject]
+    page: str
+
+
+class _Overviews:
+    """Overviews by scope. Of a large memory the last one is returned while the next is made on a thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy = threading.Lock()
+        self._kept: dict[str, tuple[object, Overview]] = {}
+
+    def __call__(self, view: ScopedMemory, version: object) -> Overview:
+        """Return the overview of a scope as of a version, or of a large scope as of an earlier one."""
+        with self._lock:
+            kept = self._kept.get(view.scope)
+        if kept is not None and kept[0] == version:
+            return kept[1]
+        if kept is None or kept[1].counts.live < LARGE:
+            return self._make(view, version)
+        if self._busy.acquire(blocking=False):
+            threading.Thread(target=self._make_anew, args=(view, version), daemon=True).start()
+        return kept[1]
+
+    def _make(self, view: ScopedMemory, version: object) -> Overview:
+        made = Overview(view.count_filters(), view.subjects(), view.page())
+        with self._lock:
+            self._kept[view.scope] = version, made
+            if len(self._kept) > _MOST_OVERVIEWS:
+                del self._kept[next(iter(self._kept))]
+        return made
+
+    def _make_anew(self, view: ScopedMemory, version: object) -> None:
+        try:
+            self._make(view, version)
+        except ReverieError as error:  # the memory was closed; the next request makes it
+            _log.info("an overview could not be made: %s", error)
+        finally:
+            self._busy.release()
 
 
 class Metrics:
@@ -106,6 +167,7 @@ class HttpServer:
         has_effect: Returns whether some of these transactions can be taken back, as of the change of that number. The
             answer to the same question is kept, because each view of the overview asks it.
         check_writable: Raises `StoreUnavailable` if nothing can be stored; tries it at most every ten seconds.
+        uploads: Files that were uploaded for an import and wait to be confirmed, by a name that cannot be guessed.
         folder_size: Returns the bytes of the memory's folder, as of the last minute: it has a file for each record.
     """
 
@@ -121,13 +183,15 @@ class HttpServer:
         self.metrics = Metrics()
         self.threads = CallThreads()
         self.stopping = False
-        self.at_stop: list[Callable[[], None]] = []
+        self.at_stop: list[Callable[[], None]] = [self._drop_uploads]
         self.streams = 0
         self._repeated = RepeatedRequests(memory)
         self.acting = lru_cache(maxsize=1_000)(memory.acting)
         self.has_effect = lru_cache(maxsize=1)(self._has_effect)
         self.check_writable = _Recent(self._probe, seconds=10)
         self.folder_size = _Recent(lambda: compute_folder_size(memory.path), seconds=60)
+        self.uploads: dict[str, Path] = {}
+        self._overviews = _Overviews()
         self._refreshing = threading.Lock()
         self._refreshes = 0
 
@@ -145,6 +209,25 @@ class HttpServer:
             return any(self.memory.history.undo(batch=each, dry_run=True).differences for each in batches)
         except ReverieError:
             return True  # an undo of it is refused, and its view says why
+
+    def overview(self, view: ScopedMemory) -> Overview:
+        """Return the counts of a scope and its living page; of a large memory perhaps as they were a moment ago."""
+        day = self.memory.now().astimezone(self.memory.settings.zone).date()
+        return self._overviews(view, (self.memory.history.sequence(), day))
+
+    def keep_upload(self, name: str, path: Path) -> None:
+        """Keep an uploaded file, alone in its folder, until it is imported, replaced or the server stops."""
+        self._drop_uploads()
+        self.uploads[name] = path
+
+    def drop_upload(self, name: str) -> None:
+        """Remove an uploaded file."""
+        if (path := self.uploads.pop(name, None)) is not None:
+            shutil.rmtree(path.parent, ignore_errors=True)
+
+    def _drop_uploads(self) -> None:
+        for each in [*self.uploads]:
+            self.drop_upload(each)
 
     # -- requests ----------------------------------------------------------------------------------------
 

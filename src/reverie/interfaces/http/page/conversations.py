@@ -1,25 +1,30 @@
-"""Conversations: sessions and their turns, and what each prompt was made of and why."""
+"""Conversations: the list, the turns of one, and why: the exact prompt of an answer, and what a prompt would be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from starlette.responses import Response
 
 from reverie.domain.errors import NotFound
 from reverie.domain.text.languages import get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, tokenize_chunks
-from reverie.domain.text.validation import estimate_tokens
-from reverie.interfaces.http import changes, conversations, records
+from reverie.interfaces.http import conversations, records
+from reverie.interfaces.http.documentation import HEADERS
 from reverie.interfaces.http.operations import Call, ScopeQuery, encode_cursor
-from reverie.interfaces.http.page.rendering import build_shares, quote_path
+from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
-from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import CursorQuery, Number
 
 VIEWS = ViewList()
 
-
+_LISTED = 40
 _MOST_TURNS = 60
+_MOST_UNCONSIDERED = 10
+_NO_SESSION = "page:what-if"
+"""Session of a prompt that is tried without one; nothing is stored in it."""
 
 
 class ConversationQuery(ScopeQuery):
@@ -28,205 +33,219 @@ class ConversationQuery(ScopeQuery):
     start: Number | None = None
 
 
-@VIEWS.add("GET", "/sessions", "read", query=CursorQuery)
-def show_sessions(call: Call) -> Screen:
-    """Show the sessions, the latest active first."""
-    page = perform(call, conversations.list_sessions, cursor=call.query.cursor)
-    return Screen(
-        "sessions.html", sessions=page["items"], following=page["next"], is_first=call.query.cursor is None
-    )
+@VIEWS.add("GET", "/conversations", "read", query=CursorQuery)
+def show_conversations(call: Call) -> Screen:
+    """Show the conversations, the latest active first."""
+    page = perform(call, conversations.list_sessions, cursor=call.query.cursor, limit=_LISTED)
+    for item in page["items"]:
+        item["gist"] = item["session"]["summary"] or _find_gist(call, item["session"]["id"])
+    return Screen("conversations.html", title="Conversations", items=page["items"], following=page["next"])
 
 
-@VIEWS.add("GET", "/sessions/{id:path}", "read", query=ConversationQuery)
+def _find_gist(call: Call, session: str) -> str:
+    """Return the last words of a conversation."""
+    last = call.reader.turns(session, start=-3)
+    return next((turn.content for turn in reversed(last) if turn.role == "assistant" and turn.content), "")
+
+
+@VIEWS.add("GET", "/conversations/{id:path}", "read", query=ConversationQuery)
 def show_conversation(call: Call) -> Screen:
-    """Show a conversation, the latest turns unless another place is asked for."""
+    """Show a conversation, the latest turns unless another position is asked for."""
     state = perform(call, conversations.get_session)
     start = call.query.start
     if start is None:
         last = call.reader.turns(state["id"], start=-1)
         start = max(last[0].position + 1 - _MOST_TURNS, 0) if last else 0
-    of = (call.path["id"], call.query.scope)
-    cursor = encode_cursor([start], of=of)
+    cursor = encode_cursor([start], of=(call.path["id"], call.query.scope))
     page = perform(call, conversations.list_turns, limit=_MOST_TURNS, cursor=cursor)
+    prompts = {each.position: each for each in call.reader.prompt_log(state["id"], limit=None)}
+    learned = _find_learned(call, [turn["id"] for turn in page["items"]])
     return Screen(
         "conversation.html",
+        title=call.reader.title(state["id"]),
         session=state,
-        turns=page["items"],
-        is_last=call.query.start is None,
+        turns=_attach_prompts(call, page["items"], prompts),
+        learned=learned,
         earlier=max(start - _MOST_TURNS, 0) if start else None,
         later=start + _MOST_TURNS if page["next"] else None,
         may_change=is_allowed(call, "write") and state["scope"] == call.view.scope,
     )
 
 
-@VIEWS.add("POST", "/sessions-status/{id:path}", "write")
+def _attach_prompts(
+    call: Call, turns: Sequence[dict[str, Any]], prompts: Mapping[int, Any]
+) -> list[dict[str, Any]]:
+    """Return the turns, each answer with the prompt that it was given and the recalled records."""
+    asked: Any = None
+    for turn in turns:
+        asked = prompts.get(turn["position"], asked) if turn["role"] == "user" else asked
+        turn["prompt"], turn["recalled"] = None, []
+        if turn["role"] == "assistant" and turn["content"] and asked is not None:
+            ids = [line.id for line in asked.lines if line.verdict in ("selected", "perhaps related")]
+            turn["prompt"], asked = asked, None
+            turn["recalled"] = [each for name in ids[:12] if (each := call.reader.get(name)) is not None]
+    return [*turns]
+
+
+def _find_learned(call: Call, turns: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the live records that cite one of some turns."""
+    wanted = set(turns)
+    recent = call.reader.list(limit=200, parts=True)
+    return [each.to_dict() for each in recent if wanted.intersection(each.references)]
+
+
+@VIEWS.add("POST", "/conversations-change/{id:path}", "write")
 def change_conversation(call: Call, fields: Fields) -> Redirect:
-    """Pause, resume or terminate a session."""
-    state = perform(call, conversations.change_session, body={"status": fields.get("status")})
-    (row,) = perform(call, changes.list_changes, id=state["id"], limit=1, newest_first=True)["items"]
-    return Redirect("/sessions/" + quote_path(state["id"]), done=row["sequence"])
+    """Rename, pause, resume or end a conversation."""
+    if fields.list("title"):
+        change: dict[str, Any] = {"metadata": {"title": fields.get("title").strip()}}
+    else:
+        change = {"status": fields.get("status")}
+    state = perform(call, conversations.change_session, body=change)
+    return Redirect("/conversations/" + quote_path(state["id"]))
 
 
-@VIEWS.add("POST", "/sessions-delete/{id:path}", "write")
-def delete_conversation(call: Call, fields: Fields) -> Redirect:
-    """Delete a session whose name was typed."""
+@VIEWS.add("GET", "/conversations-file/{id:path}", "read")
+def save_conversation(call: Call) -> Response:
+    """Answer with a conversation as a file of JSON lines."""
     state = perform(call, conversations.get_session)
-    if fields.get("name").strip() != state["id"]:
-        raise Problem(
-            422, "The name that was typed is not that of the session. Go back and type it as it is."
-        )
-    perform(call, conversations.delete_session)
-    return Redirect("/sessions")
+    rows = [json.dumps(turn.to_dict(), ensure_ascii=False) for turn in call.reader.turns(state["id"])]
+    headers = {**HEADERS, "Content-Disposition": 'attachment; filename="conversation.jsonl"'}
+    return Response("\n".join(rows).encode("utf-8", "replace"), media_type="application/jsonl", headers=headers)
 
 
-# -- prompts ---------------------------------------------------------------------------------------------
+# -- why ---------------------------------------------------------------------------------------------------
 
 
-_LISTED = 100
-_MOST_UNCONSIDERED = 10
-_NO_SESSION = "page:what-if"
-"""Session of a prompt that is tried without one; nothing is stored in it."""
-
-
-class PromptsQuery(ScopeQuery):
-    """Query of the list of prompts."""
-
-    session: str | None = None
-
-
-class InspectorQuery(ScopeQuery):
-    """Query of the inspector: what a prompt shall be made for."""
+class WhatIfQuery(ScopeQuery):
+    """Query of a prompt that is tried: the message, and the limits of its budget."""
 
     message: str | None = None
     session: str | None = None
-    soft_tokens: Number | None = None
-    hard_tokens: Number | None = None
+    tokens: Number | None = None
 
 
-def _find_question(call: Call, entry: dict[str, Any]) -> str:
-    """Return the message that a prompt was made for, if it is known; else the empty text."""
-    if not entry["asked"]:
-        return ""
-    position = entry["position"]
-    turns = call.reader.turns(entry["session"], start=position, stop=position + 1)
-    return turns[0].content if turns else ""
-
-
-@VIEWS.add("GET", "/prompts", "read", query=PromptsQuery)
-def list_prompts(call: Call) -> Screen:
-    """List the prompts that were made."""
-    query: PromptsQuery = call.query
-    if query.session:
-        kept = perform(call, conversations.list_packs_of_session, path={"id": query.session}, limit=_LISTED)
-    else:
-        kept = perform(call, conversations.list_packs, limit=_LISTED)
-    entries = [{**each, "question": _find_question(call, each)} for each in kept["items"]]
-    return Screen("prompts.html", entries=entries, session=query.session or "", listed=_LISTED)
-
-
-@VIEWS.add("GET", "/prompts/{id:path}/{position:number}", "read")
+@VIEWS.add("GET", "/why/{id:path}/{position:number}", "read")
 def show_prompt(call: Call) -> Screen:
-    """Show what one prompt was made of, and why."""
-    entry = perform(call, conversations.get_pack)
-    question = entry["question"] or ""
-    lines = [
-        {**line, "matched": _find_shared_words(question, line["content"] or "")} for line in entry["lines"]
-    ]
+    """Show the exact prompt of an answer line by line, each with its reason, and what was left out."""
+    prompt = perform(call, conversations.get_pack)
+    session, position = prompt["session"], prompt["position"]
+    turns = call.reader.turns(session, start=position, stop=position + 8)
+    answer = next((turn for turn in turns if turn.role == "assistant" and turn.content), None)
+    earlier = [each.position for each in call.reader.prompt_log(session, limit=None) if each.position < position]
+    question = prompt["question"] or (turns[0].content if turns and turns[0].role == "user" else "")
     return Screen(
-        "prompt.html",
-        entry=entry,
-        budget=_build_budget(entry["tokens"], entry["hard_tokens"]),
-        **_sort_lines(lines),
-        standing=entry["standing"],
+        "why.html",
+        title="Why this answer",
+        session=session,
+        session_title=call.reader.title(session),
+        position=position,
+        question=question,
+        asked_at=prompt["at"],
+        answer=answer,
+        earlier=max(earlier, default=None),
+        other=None,
+        tokens=None,
+        **_describe_prompt(prompt, prompt["lines"], question),
     )
 
 
-@VIEWS.add("GET", "/inspect", "read", query=InspectorQuery)
-def inspect_prompt(call: Call) -> Screen:
-    """Show what a prompt for a message would be made of now; nothing is stored."""
-    query: InspectorQuery = call.query
-    values: dict[str, Any] = {"query": query, "pack": None}
-    if query.message or query.session:
-        asked = {"soft_tokens": query.soft_tokens, "hard_tokens": query.hard_tokens, "record_shown": False}
-        if query.session and not call.reader.turns(query.session, stop=1):
-            raise NotFound(
-                f"there is no session {query.session!r} here: leave it out, or take one of the list"
-            )
-        pack = perform(
-            call,
-            conversations.build_context,
-            path={"id": query.session or _NO_SESSION},
-            body={"message": query.message, **asked},
-        )
-        candidates = [*pack["candidates"], *_list_unconsidered(call, pack)]
-        lines = [_describe_candidate(each, pack["query"]) for each in candidates]
-        values |= {
-            "pack": pack,
-            "budget": _build_budget(pack["diagnostics"]["tokens"], pack["hard_tokens"]),
-            **_sort_lines(lines),
+@VIEWS.add("GET", "/what-if", "read", query=WhatIfQuery)
+def try_prompt(call: Call) -> Screen:
+    """Show the prompt that a message would get now; nothing is stored, and no model is called."""
+    query: WhatIfQuery = call.query
+    session = query.session or ""
+    if session and not call.reader.turns(session, stop=1):
+        raise NotFound(f"No conversation {session!r}. Leave it out, or open one of the list.")
+    body: dict[str, Any] = {"message": query.message or "", "record_shown": False}
+    if query.tokens is not None:
+        body |= {"soft_tokens": query.tokens, "hard_tokens": query.tokens}
+    pack = perform(call, conversations.build_context, path={"id": session or _NO_SESSION}, body=body)
+    pack |= {"total": pack["tokens"], "tokens": pack["diagnostics"]["tokens"], "text": pack["lines"]}
+    pack |= {
+        "is_rebuilt": False,
+        "replayed_messages": pack["diagnostics"]["replayed_messages"],
+        "replayed_tokens": pack["diagnostics"]["replayed_tokens"],
+    }
+    candidates = [*pack["candidates"], *_list_unconsidered(call, pack)]
+    return Screen(
+        "why.html",
+        title="What if",
+        session=session,
+        session_title=call.reader.title(session) if session else "",
+        position=None,
+        question=query.message or "",
+        asked_at=None,
+        answer=None,
+        earlier=None,
+        other=_compare_with_last(call, session, pack),
+        tokens=query.tokens,
+        **_describe_prompt(pack, candidates, query.message or ""),
+    )
+
+
+def _compare_with_last(call: Call, session: str, pack: Mapping[str, Any]) -> list[tuple[str, str]] | None:
+    """Return the lines in which a prompt differs from the last one of its conversation; None without one."""
+    logged = call.reader.prompt_log(session, limit=1) if session else []
+    if not logged:
+        return None
+    was = call.reader.get_prompt(session, logged[0].position)
+    before = {line.text for line in was.text if line.id}
+    now = {line["text"] for line in pack["text"] if line["id"]}
+    gone = [("gone", line.text) for line in was.text if line.id and line.text not in now]
+    return gone + [("new", line["text"]) for line in pack["text"] if line["id"] and line["text"] not in before]
+
+
+def _describe_prompt(
+    prompt: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]], question: str
+) -> dict[str, Any]:
+    """Return the lines of a prompt with their scores and shared words, its budget, and what was left out."""
+    scores = {each["id"]: each["score"] for each in candidates}
+    lines = [
+        {
+            **line,
+            "score": scores.get(line["id"]) if line["section"] == "recalled" else None,
+            "shared": find_shared_words(question, line["text"]) if line["section"] == "recalled" else [],
         }
-    return Screen("inspect.html", **values)
-
-
-# -- lines -----------------------------------------------------------------------------------------------
-
-
-def _describe_candidate(candidate: dict[str, Any], question: str) -> dict[str, Any]:
-    """Return a candidate of a new prompt as a view shows it."""
-    explanation = candidate["explanation"]
-    value = candidate.get("record") or candidate.get("turn") or {}
+        for line in prompt["text"]
+    ]
+    shown = ("selected", "perhaps related", "in every prompt")
+    left = [each for each in candidates if each["verdict"] not in shown and each.get("content")]
+    costs = prompt["tokens"]
+    recalled = costs.get("recalled", 0)
+    notes = sum(costs.get(name, 0) for name in ("notes", "working", "related", "changed"))
+    total = sum(costs.values())
     return {
-        **candidate,
-        "state": "unchanged",
-        "parts": explanation["parts"],
-        "matched": [
-            *_find_shared_words(question, candidate["content"]),
-            *(word for word in explanation["matched"] if "≈" in word),
-        ],
-        "scope": value.get("scope", ""),
+        "lines": lines,
+        "is_rebuilt": prompt["is_rebuilt"],
+        "replayed": (prompt["replayed_messages"], prompt["replayed_tokens"]),
+        "shares": (total - recalled - notes, recalled, notes),
+        "total": total,
+        "most": max(prompt["hard_tokens"], total),
+        "left": [each for each in left if each["verdict"] != "weak"],
+        "weak": [each for each in left if each["verdict"] == "weak"],
     }
 
 
-def _list_unconsidered(call: Call, pack: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what is no candidate as candidates: what is archived, or has too little of the message."""
+def _list_unconsidered(call: Call, pack: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return archived records, and those with too little of the message, as candidates."""
     if not pack["query"]:
         return []
     body = {"query": pack["query"], "sources": ["records", "turns"], "left_out": _MOST_UNCONSIDERED}
     known = {each["id"] for each in pack["candidates"]}
+    left = perform(call, records.search, body=body)["left_out"]
     return [
-        {
-            **hit,
-            "verdict": each["why"],
-            "tokens": estimate_tokens(hit["content"]),
-            "shown_at": None,
-            "recent": False,
-            "explanation": {"parts": {}, "matched": []},
-        }
-        for each in perform(call, records.search, body=body)["left_out"]
-        if each["why"] in ("archived", "floor") and (hit := each["hit"])["id"] not in known
+        {**each["hit"], "verdict": "weak" if each["why"] == "floor" else each["why"], "shown_at": None}
+        for each in left
+        if each["why"] in ("archived", "floor") and each["hit"]["id"] not in known
     ]
 
 
-def _sort_lines(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the lines that are in the prompt, those that are not, and among the latter the weak ones apart."""
-    return {
-        "chosen": [each for each in lines if each["verdict"] == "selected"],
-        "left": [each for each in lines if each["verdict"] not in ("selected", "weak")],
-        "weak": [each for each in lines if each["verdict"] == "weak"],
-    }
-
-
-def _find_shared_words(question: str, content: str) -> list[str]:
+def find_shared_words(question: str, content: str) -> list[str]:
     """Return the words of a text that are in the question in some form, in their order."""
     language = find_language(content)
     asked = {part for _, parts, _ in tokenize_chunks(question, language) for part in parts}
     chunks = tokenize_chunks(content, language)
-    words = dict.fromkeys(word.casefold() for word, parts, _ in chunks if asked.intersection(parts))
-    return [word for word in words if word not in STOP_WORDS | get_function_words(language)]
-
-
-def _build_budget(tokens: dict[str, int], hard_tokens: int) -> dict[str, Any]:
-    """Return the cost of each section, with its place in a bar of the hard budget."""
-    total = sum(tokens.values())
-    bar = build_shares([*tokens.values()], max(hard_tokens, total))
-    return {"parts": [*tokens.items()], "bar": bar, "total": total}
+    words = dict.fromkeys(word for word, parts, _ in chunks if asked.intersection(parts))
+    common = STOP_WORDS | get_function_words(language)
+    return [word for word in words if word.casefold() not in common]

@@ -1,359 +1,405 @@
-"""Memories: lists and searches of records, one record, several at once, and what others said."""
+"""Memories: the list with filters, searches, one memory with its sources and history, several at once."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from reverie.domain.record import KINDS, LAYERS, ORIGINS, UNTRUSTED
+from starlette.responses import Response
+
+from reverie.domain.record import KINDS, ORIGINS, UNTRUSTED
 from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
 from reverie.interfaces.http import records, schemas
-from reverie.interfaces.http.operations import Call, Handler, ScopeQuery, compute_etag
-from reverie.interfaces.http.page.rendering import TEXTS
-from reverie.interfaces.http.page.timeline import describe_change
+from reverie.interfaces.http.documentation import HEADERS
+from reverie.interfaces.http.operations import Call, ScopeQuery, compute_etag
+from reverie.interfaces.http.page.feed import describe_change
+from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import (
     Fields,
     Redirect,
     Screen,
     ViewList,
+    choose_local_path,
     is_allowed,
     perform,
     read_moment,
     read_time,
 )
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import CursorQuery, Texts
+from reverie.interfaces.http.schemas import Texts
 from reverie.search.hits import SearchMode, Source
 
 VIEWS = ViewList()
 
+State = Literal["", "current", "pinned", "ended", "archived"]
 
 _MOST_HITS = 30
-_MOST_LEFT_OUT = 5
+_MOST_WEAK = 10
 _LISTED = 50
-_ARCHIVED = {"": False, "yes": True, "all": None}
-_BLANK = {"content": "", "kind": "", "category": "", "tags": []}
-_CHOICES: dict[str, Any] = {"kinds": KINDS, "origins": ORIGINS, "layers": LAYERS}
+_BESIDE = 25
+_SAVED = 10_000
+_LAST_CHANGED = 2_000  # among which those that ended are looked for
+_OPTIONS = 14
 
 
 class MemoriesQuery(ScopeQuery):
     """Query of the list of memories; with `q`, a search."""
 
-    q: str | None = None
+    q: str = ""
     mode: SearchMode = "words"
-    sources: tuple[Source, ...] = ()
-    kind: Texts = ()
-    layer: Texts = ()
-    origin: Texts = ()
-    category: Texts = ()
+    source: Literal["", "records", "turns", "pages"] = ""
+    kind: Literal["", *KINDS] = ""  # type: ignore[valid-type]
+    origin: Literal["", *ORIGINS] = ""  # type: ignore[valid-type]
+    about: str = ""
+    category: str = ""
     tags: Texts = ()
-    archived: Literal["", "yes", "all"] = ""
+    state: State = ""
+    days: Literal["", "1", "7", "30"] = ""
     as_of: str = ""
-    valid_at: str = ""
-    order: Literal["created", "changed"] = "created"
     cursor: str | None = None
 
 
-class MemoryQuery(ScopeQuery):
-    """Query of one memory; with `as_of`, as it was then."""
-
-    as_of: str = ""
-
-
-@VIEWS.add("GET", "/records", "read", query=MemoriesQuery)
+@VIEWS.add("GET", "/memories", "read", query=MemoriesQuery)
 def show_memories(call: Call) -> Screen:
-    """Show a list of records, or what a search finds."""
+    """Show a list of records with filters, or what a search finds."""
     query: MemoriesQuery = call.query
-    hits, left_out, listed, following = None, [], [], None
     if query.q:
-        found = find_memories(call, limit=_MOST_HITS, left_out=_MOST_LEFT_OUT)
-        hits = [_describe_hit(hit) for hit in found["hits"]]
-        left_out = [{**_describe_hit(each.pop("hit")), **each} for each in found["left_out"]]
-    else:
-        page = list_memories(call, limit=_LISTED, cursor=query.cursor)
-        listed, following = page["items"], page["next"]
+        return _show_hits(call)
+    page = _list_records(call, limit=_LISTED)
+    overview = call.server.overview(call.view)
     return Screen(
         "memories.html",
-        query=query.model_dump(),
-        own_query=query.model_dump(exclude_defaults=True),
-        hits=hits,
-        left_out=left_out,
-        records=listed,
-        following=following,
-        categories=sorted(filter(None, perform(call, records.list_categories))),
-        is_filtered=any(_list_filters(query).values())
-        or bool(query.archived or query.as_of or query.valid_at),
-        may_select=is_allowed(call, "write") and not query.as_of,
-        **_CHOICES,
+        title="Memories",
+        query=query.model_dump(exclude_defaults=True, exclude={"cursor", "scope"}),
+        items=page["items"],
+        following=page["next"],
+        counts=overview.counts,
+        names=[each for each in overview.subjects if not each.is_category][:_OPTIONS],
+        categories=[each for each in overview.subjects if each.is_category][:_OPTIONS],
+        may_change=is_allowed(call, "write") and not query.as_of,
+        selected=None,
     )
 
 
-def find_memories(call: Call, *, limit: int, left_out: int = 0) -> dict[str, Any]:
-    """Return what the search of a query finds."""
+def _list_records(call: Call, *, limit: int) -> dict[str, Any]:
+    """Return the records of a query without words."""
     query: MemoriesQuery = call.query
-    body: dict[str, Any] = {name: list(value) for name, value in _list_filters(query).items()}
-    body |= {"query": query.q, "mode": query.mode, "limit": limit, "left_out": left_out}
-    if (valid_at := read_time(query.valid_at, "valid_at")) is not None:
-        body["valid_at"] = format_time(valid_at)
-    if query.sources:
-        body["sources"] = list(query.sources)
-    found: dict[str, Any] = perform(call, records.search, body=body, as_of=read_moment(query.as_of, "as_of"))
-    return found
-
-
-def list_memories(call: Call, *, limit: int, cursor: str | None) -> dict[str, Any]:
-    """Return the records of a query without words, from a cursor on."""
-    query: MemoriesQuery = call.query
+    if query.about and not query.as_of:
+        found = [each.to_dict() for each in call.reader.find_subject(query.about) if _is_wanted(call, each)]
+        return {"items": found[:limit], "next": None}
+    now = call.memory.now()
+    filters = {name: (value,) for name in ("kind", "origin", "category") if (value := getattr(query, name))}
+    if query.state == "ended":
+        last = call.reader.list(limit=_LAST_CHANGED, parts=True, **filters)
+        ended = [each.to_dict() for each in last if each.valid_to is not None and each.valid_to <= now]
+        return {"items": ended[:limit], "next": None}
     page: dict[str, Any] = perform(
         call,
         records.list_records,
-        archived=_ARCHIVED[query.archived],
+        archived=query.state == "archived",
         limit=limit,
-        cursor=cursor,
+        cursor=query.cursor,
         as_of=read_moment(query.as_of, "as_of"),
-        valid_at=read_time(query.valid_at, "valid_at"),
-        order=query.order,
-        **_list_filters(query),
+        created_after=now - timedelta(days=int(query.days)) if query.days else None,
+        valid_at=now if query.state == "current" else None,
+        pinned=True if query.state == "pinned" else None,
+        tags=query.tags,
+        **filters,
     )
     return page
 
 
-def _list_filters(query: MemoriesQuery) -> dict[str, Any]:
-    return {name: getattr(query, name) for name in ("kind", "layer", "origin", "category", "tags")}
-
-
-def _describe_hit(hit: dict[str, Any]) -> dict[str, Any]:
-    """Return a hit with what of its text to show, and where it stands."""
-    text = formatting.extract_excerpt(
-        hit["passage"] or hit["content"], hit["explanation"]["matched"], longest=400
+def _is_wanted(call: Call, record: Any) -> bool:
+    """Return whether a record about a name passes the other filters."""
+    query: MemoriesQuery = call.query
+    now = call.memory.now()
+    is_ended = record.valid_to is not None and record.valid_to <= now
+    return (
+        query.kind in ("", record.kind)
+        and query.origin in ("", record.origin)
+        and (not query.category or (record.category or "").startswith(query.category))
+        and (not query.days or record.created_at >= now - timedelta(days=int(query.days)))
+        and {"": True, "current": not is_ended, "ended": is_ended, "pinned": record.pinned, "archived": False}[
+            query.state
+        ]
     )
-    path = "/records/", hit["id"]
-    if turn := hit.get("turn"):
-        path = "/sessions/", turn["session"]
-    elif paragraph := hit.get("paragraph"):
-        path = "/pages/", paragraph["page"]
-    parts = {name: value for name, value in hit["explanation"]["parts"].items() if 0 <= value <= 1}
-    start = max(hit["turn"]["position"] - 5, 0) if "turn" in hit else None
-    return {**hit, "text": text, "path": path, "parts": parts, "start": start}
 
 
-# -- one record ------------------------------------------------------------------------------------------
+def _show_hits(call: Call) -> Screen:
+    query: MemoriesQuery = call.query
+    body: dict[str, Any] = {"query": query.q, "mode": query.mode, "limit": _MOST_HITS, "left_out": _MOST_WEAK}
+    body["sources"] = [query.source] if query.source else list(get_args(Source))
+    found = perform(call, records.search, body=body, as_of=read_moment(query.as_of, "as_of"))
+    hits = [_describe_hit(call, hit) for hit in found["hits"]]
+    weak = [{**_describe_hit(call, each["hit"]), "why": each["why"]} for each in found["left_out"]]
+    return Screen(
+        "search.html",
+        title=f"Search: {query.q}",
+        q=query.q,
+        query=query.model_dump(exclude_defaults=True, exclude={"cursor", "scope"}),
+        hits=hits,
+        weak=weak,
+        may_change=is_allowed(call, "write"),
+    )
 
 
-@VIEWS.add("GET", "/records/new", "write")
+def _describe_hit(call: Call, hit: dict[str, Any]) -> dict[str, Any]:
+    """Return a hit with the part of its text to show, and its place."""
+    words = hit["explanation"]["matched"]
+    text = formatting.extract_excerpt(hit["passage"] or hit["content"], words, longest=400)
+    value = hit.get("record") or hit.get("turn") or hit.get("paragraph")
+    return {**hit, "text": text, "value": value, "words": [word for word in words if len(word) > 2]}
+
+
+@VIEWS.add("GET", "/memories-list/{form}", "read", query=MemoriesQuery)
+def save_list(call: Call) -> Response:
+    """Answer with the list as a file."""
+    form = call.path["form"]
+    items: list[dict[str, Any]] = []
+    while len(items) < _SAVED:
+        page = _list_records(call, limit=schemas.MOST_ITEMS)
+        items += page["items"]
+        if not page["next"]:
+            break
+        call.query.cursor = page["next"]
+    if form == "json":
+        data, kind = json.dumps(items, ensure_ascii=False, indent=1), "application/json"
+    else:
+        data, kind = _write_csv(items), "text/csv"
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="memories.{form[:4]}"'}
+    return Response(data.encode("utf-8", "replace"), media_type=kind, headers=headers)
+
+
+def _write_csv(items: Sequence[dict[str, Any]]) -> str:
+    """Return records as CSV. A text that a spreadsheet would compute begins with an apostrophe."""
+    names = ("id", "content", "kind", "category", "origin", "created_at", "valid_to", "scope")
+    target = io.StringIO()
+    writer = csv.writer(target)
+    writer.writerow(names)
+    for item in items:
+        cells = [str(item[name] or "") for name in names]
+        writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "-", "@", "\t") else cell for cell in cells])
+    return target.getvalue()
+
+
+# -- one memory ------------------------------------------------------------------------------------------
+
+
+class NewQuery(ScopeQuery):
+    """Query of the form of a new memory: the text that it begins with."""
+
+    content: str = ""
+
+
+@VIEWS.add("GET", "/memories/new", "write", query=NewQuery)
 def show_new_memory(call: Call) -> Screen:
-    """Show the form of a new record."""
-    return _draw_form(None, _BLANK)
+    """Show the form of a new memory."""
+    return Screen("memory_new.html", title="New memory", content=call.query.content)
 
 
-@VIEWS.add("POST", "/records/new", "write")
-def save_memory(call: Call, fields: Fields) -> Screen | Redirect:
-    """Save a record."""
-    given = _read_entered(fields)
-    body = {name: given[name] for name in _BLANK if given[name] or name == "content"}
-    try:
-        saved = perform(call, records.save_record, body=body)
-    except Problem as problem:
-        if problem.status != 422:
-            raise
-        return _draw_form(None, given, problem=problem)
-    return Redirect(f"/records/{saved['record']['id']}")
+@VIEWS.add("GET", "/item/{id}", "read")
+def find_item(call: Call) -> Redirect:
+    """Go to the memory, message or page that an id in a prompt names."""
+    name, reader = call.path["id"], call.reader
+    if (turn := reader.get_turn(name)) is not None:
+        start = max(turn.position - 5, 0)
+        return Redirect(f"/conversations/{quote_path(turn.session)}?start={start}", done=0)
+    if reader.get(name) is None and (paragraph := reader.get_paragraph(name)) is not None:
+        return Redirect(f"/pages/{quote_path(paragraph.page)}", done=0)
+    return Redirect(f"/memories/{quote_path(name)}", done=0)
 
 
-def _read_entered(fields: Fields) -> dict[str, Any]:
-    """Return the fields of a form as they were entered."""
-    names = ("content", "kind", "category", "importance", "confidence", "valid_to")
-    return {**{name: fields.get(name) for name in names}, "tags": fields.words("tags")}
-
-
-@VIEWS.add("GET", "/records/{id}", "read", query=MemoryQuery)
+@VIEWS.add("GET", "/memories/{id}", "read", query=MemoriesQuery)
 def show_memory(call: Call) -> Screen:
-    """Show a record with where it comes from and what became of it."""
-    as_of = read_moment(call.query.as_of, "as_of")
+    """Show a record with its sources, history and use, beside the list that it was chosen from."""
+    return _draw_memory(call)
+
+
+def _draw_memory(call: Call, given: dict[str, Any] | None = None, problem: Problem | None = None) -> Screen:
+    query = call.query if isinstance(call.query, MemoriesQuery) else MemoriesQuery(scope=call.query.scope)
+    as_of = read_moment(query.as_of, "as_of")
     record = perform(call, records.get_record, as_of=as_of)
     history = perform(call, records.get_record_history)["items"]
-    newer = call.reader.get(record.get("replaced_by", ""))
+    blame = perform(call, records.get_record_blame)
+    reader = call.reader
+    found = {
+        name: reader.get(record[name]) if record.get(name) else None
+        for name in ("replaced_by", "perhaps_replaced_by")
+    }
+    own = isinstance(call.query, MemoriesQuery)
     return Screen(
         "memory.html",
-        record=record,
-        newer=None if newer is None or newer.archived else newer.id,
-        etag=compute_etag(record),
-        history=[describe_change(item) for item in reversed(history)],
-        blame=perform(call, records.get_record_blame),
-        may_change=is_allowed(call, "write") and record["scope"] == call.view.scope and as_of is None,
-        as_of=call.query.as_of,
-    )
-
-
-@VIEWS.add("GET", "/records/{id}/edit", "write")
-def show_memory_form(call: Call) -> Screen:
-    """Show the form of a record."""
-    record = perform(call, records.get_record)
-    return _draw_form(record, record, etag=compute_etag(record))
-
-
-def _draw_form(
-    record: dict[str, Any] | None, given: dict[str, Any], *, etag: str = "", problem: Problem | None = None
-) -> Screen:
-    """Return the form of a record, None for a new one, with what was entered and why it was refused."""
-    return Screen(
-        "memory_form.html",
         status=200 if problem is None else problem.status,
+        title=record["content"][:80],
         record=record,
-        etag=etag,
+        etag=compute_etag(record),
         given=given,
         problem=problem,
-        **_CHOICES,
+        kinds_of=KINDS,
+        newer=found["replaced_by"],
+        doubt=found["perhaps_replaced_by"],
+        older=[each for name in record.get("replaces", ()) if (each := reader.get(name)) is not None],
+        history=[describe_change(item) for item in reversed(history)],
+        blame=blame,
+        titles={turn["session"]: reader.title(turn["session"]) for turn in blame["turns"]},
+        query=query.model_dump(exclude_defaults=True, exclude={"cursor", "scope"}),
+        items=_list_records(call, limit=_BESIDE)["items"] if own else [],
+        may_change=is_allowed(call, "write") and record["scope"] == call.view.scope and as_of is None,
+        may_undo=is_allowed(call, "review"),
     )
 
 
-@VIEWS.add("POST", "/records/{id}/edit", "write")
+_ACTIONS = {
+    "pin": records.pin_record,
+    "unpin": records.unpin_record,
+    "restore": records.restore_record,
+}
+
+
+@VIEWS.add("POST", "/memories/{id}", "write")
 def change_memory(call: Call, fields: Fields) -> Screen | Redirect:
-    """Change a record, unless somebody else has changed it since the form was drawn."""
-    record, etag = perform(call, records.get_record), fields.get("etag") or '""'
+    """Do with a memory what the button says, unless another writer has changed it since the view was drawn."""
+    action, etag, given = fields.get("do"), fields.get("etag") or '""', _read_given(fields)
+    target = choose_local_path(fields.get("next"), f"/memories/{call.path['id']}")
     try:
-        given = _read_changes(record, fields)
-        perform(call, records.update_record, body=given, if_match=etag)
+        if action == "save":
+            record = perform(call, records.get_record)
+            perform(call, records.update_record, body=_read_changes(record, fields), if_match=etag)
+        elif action == "end":
+            perform(call, records.end_record, if_match=etag)
+        elif action == "archive":
+            perform(call, records.archive_record, if_match=etag)
+        elif action == "promote":
+            to = fields.get("to").strip()
+            saved = perform(call, records.promote_record, body={"to": to})["record"]
+            target = f"/memories/{saved['id']}?scope={to}"
+        elif action in _ACTIONS:
+            perform(call, _ACTIONS[action])
+        else:
+            raise Problem(422, f"The form asks for {action[:40]!r}. Go back and use one of its buttons.")
     except Problem as problem:
-        if problem.status == 422:
-            return _draw_form(record, record | _read_entered(fields), etag=etag, problem=problem)
-        if problem.status != 412:
+        if problem.status not in (412, 422) or call.reader.get(call.path["id"]) is None:
             raise
-        record = perform(call, records.get_record)
-        return _draw_form(record, record | given, etag=compute_etag(record), problem=problem)
-    return Redirect(f"/records/{call.path['id']}")
+        return _draw_memory(call, given, problem)
+    return Redirect(target)
+
+
+def _read_given(fields: Fields) -> dict[str, Any]:
+    """Return the fields of a form as they were entered."""
+    names = ("content", "kind", "category", "valid_to", "importance")
+    return {name: fields.get(name) for name in names} | {"tags": fields.words("tags")}
 
 
 def _read_changes(record: dict[str, Any], fields: Fields) -> dict[str, Any]:
-    """Return what a form changes of a record; a field that the form shows unchanged is left as it is."""
+    """Return the changes of a form; a field that the form does not have, or shows unchanged, stays as it is."""
     given: dict[str, Any] = {}
     for name in ("content", "kind", "category"):
-        if (value := fields.get(name)) != formatting.escape_text(record[name] or ""):
+        value = fields.get(name)
+        if fields.list(name) and value != formatting.escape_text(record[name] or ""):
             given[name] = value or None
-    if (tags := fields.words("tags")) != record["tags"]:
+    if fields.list("tags") and (tags := fields.words("tags")) != record["tags"]:
         given["tags"] = tags
-    for name in ("importance", "confidence"):
+    if fields.list("importance"):
         try:
-            number = float(fields.get(name))
+            number = float(fields.get("importance"))
         except ValueError:
-            raise Problem(422, f"{name} is {fields.get(name)[:40]!r}: give a number from 0 to 1.") from None
-        if number != record[name]:
-            given[name] = number
-    if (text := fields.get("valid_to").strip()) != (record["valid_to"] or ""):
+            raise Problem(422, "The importance is not a number. Give one from 0 to 1.") from None
+        if number != record["importance"]:
+            given["importance"] = number
+    text = fields.get("valid_to").strip()
+    if fields.list("valid_to") and text != (record["valid_to"] or ""):
         moment = read_time(text, "valid_to")
         given["valid_to"] = None if moment is None else format_time(moment)
     return given
 
 
-@VIEWS.add("POST", "/records/{id}/archive", "write")
-def archive_memory(call: Call, fields: Fields) -> Redirect:
-    """Archive a record."""
-    perform(call, records.archive_record, if_match=fields.get("etag") or '""', reason=fields.get("reason"))
-    return Redirect(f"/records/{call.path['id']}")
+# -- several memories at once ----------------------------------------------------------------------------
 
-
-def _add_action(name: str, operation: Handler) -> None:
-    """Add the view of an operation that takes nothing but a record."""
-
-    @VIEWS.add("POST", f"/records/{{id}}/{name}", "write", name=f"page_{name}_memory")
-    def act(call: Call) -> Redirect:
-        perform(call, operation)
-        return Redirect(f"/records/{call.path['id']}")
-
-
-_add_action("restore", records.restore_record)
-_add_action("pin", records.pin_record)
-_add_action("unpin", records.unpin_record)
-
-
-@VIEWS.add("POST", "/records/{id}/promote", "write")
-def promote_memory(call: Call, fields: Fields) -> Redirect:
-    """Copy a record to a scope around its own."""
-    saved = perform(call, records.promote_record, body={"to": fields.get("to").strip()})["record"]
-    return Redirect(f"/records/{saved['id']}")
-
-
-# -- several records at once, and what others said -------------------------------------------------------
-
-
-ACTIONS = get_args(schemas.BulkChange.model_fields["action"].annotation)
-
-_LISTED_UNTRUSTED = 100
-
-
-@VIEWS.add("GET", "/trust", "read", query=CursorQuery)
-def show_untrusted(call: Call) -> Screen:
-    """Show what tools, the web and imports said, by source."""
-    page = perform(
-        call,
-        records.list_records,
-        origin=tuple(sorted(UNTRUSTED)),
-        cursor=call.query.cursor,
-        limit=_LISTED_UNTRUSTED,
-    )
-    groups: dict[tuple[str, str], dict[str, Any]] = {}
-    for record in page["items"]:
-        of = record["origin"], record["source"]
-        group = groups.setdefault(of, {"origin": of[0], "source": of[1], "records": []})
-        group["records"].append({**record, "marks": _find_marks(record["content"])})
-    return Screen(
-        "trust.html", groups=[*groups.values()], following=page["next"], may_select=is_allowed(call, "write")
-    )
-
-
-def _find_marks(content: str) -> list[str]:
-    """Return what in a text is to be looked at twice."""
-    marks = [find_injection(" ".join(content.split()))]
-    if "http://" in content or "https://" in content:
-        marks.append(TEXTS["selection"]["link"])
-    return list(filter(None, marks))
+_BULK = {"archive": "archive", "tag": "label", "trust": "vouch"}
 
 
 @VIEWS.add("POST", "/selection", "write")
-def preview_selection(call: Call, fields: Fields) -> Screen:
-    """Show what would be done with the records that were checked."""
-    return _draw_selection(fields, _read_records(call, fields))
+def preview_selection(call: Call, fields: Fields) -> Screen | Redirect:
+    """Show what would be done with the checked records."""
+    chosen, action = _read_records(call, fields), fields.get("do")
+    ids = [record["id"] for record in chosen]
+    if action == "forget":
+        return Redirect(f"/forget/preview?{'&'.join(f'ids={each}' for each in ids)}", done=0)
+    if action == "compare":
+        if len(ids) != 2:
+            raise Problem(422, "Two memories can be compared. Go back and check two.")
+        return Redirect(f"/compare?left={ids[0]}&right={ids[1]}", done=0)
+    return _draw_selection(fields, chosen)
 
 
 @VIEWS.add("POST", "/selection/apply", "write")
 def change_selection(call: Call, fields: Fields) -> Screen | Redirect:
-    """Do it in one transaction, unless one of them has changed since the preview."""
+    """Do it in one transaction, unless one of the records has changed since the preview."""
     chosen = _read_records(call, fields)
     if fields.get("digest") != compute_etag(chosen):
-        return _draw_selection(fields, chosen, alert=TEXTS["selection"]["outdated"])
+        return _draw_selection(
+            fields, chosen, alert="One of these memories has changed since the preview. Look again."
+        )
     body = {
         "ids": [record["id"] for record in chosen],
-        "action": fields.get("action"),
+        "action": _BULK.get(fields.get("do"), ""),
         "tags": fields.words("tags"),
         "reason": fields.get("reason"),
     }
     perform(call, records.change_records, body=body)
-    return Redirect("/trust" if fields.get("from") == "trust" else "/records")
+    return Redirect(choose_local_path(fields.get("next"), "/memories"))
 
 
 def _read_records(call: Call, fields: Fields) -> list[dict[str, Any]]:
     """Return the records that were checked."""
     ids = dict.fromkeys(fields.list("ids"))
     if not ids:
-        raise Problem(422, TEXTS["selection"]["nothing"])
+        raise Problem(422, "Nothing is selected. Go back and check the boxes of some memories.")
     if len(ids) > schemas.MOST_ITEMS:
-        raise Problem(
-            422, f"{len(ids)} memories were checked, and {schemas.MOST_ITEMS} can be changed at once."
-        )
+        raise Problem(422, f"At most {schemas.MOST_ITEMS} memories can be changed at once. Select fewer.")
     return [perform(call, records.get_record, path={"id": name}) for name in ids]
 
 
 def _draw_selection(fields: Fields, chosen: list[dict[str, Any]], *, alert: str = "") -> Screen:
-    action = fields.get("action")
-    if action not in ACTIONS:
-        raise Problem(422, f"action is {action[:40]!r}: use one of {', '.join(ACTIONS)}.")
+    action = fields.get("do")
+    if action not in _BULK:
+        raise Problem(422, f"The form asks for {action[:40]!r}. Go back and use one of its buttons.")
     return Screen(
         "selection.html",
         status=409 if alert else 200,
+        title="Selected memories",
         records=chosen,
         action=action,
-        origin=fields.get("from"),
+        next=fields.get("next"),
         digest=compute_etag(chosen),
         alert=alert,
+    )
+
+
+class UntrustedQuery(schemas.CursorQuery):
+    """Query of the memories that others said."""
+
+
+@VIEWS.add("GET", "/unverified", "read", query=UntrustedQuery)
+def show_untrusted(call: Call) -> Screen:
+    """Show the words of tools, the web and imports, by source."""
+    page = perform(
+        call, records.list_records, origin=tuple(sorted(UNTRUSTED)), cursor=call.query.cursor, limit=_LISTED
+    )
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in page["items"]:
+        mark = find_injection(" ".join(record["content"].split()))
+        groups.setdefault((record["origin"], record["source"]), []).append({**record, "mark": mark})
+    return Screen(
+        "unverified.html",
+        title="Unverified memories",
+        groups=groups,
+        following=page["next"],
+        may_change=is_allowed(call, "write"),
     )

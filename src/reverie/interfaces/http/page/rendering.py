@@ -1,29 +1,28 @@
-"""Drawing of views: templates, English texts, differences, and how values are shown.
+"""Drawing of views: templates, differences, and how texts, times and links are shown.
 
 Every value is escaped as HTML, and control characters and marks that reorder or hide text are made visible, whether or
-not a template says so.
+not a template says so. Words are highlighted after that.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from difflib import SequenceMatcher
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.record import UNTRUSTED
-from reverie.domain.scope import parse_session_scope
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces import formatting
 
@@ -34,30 +33,18 @@ STATIC: Mapping[str, bytes] = {file.name: file.read_bytes() for file in (FOLDER 
 
 STATIC_VERSION = hashlib.sha256(b"".join(STATIC[name] for name in sorted(STATIC))).hexdigest()[:12]
 
-TEXTS: Mapping[str, Mapping[str, Any]] = {
-    file.stem: tomllib.loads(file.read_text(encoding="utf-8")) for file in (FOLDER / "texts").glob("*.toml")
-}
-"""English texts of the page by group and name."""
-
 
 def build_link(path: str, query: Mapping[str, Any] | None = None, **more: Any) -> str:
     """Return a path of this server with a query; values of None, False and the empty text are left out."""
+    path, _, given = path.partition("?")
     values = {**(query or {}), **more}
     kept = {
         name: value
         for name, value in values.items()
         if value is not None and value is not False and value not in ("", (), [])
     }
-    return f"{path}?{urlencode(kept, doseq=True)}" if kept else path
-
-
-_SESSION_PATH = defer_regex("/(?:sessions|prompts)/(.+)")
-
-
-def find_scope(path: str, scope: str) -> str:
-    """Return the scope in which a view of `scope` opens a path: that of the session, if the path names one."""
-    session = _SESSION_PATH.match(path)
-    return scope if session is None else parse_session_scope(unquote(session[1]))
+    text = "&".join(filter(None, [given, urlencode(kept, doseq=True)]))
+    return f"{path}?{text}" if text else path
 
 
 def quote_path(text: str) -> str:
@@ -66,29 +53,91 @@ def quote_path(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ago:
-    """Moments as templates show them: as how long ago they were."""
+class Calendar:
+    """Moments as templates show them: in words, relative to now."""
 
     now: datetime
+    zone: tzinfo
 
-    def __call__(self, moment: datetime | str | None) -> Markup:
-        """Return a moment as how long ago it was, with the moment itself as its title."""
+    def __call__(self, moment: datetime | str | None, *, timed: bool = True) -> Markup:
+        """Return a moment as `today, 09:31`, `Friday`, `24 Nov` or `24 May 2024`, with the moment as its title."""
         if moment is None:
             return Markup("–")
-        at = parse_time(moment) if isinstance(moment, str) else moment
-        age = formatting.format_age(at, self.now)
+        at = self.read(moment)
+        days = (self.now.astimezone(self.zone).date() - at.date()).days
+        if 0 <= days < 2:
+            text = ("today", "yesterday")[days] + (f", {at:%H:%M}" if timed else "")
+        elif 2 <= days < 7:
+            text = f"{at:%A}"
+        else:
+            text = f"{at.day} {at:%b}" + (f" {at.year}" if abs(days) > 300 else "")
         return Markup('<time datetime="{}" title="{}">{}</time>').format(
-            at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S %Z}", age
+            at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S %Z}", text
         )
 
-    def is_past(self, moment: str | None) -> bool:
+    def read(self, moment: datetime | str) -> datetime:
+        """Return a moment in the time zone of the memory."""
+        at = parse_time(moment) if isinstance(moment, str) else moment
+        return at.astimezone(self.zone)
+
+    def name_day(self, moment: datetime | str) -> str:
+        """Return a day in words, for a heading: `Today`, `Yesterday`, `This week`, `November`, `May 2024`."""
+        at, today = self.read(moment).date(), self.now.astimezone(self.zone).date()
+        days = (today - at).days
+        if days < 7:
+            return "Today" if days <= 0 else "Yesterday" if days == 1 else "This week"
+        return f"{at:%B}" if at.year == today.year else f"{at:%B %Y}"
+
+    def today(self) -> str:
+        """Return the day in words, such as `Sunday, 29 November`."""
+        return f"{self.now.astimezone(self.zone):%A, {self.now.astimezone(self.zone).day} %B}"
+
+    def short_day(self, day: str) -> str:
+        """Return a day of the form `2026-12-01` as `Tue 1 Dec`."""
+        at = datetime.fromisoformat(day)
+        return f"{at:%a} {at.day} {at:%b}"
+
+    def group(self, items: Iterable[Mapping[str, Any]], name: str = "at") -> list[tuple[str, list[Any]]]:
+        """Return items that are sorted by a moment, under the day of each."""
+        return [(day, list(each)) for day, each in groupby(items, lambda item: self.name_day(item[name]))]
+
+    def count_days(self, day: str) -> str:
+        """Return how far a day is away, such as `in 3 days`."""
+        days = (datetime.fromisoformat(day).date() - self.now.astimezone(self.zone).date()).days
+        if days < 2:
+            return ("today", "tomorrow")[max(days, 0)]
+        return f"in {days} days" if days < 14 else f"in {days // 7} weeks"
+
+    def is_past(self, moment: datetime | str | None) -> bool:
         """Return whether a moment has come."""
-        return moment is not None and parse_time(moment) <= self.now
+        return moment is not None and self.read(moment) <= self.now
 
 
 def _show(value: Any) -> Any:
-    """Return what stands for a value in a template: text with its unsafe characters visible."""
+    """Return what a template shows for a value: text with its unsafe characters visible."""
     return formatting.escape_text(value) if type(value) is str else value
+
+
+def show_text(text: str, words: Iterable[str] = ()) -> Markup:
+    """Return remembered text: escaped, with parts between backticks as code and with some words highlighted."""
+    wanted = sorted({word for word in words if word}, key=len, reverse=True)
+    pattern = re.compile(rf"({'|'.join(map(re.escape, wanted))})", re.IGNORECASE) if wanted else None
+
+    def mark(part: str) -> Markup:
+        pieces = pattern.split(part) if pattern else [part]
+        shown = [escape(_show(piece)) for piece in pieces]
+        return Markup("").join(
+            Markup("<mark>{}</mark>").format(piece) if place % 2 else piece
+            for place, piece in enumerate(shown)
+        )
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return mark(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(mark(part)) if place % 2 else mark(part)
+        for place, part in enumerate(parts)
+    )
 
 
 def _create_environment() -> Environment:
@@ -107,17 +156,10 @@ def _create_environment() -> Environment:
         "number": "{:,}".format,
         "line": lambda text, longest=160: formatting.one_line(text, longest=longest),
         "words": lambda name: name.replace("_", " "),
+        "text": show_text,
     }
-    environment.globals |= {
-        "t": TEXTS,
-        "static_version": STATIC_VERSION,
-        "count": formatting.count,
-        "untrusted": UNTRUSTED,
-    }
+    environment.globals |= {"static_version": STATIC_VERSION, "count": formatting.count, "compare": compare_texts}
     return environment
-
-
-_ENVIRONMENT = _create_environment()
 
 
 def compile_templates() -> list[Callable[[], object]]:
@@ -132,7 +174,6 @@ def draw(template: str, **values: Any) -> str:
 
 
 # -- differences between two versions of a thing, word by word -------------------------------------------
-
 
 MOST_WORDS = 4_000
 """Words of two texts together above which they are shown whole."""
@@ -182,11 +223,4 @@ def _format(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def build_shares(values: Sequence[float], whole: float) -> list[tuple[float, float, int]]:
-    """Return parts of a whole as a bar of 100 units: where each begins, its width, its number."""
-    shares, x = [], 0.0
-    for number, value in enumerate(values):
-        width = 100 * value / whole if whole else 0.0
-        shares.append((round(x, 2), round(width, 2), number))
-        x += width
-    return shares
+_ENVIRONMENT = _create_environment()

@@ -6,57 +6,63 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from pydantic import BaseModel, ValidationError
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, UploadFile
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from reverie import __version__
-from reverie.domain.errors import ReverieError
-from reverie.interfaces.http import changes, problems
+from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.scope import parse_session_scope
+from reverie.interfaces.http import problems
 from reverie.interfaces.http.documentation import HEADERS
 from reverie.interfaces.http.operations import Call, Operation, ScopeQuery, parse_number
-from reverie.interfaces.http.page import conversations, memories, review, timeline, upkeep
-from reverie.interfaces.http.page.rendering import (
-    STATIC,
-    STATIC_VERSION,
-    TEXTS,
-    Ago,
-    build_link,
-    draw,
-    find_scope,
-)
-from reverie.interfaces.http.page.views import Fields, Redirect, Screen
+from reverie.interfaces.http.page import conversations, feed, forget, memories, review, settings, today
+from reverie.interfaces.http.page.rendering import STATIC, STATIC_VERSION, Calendar, build_link, draw
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, choose_local_path, is_allowed
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import EventsQuery
 from reverie.interfaces.http.server import HttpServer, read_body
 
-GROUPS = (timeline, memories, conversations, review, upkeep)
+GROUPS = (today, memories, conversations, review, forget, settings)
 """Modules of views."""
 
-NAVIGATION = {"/": "overview"} | {
-    f"/{name}": name
-    for name in (
-        *("records", "timeline", "sessions", "trust", "prompts", "review", "activity", "pages"),
-        *("scopes", "forget", "tokens", "health"),
-    )
+AREAS = {
+    "/memories": "memories",
+    "/selection": "memories",
+    "/compare": "memories",
+    "/conversations": "chats",
+    "/why": "chats",
+    "/what-if": "chats",
+    "/review": "review",
+    "/forget": "forget",
 }
-"""Paths of the menu, each with the name of its text in `texts/layout.toml`."""
+"""Beginnings of paths, each with the word of the menu that it belongs to; the others belong to the settings."""
 
 MOST_FIELDS = 1_000
 """Maximum fields of a form."""
+
+LARGEST_UPLOAD = 512 * 1024 * 1024
+"""Maximum bytes of a file to import."""
 
 THEMES = ("system", "light", "dark")
 
 _NOT_THE_PAGE = ("/v1/", "/mcp")
 _VIEWS = [each for group in GROUPS for each in group.VIEWS]
-_SCOPED = {each.path for each in _VIEWS if not each.is_whole and issubclass(each.query, ScopeQuery)}
+_SCOPED = [
+    Route(each.path, lambda request: Response())
+    for each in _VIEWS
+    if not each.is_whole and issubclass(each.query, ScopeQuery)
+]
+_SESSION_PATH = defer_regex("/(?:conversations|why)/(.+)")
+_OF_TOAST = ("done", "undone")
+_IMPORT = "/import"
 _FORM_TYPE = "application/x-www-form-urlencoded"
 _MEDIA_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _THEME = "reverie_theme"
+_TITLES = {404: "Not here", 412: "Changed meanwhile", 422: "Please correct this", 500: "Something failed"}
 
 
 async def serve_static(request: Request) -> Response:
@@ -101,7 +107,6 @@ class Site:
             Route("/sign-in", partial(self._answer_form, self._sign_in), methods=["POST"]),
             Route("/sign-out", partial(self._answer_form, self._sign_out), methods=["POST"]),
             Route("/theme", partial(self._answer_form, self._choose_theme), methods=["POST"]),
-            Route("/events", self.stream, methods=["GET"]),
             *(Route(each.path, partial(self.answer, each), methods=[each.method]) for each in _VIEWS),
         ]
 
@@ -137,30 +142,33 @@ class Site:
         last = server.memory.history.sequence()
         shown = view.perform(call, fields)
         scope = getattr(query, "scope", "")
+        if isinstance(shown, Response):
+            return shown
         if isinstance(shown, Redirect):
             done = _find_change(call, after=last) if shown.done is None else shown.done
-            target = shown.path if "?" in shown.path else build_link(shown.path, scope=scope, done=done)
-            return RedirectResponse(target, 303, headers=HEADERS)
-        return self._draw(shown, request, call=call, scope=scope, done=parse_number(given.get("done", "")))
+            queries = {"done": done or None, "undone": shown.undone, "scope": _find_scope(shown.path, scope)}
+            return RedirectResponse(build_link(shown.path, queries), 303, headers=HEADERS)
+        return self._draw(shown, request, call=call, scope=scope)
 
     def _draw(self, screen: Screen, request: Request, **values: Any) -> Response:
-        scope = values.get("scope", "")
-        now = self._server.memory.now()
+        call, scope, path = values.get("call"), values.get("scope", ""), request.url.path
         theme = request.cookies.get(_THEME, "")
-        text = draw(
-            screen.template,
-            navigation=[(path, name, path in _SCOPED) for path, name in NAVIGATION.items()],
-            here=request.url.path,
-            address=_build_address(request),
-            theme=theme if theme in THEMES else "system",
-            themes=THEMES,
-            version=__version__,
-            link=lambda path, *queries, **more: build_link(
-                path, {"scope": find_scope(path, scope), **(queries[0] if queries else {})}, **more
+        memory = self._server.memory
+        shown = {
+            "here": "today" if path == "/" else AREAS.get(f"/{path.split('/')[1]}", "settings"),
+            "here_path": path,
+            "address": _build_address(request),
+            "theme": theme if theme in THEMES else "system",
+            "version": __version__,
+            "memory_path": memory.path,
+            "link": lambda target, *queries, **more: build_link(
+                target, {"scope": _find_scope(target, scope), **(queries[0] if queries else {})}, **more
             ),
-            ago=Ago(now),
-            **{"call": None, "scope": "", "done": None, **values, **screen.values},
-        )
+            "calendar": Calendar(memory.now(), memory.settings.zone),
+            "waiting": review.count_waiting(call) if call and is_allowed(call, "review") else 0,
+            "toast": _find_toast(call, request) if call else None,
+        }
+        text = draw(screen.template, **shown, **{"call": None, "scope": "", **values, **screen.values})
         return HTMLResponse(text, screen.status, headers=HEADERS)
 
     def answer_error(self, request: Request, problem: Problem) -> Response | None:
@@ -168,23 +176,9 @@ class Site:
         if "text/html" not in request.headers.get("accept", "") or request.url.path.startswith(_NOT_THE_PAGE):
             return None
         if problem.status in (404, 405):
-            problem = Problem(problem.status, TEXTS["problem"]["nowhere"], headers=problem.headers)
+            what = "This address has no page. The menu leads to what there is."
+            problem = Problem(problem.status, what, headers=problem.headers)
         return self._show_problem(request, problem)
-
-    async def stream(self, request: Request) -> Response:
-        """Stream the numbers of changes to an open view, which then asks for itself again."""
-        headers = _read_credentials(request)
-        if last := request.headers.get("last-event-id"):
-            headers["last-event-id"] = last
-        try:
-            return await self._server.threads.run(partial(self._open_stream, headers))
-        except (Problem, ReverieError) as error:
-            return problems.build_problem(error).to_response()
-
-    def _open_stream(self, headers: dict[str, str]) -> Response:
-        caller = self._server.authenticate(headers, right="read")
-        call = Call(server=self._server, caller=caller, query=EventsQuery(), headers=headers)
-        return changes.stream_changes(call)
 
     def _show_problem(self, request: Request, problem: Problem) -> Response:
         """Answer with an error as a view; ask for a token where one is missing."""
@@ -192,11 +186,10 @@ class Site:
             wanted = _build_address(request) if request.method == "GET" else "/"
             target = build_link("/sign-in", next=None if wanted == "/" else wanted)
             return RedirectResponse(target, 303, headers=HEADERS)
-        titles = TEXTS["problem"]["titles"]
         screen = Screen(
             "problem.html",
             status=problem.status,
-            title=titles.get(str(problem.status), problems.TITLES[problem.status]),
+            title=_TITLES.get(problem.status, problems.TITLES[problem.status]),
             detail=problem.detail,
             current=problem.fields.get("current"),
         )
@@ -206,7 +199,7 @@ class Site:
 
     async def show_sign_in(self, request: Request) -> Response:
         """Show the form for a token."""
-        return self._draw_sign_in(request, _choose_local_path(request.query_params.get("next", "")))
+        return self._draw_sign_in(request, choose_local_path(request.query_params.get("next", "")))
 
     async def _answer_form(
         self, act: Callable[[Request, Fields], Awaitable[Response]], request: Request
@@ -218,7 +211,7 @@ class Site:
 
     async def _sign_in(self, request: Request, fields: Fields) -> Response:
         """Check a token and keep it in a cookie that no script can read."""
-        text, target = fields.get("token").strip(), _choose_local_path(fields.get("next"))
+        text, target = fields.get("token").strip(), choose_local_path(fields.get("next"))
         caller = await self._server.threads.run(partial(self._server.tokens.authenticate, text))
         if caller is None:
             return self._draw_sign_in(request, target, is_refused=True)
@@ -240,7 +233,7 @@ class Site:
 
     async def _choose_theme(self, request: Request, fields: Fields) -> Response:
         """Keep whether the page is light or dark, in a cookie."""
-        response = RedirectResponse(_choose_local_path(fields.get("next")), 303, headers=HEADERS)
+        response = RedirectResponse(choose_local_path(fields.get("next")), 303, headers=HEADERS)
         theme = fields.get("theme")
         if theme in THEMES:
             response.set_cookie(_THEME, theme, max_age=31_536_000, httponly=True, samesite="strict")
@@ -256,12 +249,35 @@ def _parse_query(form: type[BaseModel], items: Iterable[tuple[str, str]]) -> Bas
     """Return the parameters of a query as a view's form; fields that were left empty are not given."""
     values: dict[str, list[str]] = {}
     for name, text in items:
-        if text and name != "done":
+        if text and name not in _OF_TOAST:
             values.setdefault(name, []).append(text)
     lists = {name for name, each in form.model_fields.items() if "tuple[" in str(each.annotation)}
     return form.model_validate(
         {name: each if name in lists or len(each) > 1 else each[0] for name, each in values.items()}
     )
+
+
+def _find_scope(path: str, scope: str) -> str | None:
+    """Return the scope in which a view of `scope` opens a path; None if the path has none or names its own."""
+    name = path.partition("?")[0]
+    if match := _SESSION_PATH.match(name):
+        return parse_session_scope(unquote(match[1])) or scope or None
+    is_scoped = any(view.path_regex.match(name) for view in _SCOPED)
+    return scope if is_scoped and "scope=" not in path else None
+
+
+def _find_toast(call: Call, request: Request) -> dict[str, Any] | None:
+    """Return what was just done, for a note with a button that takes it back."""
+    number = parse_number(request.query_params.get("done", ""))
+    if number is None or not is_allowed(call, "read"):
+        return None
+    change = feed.find_change(call, number)
+    if change is None:
+        return None
+    undone = request.query_params.get("undone") == "1"
+    may_undo = is_allowed(call, "review") and change["can_undo"]
+    verb = "Undone" if undone else change["verb"]
+    return {"verb": verb, "text": change["text"], "number": number if may_undo else None, "undone": undone}
 
 
 def _find_change(call: Call, *, after: int) -> int | None:
@@ -273,6 +289,8 @@ def _find_change(call: Call, *, after: int) -> int | None:
 async def _read_fields(request: Request) -> Fields:
     require_own_site(request.headers)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "multipart/form-data" and request.url.path == _IMPORT:
+        return await _read_upload(request)
     if kind != _FORM_TYPE:
         raise Problem(415, f"The body is {kind[:80]!r}. Send a form as {_FORM_TYPE}.")
     data = await read_body(request)
@@ -285,16 +303,20 @@ async def _read_fields(request: Request) -> Fields:
     return Fields(values)
 
 
+async def _read_upload(request: Request) -> Fields:
+    """Return the form with the uploaded file, which is on the disk if it is large."""
+    length = request.headers.get("content-length", "")
+    if not length.isdecimal() or int(length) > LARGEST_UPLOAD:
+        raise Problem(413, f"The file has more than {LARGEST_UPLOAD:,} bytes. Use `reverie import` for it.")
+    form = await request.form(max_files=1, max_fields=5)
+    file = form.get("file")
+    return Fields({}, file if isinstance(file, UploadFile) else None)
+
+
 def _build_address(request: Request) -> str:
     """Return the address of a view without the number of the last change."""
-    kept = [item for item in request.query_params.multi_items() if item[0] != "done"]
+    kept = [item for item in request.query_params.multi_items() if item[0] not in _OF_TOAST]
     return f"{request.url.path}?{urlencode(kept)}" if kept else request.url.path
-
-
-def _choose_local_path(text: str) -> str:
-    """Return a path of this server; the overview for anything else."""
-    is_local = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
-    return text if is_local else "/"
 
 
 def _read_credentials(request: Request) -> dict[str, str]:

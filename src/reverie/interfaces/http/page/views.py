@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
+from starlette.datastructures import UploadFile
 
 from reverie.domain.errors import InvalidInput
 from reverie.domain.text.json_values import to_json_value
@@ -48,18 +49,26 @@ class Redirect:
 
     Attributes:
         path: Path of the view, with its query.
-        done: Number of the change that can be taken back; None for the newest one that the caller made meanwhile.
+        done: Number of the change that can be taken back; None for the newest one that the caller made meanwhile, 0
+            for none.
+        undone: Whether that change took another one back.
     """
 
     path: str
     done: int | None = None
+    undone: int | None = None
 
 
 class Fields:
-    """Fields of a form that was sent."""
+    """Fields of a form that was sent.
 
-    def __init__(self, values: Mapping[str, builtins.list[str]]) -> None:
+    Attributes:
+        file: The file that was uploaded; None without one.
+    """
+
+    def __init__(self, values: Mapping[str, builtins.list[str]], file: UploadFile | None = None) -> None:
         self._values = values
+        self.file = file
 
     def get(self, name: str) -> str:
         """Return a field with the line breaks of a text in Python; empty if the form has none."""
@@ -155,5 +164,11 @@ def read_time(text: str, name: str, *, otherwise: str = "") -> datetime | None:
 
 
 def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:
-    """Whether whoever looks at the page may do something, so that a view offers it."""
+    """Return whether the signed-in user may do something, so that a view offers it."""
     return right in call.caller.rights and not (is_whole and call.caller.scope)
+
+
+def choose_local_path(text: str, otherwise: str = "/") -> str:
+    """Return a path of this server; the other one for anything else."""
+    is_local = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
+    return text if is_local else otherwise

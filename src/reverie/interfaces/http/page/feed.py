@@ -1,0 +1,144 @@
+"""Changes as people read them: what each did to a memory, in a word and a text, and how it is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from reverie.domain.errors import NotFound
+from reverie.domain.text.timestamps import parse_time
+from reverie.interfaces.http import changes
+from reverie.interfaces.http.operations import Call
+from reverie.interfaces.http.page.rendering import compare_texts, compare_values, quote_path
+from reverie.interfaces.http.page.views import perform
+
+_BY_PEOPLE = ("owner", "page", "http", "cli")
+_LONGEST_DREAM = timedelta(hours=2)
+_OTHERS = {"turn": "Message", "session": "Conversation", "page": "Page", "paragraph": "Note"}
+_ENDINGS = {"added": "added", "removed": "removed", "changed": "changed"}
+
+
+def describe_change(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a view shows of a change, which is an item of the journal."""
+    before, after = item["before"], item["after"]
+    value = after or before or {}
+    calls = ", ".join(f"{each['name']}()" for each in value.get("tool_calls", ()))
+    text = value.get("content") or calls or value.get("name") or value.get("id") or ""
+    is_edit = bool(before and after and before.get("content", "") != after.get("content", ""))
+    is_page = item["subject"] in ("page", "paragraph")
+    return {
+        **item,
+        "verb": _name_change(item, before, after),
+        "text": value.get("name") or value.get("page") or text if is_page else text,
+        "text_pieces": compare_texts(before["content"], after["content"])
+        if is_edit and not is_page
+        else (),
+        "fields": compare_values(before, after) if before and after else [],
+        "path": _find_path(item, value),
+        "scope": value.get("scope", "") if item["subject"] in ("record", "session", "turn") else "",
+        "can_undo": item["subject"] is not None,
+    }
+
+
+def _name_change(item: Mapping[str, Any], before: Any, after: Any) -> str:
+    """Return what a change did, in a word."""
+    subject = item["subject"]
+    if subject is None:
+        return "Erased"
+    if subject != "record":
+        what = "added" if before is None else "removed" if after is None else "changed"
+        return f"{_OTHERS.get(subject, subject.capitalize())} {what}"
+    if before is None:
+        return "You added" if item["actor"] in _BY_PEOPLE and item["operation"] != "import" else "Learned"
+    if after is None:
+        return "Removed"
+    if bool(before["archived_at"]) != bool(after["archived_at"]):
+        return "Archived" if after["archived_at"] else "Restored"
+    if before["pinned"] != after["pinned"]:
+        return "Pinned" if after["pinned"] else "Unpinned"
+    if after["content"] != before["content"]:
+        return "You edited" if item["actor"] in _BY_PEOPLE else "Edited"
+    if after["valid_to"] != before["valid_to"]:
+        if not after["valid_to"]:
+            return "True again"
+        is_over = parse_time(after["valid_to"]) <= parse_time(item["at"])
+        return "Replaced" if after.get("replaced_by") else "No longer true" if is_over else "Given an end"
+    if before["origin"] != after["origin"]:
+        return "Trusted"
+    return "Said again" if after["seen_count"] > before["seen_count"] else "Filed anew"
+
+
+def _find_path(item: Mapping[str, Any], value: Mapping[str, Any]) -> str:
+    """Return the view of the changed thing; empty if it has none."""
+    if item["subject"] == "record" and item["id"]:
+        return f"/memories/{quote_path(item['id'])}"
+    if item["subject"] in ("turn", "session") and value:
+        return f"/conversations/{quote_path(value.get('session') or value['id'])}"
+    if item["subject"] in ("page", "paragraph") and value:
+        return f"/pages/{quote_path(value.get('name') or value['page'])}"
+    return ""
+
+
+def list_recent(call: Call, *, since: datetime, limit: int) -> list[dict[str, Any]]:
+    """Return the last changes of memories, the newest first; those of one dream as one item with its `batches`."""
+    found = perform(call, changes.list_changes, limit=200, newest_first=True, subject="record", since=since)
+    items: list[dict[str, Any]] = []
+    for item in map(describe_change, found["items"]):
+        last = items[-1] if items else None
+        if item["operation"] == "dream":
+            if last is None or "batches" not in last or _is_apart(last, item):
+                items.append({**item, "verb": "", "batches": set(), "number": 0})
+            items[-1]["batches"].add(item["batch"])
+            items[-1]["number"] += 1
+        elif item["verb"] != "Said again":
+            items.append(item)
+    return items[:limit]
+
+
+def _is_apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    return parse_time(a["at"]) - parse_time(b["at"]) > _LONGEST_DREAM
+
+
+def find_change(call: Call, number: int) -> dict[str, Any] | None:
+    """Return the change of that number that the caller sees; None without one."""
+    items = perform(call, changes.list_changes, after=max(number - 1, 0), limit=1)["items"]
+    return describe_change(items[0]) if items and items[0]["sequence"] == number else None
+
+
+def find_last_dream(call: Call) -> dict[str, Any] | None:
+    """Return the passes of the last dream, its changes, and its transactions if they can be taken back."""
+    entries = call.memory.dreams.log()
+    passes: list[dict[str, Any]] = []
+    for entry in reversed(entries):
+        is_earlier = passes and (
+            parse_time(str(passes[-1]["at"])) - parse_time(str(entry["at"])) > _LONGEST_DREAM
+            or entry["pass"] in [each["pass"] for each in passes]
+        )
+        if is_earlier:
+            break
+        passes.append(entry)
+    if not passes:
+        return None
+    made = tuple(int(str(each["batch"])) for each in passes if each["batch"])
+    has_effect = call.server.has_effect(made, call.server.memory.history.sequence())
+    return {
+        "at": passes[0]["at"],
+        "passes": [*reversed(passes)],
+        "changes": [describe_change(each) for each in _read_batches(call, made)] if made else [],
+        "batches": made if has_effect else (),
+        "is_taken_back": bool(made) and not has_effect,
+    }
+
+
+def _read_batches(call: Call, batches: Iterable[int]) -> list[dict[str, Any]]:
+    """Return the changes of records in some transactions."""
+    from reverie.admin.history.diff import serialize_change
+
+    rows = []
+    for batch in batches:
+        try:
+            rows += call.memory.history.transaction(batch)
+        except NotFound:  # it was erased
+            continue
+    return [item for row in rows if (item := serialize_change(row))["subject"] == "record"]

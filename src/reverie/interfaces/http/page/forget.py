@@ -1,0 +1,135 @@
+"""Forget: find something everywhere, see what goes and what stays, erase it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reverie.domain.errors import NotFound
+from reverie.interfaces.http import administration
+from reverie.interfaces.http.operations import Call, Empty, Form
+from reverie.interfaces.http.page.views import Fields, Screen, ViewList, perform
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import Texts
+
+VIEWS = ViewList()
+
+_MOST_CHIPS = 12
+_SELECTABLE = ("record", "turn", "paragraph")
+"""Subjects that are erased by their ids; the others go with the text."""
+
+
+class ForgetQuery(Form):
+    """Query of a preview: what is to be forgotten, in one of these ways."""
+
+    what: str = ""
+    ids: Texts = ()
+    session: str = ""
+    scope: str = ""
+
+
+@VIEWS.add("GET", "/forget", "forget", query=Empty, is_whole=True)
+def show_forget(call: Call) -> Screen:
+    """Show the form that asks what to forget."""
+    subjects = call.server.overview(call.view).subjects
+    return Screen(
+        "forget.html",
+        title="Forget",
+        people=[each for each in subjects if not each.is_category][:_MOST_CHIPS],
+        categories=[each for each in subjects if each.is_category][:_MOST_CHIPS],
+    )
+
+
+@VIEWS.add("GET", "/forget/preview", "forget", query=ForgetQuery, is_whole=True)
+def preview_forgetting(call: Call) -> Screen:
+    """Show everything that would be erased; nothing is erased yet."""
+    query: ForgetQuery = call.query
+    order = {"match": query.what.strip(), "session": query.session, "scope": query.scope}
+    return _draw_preview(call, _build_order({**order, "ids": list(query.ids)}))
+
+
+@VIEWS.add("POST", "/forget/preview", "forget", query=Empty, is_whole=True)
+def update_preview(call: Call, fields: Fields) -> Screen:
+    """Show what would be erased of the items that are still checked."""
+    return _draw_preview(call, _read_order(fields), chosen=fields.list("ids"))
+
+
+@VIEWS.add("POST", "/forget", "forget", query=Empty, is_whole=True)
+def forget(call: Call, fields: Fields) -> Screen:
+    """Erase what the preview showed, once its number was typed."""
+    order, chosen = _read_order(fields), fields.list("ids")
+    effective = _narrow(call, order, chosen)
+    report = perform(call, administration.preview_erasure, body=effective)
+    if report["digest"] != fields.get("digest"):
+        alert = "The selection differs from what was counted. Look at the new count, then type it."
+        return _draw_preview(call, order, chosen=chosen, alert=alert)
+    if fields.get("count").strip() != str(len(report["going"])):
+        alert = f"The number does not fit. Type {len(report['going'])} to erase these items."
+        return _draw_preview(call, order, chosen=chosen, alert=alert)
+    done = perform(call, administration.forget, body={**effective, "digest": report["digest"]})
+    return Screen("forgotten.html", title="Forgotten", report=done)
+
+
+def _build_order(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the body of the operation; what is to be forgotten is named in one way."""
+    named = {name: value for name, value in given.items() if value}
+    if len(named) != 1:
+        raise Problem(422, "Nothing was named. Go back and say what to forget.")
+    return {**named, "turns": True}
+
+
+def _read_order(fields: Fields) -> dict[str, Any]:
+    order: dict[str, Any] = {name: fields.get(name).strip() for name in ("match", "session", "scope")}
+    return _build_order({**order, "ids": fields.list("asked")})
+
+
+def _narrow(call: Call, order: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
+    """Return the order for the items that are checked; the whole one if nothing that it finds was cleared."""
+    report = perform(call, administration.preview_erasure, body=order)
+    found = {each["id"] for each in report["going"] if each["subject"] in _SELECTABLE}
+    if found == set(chosen) or not found:
+        return order
+    if not chosen:
+        raise Problem(422, "Nothing is selected. Go back and check what should be erased.")
+    return {"ids": chosen, "turns": True}
+
+
+def _draw_preview(
+    call: Call, order: dict[str, Any], *, chosen: list[str] | None = None, alert: str = ""
+) -> Screen:
+    """Return the preview of an order, with everything that it finds checked, or with the chosen items."""
+    try:
+        report = perform(call, administration.preview_erasure, body=order)
+    except NotFound:
+        report = {"going": [], "left": [], "counts": {}, "notes": [], "digest": ""}
+    counted = report
+    if chosen is not None:
+        counted = perform(call, administration.preview_erasure, body=_narrow(call, order, chosen))
+    items = [*report["going"], *report["left"]]
+    known = {each["id"] for each in items}
+    items += [each for each in counted["going"] if each["id"] not in known]
+    checked = set(chosen) if chosen is not None else {each["id"] for each in report["going"]}
+    what = order.get("match") or order.get("session") or order.get("scope") or ""
+    return Screen(
+        "forget-preview.html",
+        status=409 if alert else 200,
+        title=f"Forget {what}".strip(),
+        what=what,
+        order=order,
+        groups=_group(items, checked),
+        left=[each for each in items if each["fate"] == "kept" and each["id"] not in checked],
+        checked=checked,
+        selectable=_SELECTABLE,
+        counted=counted,
+        titles={each["id"]: call.reader.title(each["id"]) for each in items if each["subject"] == "session"},
+        alert=alert,
+    )
+
+
+def _group(items: list[dict[str, Any]], checked: set[str]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Return what goes by the place where it is."""
+    names = {"record": "Memories", "turn": "Conversations", "session": "Conversations"}
+    groups: dict[str, list[dict[str, Any]]] = {"Memories": [], "Conversations": [], "Pages and notes": []}
+    for item in items:
+        if item["fate"] != "kept" or item["id"] in checked:
+            groups[names.get(item["subject"], "Pages and notes")].append(item)
+    return [(name, group) for name, group in groups.items() if group]

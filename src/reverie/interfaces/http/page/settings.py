@@ -1,0 +1,437 @@
+"""Settings and history: appearance, every change, days, unverified words, scopes, tokens, pages, health."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields as list_fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+
+from reverie.domain.change import Subject
+from reverie.domain.errors import translate_os_errors
+from reverie.domain.page import is_log
+from reverie.domain.record import ORIGINS, UNTRUSTED
+from reverie.domain.scope import EVERY_SCOPE, is_within, visible_scopes
+from reverie.interfaces import formatting
+from reverie.interfaces.http import administration, changes, conversations, records
+from reverie.interfaces.http.operations import Call, Empty, ScopeQuery, compute_etag
+from reverie.interfaces.http.page.feed import describe_change
+from reverie.interfaces.http.page.rendering import compare_texts, quote_path
+from reverie.interfaces.http.page.review import read_thinking
+from reverie.interfaces.http.page.views import (
+    Fields,
+    Redirect,
+    Screen,
+    ViewList,
+    choose_local_path,
+    is_allowed,
+    perform,
+    read_time,
+)
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import ActivityQuery, Number, RecordPatch
+from reverie.interfaces.http.tokens import RIGHTS
+from reverie.settings import Settings
+
+VIEWS = ViewList()
+
+_MOST_ROWS = 100
+_LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
+
+
+@VIEWS.add("GET", "/settings", "read")
+def show_settings(call: Call) -> Screen:
+    """Show everything else, each row with its state."""
+    memory = call.memory
+    counts = call.server.overview(call.view).counts
+    is_admin = is_allowed(call, "admin", is_whole=True)
+    tokens = call.server.tokens.list() if is_admin else []
+    last = perform(call, changes.list_changes, limit=1, newest_first=True)["items"]
+    names = memory.settings
+    return Screen(
+        "settings.html",
+        title="Settings and history",
+        thinking=read_thinking(call),
+        may_review=is_allowed(call, "review", is_whole=True),
+        is_admin=is_admin,
+        may_write=is_allowed(call, "write"),
+        last=last[0] if last else None,
+        untrusted=sum(counts.origins.get(name, 0) for name in UNTRUSTED),
+        doubts=len(_list_doubts(call)),
+        edits=len(memory.folder.conflicts()) if is_admin and memory.folder is not None else 0,
+        scopes=len(perform(call, administration.list_scopes)["scopes"]),
+        valid=[each for each in tokens if each.is_valid(memory.now())],
+        pages=len(perform(call, records.list_pages)["items"]),
+        failed=sum(memory.admin.failures().values()) if is_admin else 0,
+        changed=sum(getattr(names, each) != getattr(Settings(), each) for each in _list_names()),
+    )
+
+
+@VIEWS.add("POST", "/settings/thinking", "review", is_whole=True)
+def choose_thinking(call: Call, fields: Fields) -> Redirect:
+    """Store what dreams may do by themselves."""
+    call.memory.dreams.set_thinking(fields.get("thinking"))
+    return Redirect(choose_local_path(fields.get("next"), "/settings"), done=0)
+
+
+# -- history ---------------------------------------------------------------------------------------------
+
+
+class HistoryQuery(ScopeQuery):
+    """Query of the history."""
+
+    actor: str | None = None
+    id: str | None = None
+    subject: Subject | None = None
+    before: Number | None = None
+    since: str = ""
+    until: str = ""
+
+
+@VIEWS.add("GET", "/history", "read", query=HistoryQuery)
+def show_history(call: Call) -> Screen:
+    """Show what was changed by day, the newest first."""
+    query: HistoryQuery = call.query
+    page = perform(
+        call,
+        changes.list_changes,
+        limit=_MOST_ROWS,
+        newest_first=True,
+        actor=query.actor,
+        id=query.id,
+        subject=query.subject,
+        before=query.before,
+        since=read_time(query.since, "since"),
+        until=_read_end(query.until),
+    )
+    return Screen(
+        "history.html",
+        title="History",
+        changes=[describe_change(item) for item in page["items"]],
+        query=query.model_dump(exclude={"before", "scope"}),
+        following=page["next"],
+        subjects=get_args(Subject),
+        may_undo=is_allowed(call, "review"),
+    )
+
+
+def _read_end(text: str) -> datetime | None:
+    """Return the time before which changes are shown; a day is shown to its end."""
+    moment = read_time(text, "until")
+    is_day = moment is not None and len(text.strip()) == len("2026-11-20")
+    return min(moment, _LAST_DAY) + timedelta(days=1) if moment is not None and is_day else moment
+
+
+@VIEWS.add("GET", "/activity", "admin", is_whole=True, query=ActivityQuery)
+def show_activity(call: Call) -> Screen:
+    """Show searches, prompts and saves of each of the last days."""
+    days = perform(call, administration.get_activity, days=call.query.days)["items"]
+    names = {
+        "Searches": ("search",),
+        "Prompts": ("prompt",),
+        "Saves": ("save.created", "save.reinforced"),
+    }
+    charts = [
+        (title, [(day["day"], sum(day["counts"].get(name, 0) for name in keys)) for day in days])
+        for title, keys in names.items()
+    ]
+    times = [(day["day"], day["median_and_p95"]) for day in reversed(days) if any(day["counts"].values())]
+    return Screen("activity.html", title="Activity", charts=charts, times=times, days=call.query.days)
+
+
+# -- trust -------------------------------------------------------------------------------------------------
+
+
+class CompareQuery(ScopeQuery):
+    """Query of two memories side by side."""
+
+    left: str = ""
+    right: str = ""
+
+
+def _list_doubts(call: Call) -> Sequence[tuple[Any, Any]]:
+    """Return pairs of live records of which the newer may have replaced the older."""
+    view = call.view
+    older = [each for each in view.list(limit=_MOST_ROWS * 5, parts=True) if each.perhaps_replaced_by]
+    pairs = [(each, view.get(each.perhaps_replaced_by)) for each in older]
+    return [(a, b) for a, b in pairs if b is not None and not b.archived]
+
+
+@VIEWS.add("GET", "/contradictions", "read")
+def show_contradictions(call: Call) -> Screen:
+    """Show pairs of memories of which one may be out of date."""
+    return _draw_pairs(call, _list_doubts(call)[:20], "Contradictions")
+
+
+@VIEWS.add("GET", "/compare", "read", query=CompareQuery)
+def compare(call: Call) -> Screen:
+    """Show two memories side by side."""
+    left, right = (records.get_record_of(call, call.view, name) for name in (call.query.left, call.query.right))
+    return _draw_pairs(call, [(left, right)], "Compare")
+
+
+def _draw_pairs(call: Call, pairs: Sequence[tuple[Any, Any]], title: str) -> Screen:
+    shown = [
+        {
+            "left": a.to_dict(),
+            "right": b.to_dict(),
+            "pieces": compare_texts(a.content, b.content),
+            "versions": (compute_etag(a), compute_etag(b)),
+            "may_change": {a.scope, b.scope} == {call.view.scope} and is_allowed(call, "write"),
+        }
+        for a, b in pairs
+    ]
+    return Screen("contradictions.html", title=title, pairs=shown)
+
+
+@VIEWS.add("POST", "/contradictions", "write")
+def settle(call: Call, fields: Fields) -> Redirect:
+    """Decide which of two memories is right: the other one ends, or both stay."""
+    keep, other = fields.get("left"), fields.get("right")
+    versions = [fields.get("version_left"), fields.get("version_right")]
+    if fields.get("keep") == "right":
+        keep, other, versions = other, keep, versions[::-1]
+    verdict = "both" if fields.get("keep") == "both" else "ended"
+    body = {"holds": keep, "other": other, "verdict": verdict, "versions": versions}
+    perform(call, records.settle_conflict, body=body)
+    return Redirect("/contradictions")
+
+
+@VIEWS.add("GET", "/edits", "admin", is_whole=True, query=ScopeQuery)
+def show_edits(call: Call) -> Screen:
+    """Show hand edits of files that met other changes."""
+    folder = call.memory.folder
+    edits = [_describe_edit(call, each) for each in folder.conflicts()] if folder is not None else []
+    return Screen("edits.html", title="Edits in files", edits=edits)
+
+
+def _describe_edit(call: Call, conflict: Any) -> dict[str, Any]:
+    """Return a conflict with both versions of its fields; none if the other version cannot be taken over."""
+    record, other = call.memory.scoped(EVERY_SCOPE).get(conflict.id), _read_version(call, conflict.path)
+    about: dict[str, Any] = {"path": conflict.path, "of": conflict.of, "fields": [], "version": ""}
+    if record is None or not conflict.fields or any(name not in other for name in conflict.fields):
+        return about | {"scope": ""}
+    live = record.to_dict()
+    may_take = all(name in RecordPatch.model_fields for name in conflict.fields)
+    return about | {
+        "fields": [(name, live[name], other[name]) for name in conflict.fields],
+        "version": compute_etag(live) if may_take else "",
+        "scope": record.scope,
+    }
+
+
+def _read_version(call: Call, path: str) -> dict[str, Any]:
+    """Return the record in a conflict file; nothing if none can be read."""
+    assert call.memory.path is not None  # a memory without a folder has no files
+    file = call.memory.path / path
+    try:
+        found = None if file.is_symlink() else json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@VIEWS.add("POST", "/edits", "admin", is_whole=True)
+def settle_edit(call: Call, fields: Fields) -> Redirect:
+    """Keep the live version of a record, or take over the one in the file; the file is removed."""
+    folder, path = call.memory.folder, fields.get("path")
+    conflict = None if folder is None else next((c for c in folder.conflicts() if c.path == path), None)
+    if conflict is None:
+        raise Problem(404, "This edit was settled already.")
+    if fields.get("keep") == "other":
+        about, other = _describe_edit(call, conflict), _read_version(call, conflict.path)
+        if not about["version"]:
+            raise Problem(422, "Its file cannot be taken over here. Edit the memory, and remove the file.")
+        perform(
+            call,
+            records.update_record,
+            path={"id": conflict.id},
+            body={name: other[name] for name in conflict.fields},
+            if_match=fields.get("version"),
+            scope=about["scope"],
+        )
+    elif fields.get("keep") != "live":
+        raise Problem(422, "Choose which version to keep.")
+    assert call.memory.path is not None  # a memory without a folder has no files
+    with translate_os_errors(f"{path!r} cannot be removed"):
+        (call.memory.path / path).unlink(missing_ok=True)
+    return Redirect("/edits")
+
+
+# -- where it is -------------------------------------------------------------------------------------------
+
+
+@VIEWS.add("GET", "/scopes", "read")
+def show_scopes(call: Call) -> Screen:
+    """Show the scopes as a tree, each to be looked through."""
+    own = call.caller.scope
+    counts = perform(call, administration.list_scopes)["scopes"]
+    names = {part for name in counts for part in visible_scopes(name) if is_within(part, own)} - {own}
+    rows = [
+        (name.removeprefix(f"{own}/") if own else name, name, counts.get(name, 0))
+        for name in sorted(names, key=lambda name: name.split("/"))
+    ]
+    return Screen("scopes.html", title="Scopes", rows=rows, own=own, records=counts.get(own, 0))
+
+
+@VIEWS.add("GET", "/access", "admin", query=Empty, is_whole=True)
+def show_tokens(call: Call) -> Screen:
+    """Show all tokens."""
+    return _draw_tokens(call)
+
+
+def _draw_tokens(call: Call, made: dict[str, Any] | None = None) -> Screen:
+    now = call.memory.now()
+    return Screen(
+        "access.html",
+        title="Access",
+        tokens=[(each, each.is_valid(now)) for each in call.server.tokens.list()],
+        made=made,
+        rights=RIGHTS,
+        origins=ORIGINS,
+    )
+
+
+@VIEWS.add("POST", "/access", "admin", query=Empty, is_whole=True)
+def create_token(call: Call, fields: Fields) -> Screen:
+    """Create a token and show it, once."""
+    body = {
+        "label": fields.get("label"),
+        "scope": fields.get("scope").strip(),
+        "rights": fields.list("rights"),
+        "origin": fields.get("origin"),
+        "expires": fields.get("expires").strip() or None,
+    }
+    return _draw_tokens(call, perform(call, administration.create_token, body=body))
+
+
+@VIEWS.add("POST", "/access/{id}/revoke", "admin", query=Empty, is_whole=True)
+def revoke_token(call: Call) -> Redirect:
+    """Revoke a token."""
+    perform(call, administration.revoke_token)
+    return Redirect("/access", done=0)
+
+
+@VIEWS.add("GET", "/pages", "read")
+def show_pages(call: Call) -> Screen:
+    """Show the names of all pages and logs, and the scratchpad."""
+    return Screen(
+        "pages.html",
+        title="Pages and files",
+        pages=perform(call, records.list_pages)["items"],
+        entries=perform(call, conversations.list_entries)["items"],
+        may_write=is_allowed(call, "write", is_whole=True),
+    )
+
+
+class PageQuery(ScopeQuery):
+    """Query of the form of a page; without a name, that of a new one."""
+
+    name: str = ""
+
+
+@VIEWS.add("GET", "/page-edit", "write", query=PageQuery, is_whole=True)
+def show_page_form(call: Call) -> Screen:
+    """Show the form of a page."""
+    name = call.query.name
+    page = perform(call, records.get_page, path={"name": name}) if name else {"content": ""}
+    return _draw_page_form(name, page["content"], compute_etag(page) if name else "")
+
+
+def _draw_page_form(
+    name: str, content: str, etag: str, *, stored: str | None = None, problem: Problem | None = None
+) -> Screen:
+    return Screen(
+        "page_form.html",
+        status=200 if problem is None else problem.status,
+        title=name or "New page",
+        problem=problem,
+        name=name,
+        content=content,
+        etag=etag,
+        stored=stored,
+    )
+
+
+@VIEWS.add("POST", "/page-edit", "write", is_whole=True)
+def change_page(call: Call, fields: Fields) -> Screen | Redirect:
+    """Write a page, unless another writer has changed it since the form was drawn."""
+    name, content, etag = fields.get("name"), fields.get("content"), fields.get("etag")
+    path, target = {"name": name}, "/pages/" + quote_path(name)
+    if etag:
+        stored = perform(call, records.get_page, path=path)
+        if compute_etag(stored) == etag and content == formatting.escape_text(stored["content"]):
+            return Redirect(target)  # unchanged
+    try:
+        if fields.list("text"):
+            perform(call, records.append_to_page, path=path, body={"text": fields.get("text")})
+        else:
+            perform(call, records.write_page, path=path, body={"content": content}, if_match=etag or None)
+    except Problem as problem:
+        if problem.status == 422:
+            return _draw_page_form(name, content, etag, problem=problem)
+        if problem.status not in (412, 428):
+            raise
+        stored = perform(call, records.get_page, path=path)
+        conflict = Problem(412, problem.detail)
+        return _draw_page_form(
+            name, content, compute_etag(stored), stored=stored["content"], problem=conflict
+        )
+    return Redirect(target)
+
+
+@VIEWS.add("POST", "/entry-delete", "write")
+def delete_entry(call: Call, fields: Fields) -> Redirect:
+    """Remove a value of the scratchpad."""
+    perform(call, conversations.delete_entry, path={"key": fields.get("key")})
+    return Redirect(choose_local_path(fields.get("next"), "/pages"))
+
+
+@VIEWS.add("GET", "/pages/{name:path}", "read")
+def show_page(call: Call) -> Screen:
+    """Show a page or a log with the author of each line."""
+    page = perform(call, records.get_page)
+    name = page["name"]
+    return Screen(
+        "page.html",
+        title=name,
+        page=page,
+        lines=call.numbers.show_all(call.memory.history.blame(name).to_dict())["lines"],
+        may_change=is_allowed(call, "write", is_whole=True),
+        is_log=is_log(name),
+    )
+
+
+@VIEWS.add("GET", "/health", "admin", query=Empty, is_whole=True)
+def show_health(call: Call) -> Screen:
+    """Show the index, failures and the settings."""
+    return _draw_health(call)
+
+
+@VIEWS.add("POST", "/health", "admin", query=Empty, is_whole=True)
+def examine(call: Call) -> Screen:
+    """Examine the memory, which reads all of it, and show the problems."""
+    return _draw_health(call, perform(call, administration.diagnose))
+
+
+def _list_names() -> list[str]:
+    return [each.name for each in list_fields(Settings) if not each.name.startswith("_")]
+
+
+def _draw_health(call: Call, diagnosis: Mapping[str, Any] | None = None) -> Screen:
+    settings, usual = call.memory.settings, Settings()
+    rows = [
+        (name, getattr(settings, name), getattr(usual, name), getattr(settings, name) == getattr(usual, name))
+        for name in _list_names()
+    ]
+    return Screen(
+        "health.html",
+        title="Health and settings",
+        diagnosis=diagnosis,
+        failed=call.memory.admin.failures(),
+        index=call.memory.admin.index_status(),
+        path=call.memory.path,
+        bytes=call.server.folder_size(),
+        settings=sorted(rows, key=lambda row: (row[3], row[0])),
+    )

@@ -1,0 +1,318 @@
+"""Today: the living page with a form at each line, what changed, what waits; the first visit; undo."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from pkgutil import get_data
+from typing import Any
+
+from reverie.domain.errors import InvalidInput, ReverieError
+from reverie.domain.filter import has_passed, is_valid_at
+from reverie.domain.living_page import Section, load_words, parse_block
+from reverie.domain.record import STANDING, UNTRUSTED, Record
+from reverie.domain.text.timestamps import parse_time
+from reverie.interfaces.http import changes, records
+from reverie.interfaces.http.operations import Call, Empty, ScopeQuery, compute_etag
+from reverie.interfaces.http.page import review
+from reverie.interfaces.http.page.feed import list_recent
+from reverie.interfaces.http.page.rendering import compare_values
+from reverie.interfaces.http.page.views import (
+    Fields,
+    Redirect,
+    Screen,
+    ViewList,
+    choose_local_path,
+    is_allowed,
+    perform,
+)
+from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import MOST_UNDONE, Number
+
+VIEWS = ViewList()
+
+SAMPLE = "sample"
+"""Scope of the sample memory."""
+
+_NEW_FOR = timedelta(days=2)
+_WEEK = timedelta(days=7)
+_FEED = 12
+_TITLES = 40
+
+
+@VIEWS.add("GET", "/", "read")
+def show_today(call: Call) -> Screen:
+    """Show the living page, what changed this week, what waits and the latest answer."""
+    sections = _read_page(call)
+    recent = list_recent(call, since=call.memory.now() - _WEEK, limit=_FEED)
+    if not sections and not recent and not call.view.list(limit=1, archived=None):
+        if not call.view.sessions(limit=1):
+            return Screen("today-empty.html", title="Today", may_write=is_allowed(call, "write"))
+    latest = call.reader.prompt_log(limit=1)
+    question = None
+    if latest:
+        position = latest[0].position
+        turns = call.reader.turns(latest[0].session, start=position, stop=position + 1)
+        question = turns[0].content if turns else None
+    may_review = is_allowed(call, "review")
+    return Screen(
+        "today.html",
+        title="Today",
+        **_arrange(call, sections, recent),
+        recent=recent,
+        latest=latest[0] if latest else None,
+        question=question,
+        cards=review.build_cards(call)[:3] if may_review else [],
+        may_write=is_allowed(call, "write"),
+        may_review=may_review,
+        is_sample=call.view.scope == SAMPLE,
+    )
+
+
+def _read_page(call: Call) -> Sequence[Section]:
+    """Return the sections of the living page; of a large memory as composed last, while it is composed anew."""
+    return parse_block(call.server.overview(call.view).page)
+
+
+def _arrange(call: Call, sections: Sequence[Section], recent: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the lines of the page as they are now, by section, with what was saved since it was composed."""
+    words = load_words()[call.memory.settings.language]
+    describe = _Lines(call)
+    by_title: dict[str, list[dict[str, Any]]] = {words["about"]: [], words["help"]: []}
+    days: list[tuple[str, list[dict[str, Any]]]] = []
+    for section in sections:
+        lines = [line for each in section.lines if not each.note and (line := describe(each.id)) is not None]
+        if section.level > 2:
+            days.append((section.title, lines))
+        elif section.title == words["changed"]:
+            by_title[words["about"]] += [line for line in lines if line["about"] == "owner"]
+            by_title[words["other"]] = [line for line in lines if line["about"] != "owner"]
+        elif section.title != words["coming"]:
+            by_title[section.title] = by_title.get(section.title, []) + lines
+    for change in recent:
+        if change["before"] is None and (line := describe(change["id"])) is not None:
+            rule = line["kind"] in STANDING
+            title = "help" if rule else "about" if line["about"] == "owner" else "other"
+            by_title.setdefault(words[title], []).append(line)
+    about, helping = by_title.pop(words["about"]), by_title.pop(words["help"])
+    groups = [(title, lines) for title, lines in by_title.items() if lines]
+    groups.sort(key=lambda group: group[0] == words["other"])
+    days = [(day, lines) for day, lines in days if lines]
+    return {
+        "about": about,
+        "helping": helping,
+        "coming": days,
+        "groups": groups,
+        "total": call.server.overview(call.view).counts.live,
+        "learned": sum(each["verb"] in ("Learned", "You added") for each in recent if _is_today(call, each)),
+    }
+
+
+def _is_today(call: Call, change: dict[str, Any]) -> bool:
+    zone, now = call.memory.settings.zone, call.memory.now()
+    at = parse_time(change["at"]).astimezone(zone)
+    return bool(at.date() == now.astimezone(zone).date())
+
+
+class _Lines:
+    """Records as lines of the page, each once."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._now = call.memory.now()
+        self._seen: set[str] = set()
+        self._titles: dict[str, str] = {}
+
+    def __call__(self, name: str | None) -> dict[str, Any] | None:
+        """Return a record as a line; None if it has no place on the page any more, or has one already."""
+        record = self._call.view.get(name) if name else None
+        if record is None or record.id in self._seen or not self._is_shown(record):
+            return None
+        self._seen.add(record.id)
+        session = self._find_session(record)
+        return {
+            **record.to_dict(),
+            "permission": record.permission,
+            "about": record.about,
+            "is_new": self._now - record.created_at < _NEW_FOR,
+            "etag": compute_etag(record),
+            "session": session,
+            "session_title": self._titles.get(session, ""),
+            "may_change": is_allowed(self._call, "write") and record.scope == self._call.view.scope,
+        }
+
+    def _is_shown(self, record: Record) -> bool:
+        is_future = record.valid_from is not None and record.valid_from > self._now
+        is_over = has_passed(record, self._now) or not (is_valid_at(record, self._now) or is_future)
+        return not (record.archived or is_over or record.origin in UNTRUSTED or record.is_item)
+
+    def _find_session(self, record: Record) -> str:
+        """Return the conversation that a record was learned in; empty if it is not known."""
+        turns = (self._call.view.get_turn(name) for name in record.references[:3])
+        session = next((turn.session for turn in turns if turn is not None), "")
+        if session and session not in self._titles and len(self._titles) < _TITLES:
+            self._titles[session] = self._call.view.title(session)
+        return session
+
+
+# -- undo ------------------------------------------------------------------------------------------------
+
+
+class UndoQuery(ScopeQuery):
+    """Query of the preview of an undo: numbers of changes, or of transactions."""
+
+    batch: tuple[Number, ...] = ()
+    change: Number | None = None
+
+
+def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict[str, Any]:
+    """Return the body of the operation that takes something back."""
+    if change is not None:
+        return {"changes": [change]}
+    if len(batches) == 1:
+        return {"batch": batches[0]}
+    numbers = call.numbers
+    rows = [row for batch in batches for row in call.memory.history.transaction(numbers.require(batch))]
+    if len(rows) > MOST_UNDONE:
+        raise Problem(422, f"These are more than {MOST_UNDONE:,} changes. Undo fewer at once.")
+    return {"changes": [numbers.show(row.sequence) for row in rows]}
+
+
+@VIEWS.add("GET", "/undo", "review", query=UndoQuery)
+def preview_undo(call: Call) -> Screen:
+    """Show what an undo would do."""
+    query: UndoQuery = call.query
+    return _draw_undo(call, query.batch, query.change)
+
+
+def _draw_undo(call: Call, batches: Sequence[int], change: int | None, problem: str = "") -> Screen:
+    order = _build_order(call, batches, change)
+    result = {"differences": [], "left": []}
+    try:
+        result = perform(call, changes.undo, body={**order, "dry_run": True})
+    except (Problem, ReverieError) as error:
+        problem = problem or str(error)
+    differences = [
+        {
+            **each,
+            "fields": compare_values(
+                {field["name"]: field["before"] for field in each["fields"]},
+                {field["name"]: field["after"] for field in each["fields"]},
+            ),
+        }
+        for each in result["differences"]
+    ]
+    return Screen(
+        "undo.html",
+        status=409 if problem else 200,
+        title="Undo",
+        differences=differences,
+        left=result["left"],
+        batches=batches,
+        change=change,
+        problem=problem,
+    )
+
+
+@VIEWS.add("POST", "/undo", "review")
+def undo(call: Call, fields: Fields) -> Screen | Redirect:
+    """Undo a change at once; several only after their preview."""
+    batches = [int(text) for text in fields.list("batch") if text.isdecimal()]
+    change = int(fields.get("change")) if fields.get("change").isdecimal() else None
+    if change is None and not batches:
+        raise Problem(422, "Nothing was named. Go back and choose a change.")
+    try:
+        perform(call, changes.undo, body=_build_order(call, batches, change))
+    except InvalidInput:
+        raise
+    except ReverieError as error:  # a later change builds on it
+        return _draw_undo(call, batches, change, str(error))
+    return Redirect(choose_local_path(fields.get("next"), "/history"), undone=1)
+
+
+# -- the first hour --------------------------------------------------------------------------------------
+
+
+@VIEWS.add("POST", "/sample", "write", query=Empty, is_whole=True)
+def load_sample(call: Call) -> Redirect:
+    """Save the sample memory in a scope of its own, which no prompt of another scope sees."""
+    lines = (get_data(__package__, "sample.jsonl") or b"").decode().splitlines()
+    view = call.open_scope(SAMPLE)
+    for line in map(json.loads, lines):
+        if "role" in line:
+            view.session(line.pop("session")).add(**line)
+        else:
+            view.save(**line)
+    return Redirect(f"/?scope={SAMPLE}", done=0)
+
+
+@VIEWS.add("POST", "/sample/remove", "forget", query=Empty, is_whole=True)
+def remove_sample(call: Call) -> Redirect:
+    """Erase the sample memory."""
+    call.memory.admin.forget(scope=SAMPLE)
+    return Redirect("/", done=0)
+
+
+@VIEWS.add("GET", "/import", "admin", query=Empty, is_whole=True)
+def show_import(call: Call) -> Screen:
+    """Show the form for a file to import."""
+    return Screen("import.html", title="Import", report=None, upload="", problem=None)
+
+
+@VIEWS.add("POST", "/import", "admin", query=Empty, is_whole=True)
+def preview_import(call: Call, fields: Fields) -> Screen:
+    """Show what an uploaded file would add; nothing is stored before it is confirmed."""
+    if fields.file is None or not fields.file.size:
+        raise Problem(422, "No file was chosen. Go back and choose one.")
+    folder = Path(tempfile.mkdtemp(prefix="reverie-import-"))
+    path = folder / ("upload" + Path(fields.file.filename or "").suffix[:10])
+    with path.open("wb") as target:
+        shutil.copyfileobj(fields.file.file, target)
+    name = secrets.token_hex(8)
+    call.server.keep_upload(name, path)
+    return _draw_import(call, name, path, dry_run=True)
+
+
+@VIEWS.add("POST", "/import/apply", "admin", query=Empty, is_whole=True)
+def apply_import(call: Call, fields: Fields) -> Screen:
+    """Import the file whose preview was shown."""
+    path = call.server.uploads.get(fields.get("upload"))
+    if path is None:
+        raise Problem(422, "The file is no longer here. Choose it again.")
+    screen = _draw_import(call, fields.get("upload"), path, dry_run=False)
+    call.server.drop_upload(fields.get("upload"))
+    return screen
+
+
+def _draw_import(call: Call, name: str, path: Path, *, dry_run: bool) -> Screen:
+    try:
+        report = call.memory.admin.import_from(path, dry_run=dry_run)
+    except InvalidInput as error:
+        call.server.drop_upload(name)
+        problem = str(error).replace(str(path), "the file").replace(repr(str(path)), "the file")
+        return Screen("import.html", status=422, title="Import", report=None, upload="", problem=problem)
+    return Screen("import.html", title="Import", report=report, upload=name, problem=None)
+
+
+# -- saving from a view ------------------------------------------------------------------------------------
+
+
+@VIEWS.add("POST", "/memories", "write")
+def add_memory(call: Call, fields: Fields) -> Redirect:
+    """Save a line; its section decides the kind, else what it says."""
+    body: dict[str, Any] = {"content": fields.get("content")}
+    if fields.get("section") == "help" or fields.get("rule"):
+        body["kind"] = "constraint"
+    for name in ("kind", "category"):
+        if fields.get(name):
+            body[name] = fields.get(name)
+    if tags := fields.words("tags"):
+        body["tags"] = tags
+    saved = perform(call, records.save_record, body=body)
+    target = fields.get("next") or f"/memories/{saved['record']['id']}"
+    return Redirect(choose_local_path(target))
