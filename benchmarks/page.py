@@ -30,12 +30,15 @@ BASE = "http://127.0.0.1"
 
 _BATCH = 500
 _ADDRESSES = (
-    "/records?q={words}&sources=records&sources=turns",
-    "/records?kind=decision",
-    "/records?archived=yes",
-    "/timeline?subject=turn",
-    "/inspect?message={words}",
+    "/memories?q={words}",
+    "/memories?kind=decision",
+    "/memories?state=archived",
+    "/memories?state=ended",
+    "/memories?about={name}",
+    "/history?subject=turn",
+    "/what-if?message={words}",
     "/undo?batch={batch}",
+    "/forget/preview?ids={id}",
 )
 """Addresses beside the bare ones of the views."""
 
@@ -75,21 +78,31 @@ def list_addresses(memory: Memory) -> list[str]:
     record = memory.list(limit=1)[0]
     session = quote(memory.sessions(limit=1)[0].state.id, safe="")
     entry = memory.admin.prompt_log(limit=1)[0]
-    plan = memory.dreams.keep_plan(memory.dreams.plan("promote"))
+    memory.dreams.keep_plan(memory.dreams.plan("promote"))
+    name = next(each.name for each in memory.subjects() if not each.is_category)
     examples = {
-        "/records/{id}": f"/records/{record.id}",
-        "/records/{id}/edit": f"/records/{record.id}/edit",
-        "/sessions/{id:path}": f"/sessions/{session}",
-        "/prompts/{id:path}/{position:int}": f"/prompts/{session}/{entry.position}",
-        "/review/{id}": f"/review/{plan.id}",
+        "/memories/{id}": f"/memories/{record.id}",
+        "/item/{id}": f"/item/{record.id}",
+        "/compare": f"/compare?left={record.id}&right={record.id}",
+        "/conversations/{id:path}": f"/conversations/{session}",
+        "/why/{id:path}/{position:number}": f"/why/{session}/{entry.position}",
         "/pages/{name:path}": "/pages/MEMORY.md",
+        "/memories-list/{form}": None,
+        "/conversations-file/{id:path}": None,
+        "/forget/preview": None,
         "/undo": None,
-        "/inspect": None,
+        "/what-if": None,
     }
     views = [view.path for group in GROUPS for view in group.VIEWS if view.method == "GET"]
     bare = [address for path in views if (address := examples.get(path, path))]
     words = quote(" ".join(record.content.split()[:6]))
-    return [*bare, *(each.format(words=words, batch=memory._store.sequence()) for each in _ADDRESSES)]
+    return [
+        *bare,
+        *(
+            each.format(words=words, batch=memory._store.sequence(), name=quote(name), id=record.id)
+            for each in _ADDRESSES
+        ),
+    ]
 
 
 def measure(client: TestClient, address: str, times: int) -> tuple[float, float, float, int]:

@@ -29,7 +29,7 @@ def main(dist: Path) -> int:
         subprocess.run([*install, wheel], check=True, cwd=folder)
         lookup = (
             "from importlib.metadata import files; names = {file.name for file in files('reverie')};"
-            "assert names >= {'NOTICE', 'layout.html', 'layout.toml', 'page.css', 'page.js'};"
+            "assert names >= {'NOTICE', 'base.html', 'sample.jsonl', 'style.css', 'page.js'};"
             "from reverie.search.related_words import RelatedWords;"
             "assert RelatedWords.open().get('doctor')"
         )

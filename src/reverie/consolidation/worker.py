@@ -32,7 +32,7 @@ from reverie.domain.errors import InvalidInput, ReverieError, quote_value
 from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
-from reverie.settings import Settings
+from reverie.settings import Settings, Thinking
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages
 from reverie.stores.protocol import LeasingStore, RenewableStore
@@ -65,6 +65,8 @@ LONGEST_RENEWAL_S = 10.0
 
 REMEMBERED = timedelta(days=7)
 """Greatest age of a conversation that is read for facts; an older one was imported."""
+
+_THINKING = "thinking"  # the cursor with the owner's choice
 
 LAST_CYCLE = "dream.last"
 """The store's cursor with the time of the last cycle."""
@@ -137,6 +139,17 @@ class Worker:
         self._nothing_due_at = -1  # number of the last journal entry when no session was due
         self._holders = Counter[str]()  # threads that work under the lease, by its owner
         self._lock = ForkSafeLock()
+
+    @property
+    def thinking(self) -> Thinking:
+        """What background work may do automatically: the owner's choice, else the setting."""
+        chosen = self._store.cursor(_THINKING)
+        return next((each for each in get_args(Thinking) if each == chosen), self._settings.thinking)
+
+    def set_thinking(self, thinking: Thinking) -> None:
+        """Store what background work may do automatically, for all processes; it precedes the setting."""
+        validate_choice(thinking, get_args(Thinking), name="thinking")
+        self._writer.commit([], cursors={_THINKING: thinking})
 
     # -- plans and runs ----------------------------------------------------------------------------------
 
@@ -421,11 +434,11 @@ class Worker:
         for each in self._find_due_sessions():
             work.append((f"session {each.session}", partial(self._run_one, each.session, each.kind)))
         work += self._find_left_sessions()
-        if self._settings.thinking != "off":
+        if self.thinking != "off":
             if self.is_dream_due():
-                is_asking = self._settings.thinking == "ask"
+                is_asking = self.thinking == "ask"
                 work.append(("enrich", self._run_reviewed_dream if is_asking else self._run_dream))
-            elif self._settings.thinking == "tidy" and self.is_enriching_due():
+            elif self.thinking == "tidy" and self.is_enriching_due():
                 work.append(("enrich", partial(self.cycle.run, ["enrich"])))
         if self._has_earlier_words():
             work.append(("words", self._renew_words))
@@ -442,9 +455,9 @@ class Worker:
 
     def _run_one(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Read or shorten a window; with `thinking = ask` what is learned waits for the owner."""
-        if kind == "remember" and self._settings.thinking == "ask":
+        if kind == "remember" and self.thinking == "ask":
             return [self._keep(self.cycle.run_window(session, kind, dry_run=True))]
-        ask = None if self._settings.thinking == "tidy" else (lambda _: NO_MODEL)
+        ask = None if self.thinking == "tidy" else (lambda _: NO_MODEL)
         return [self.cycle.run_window(session, kind, ask=ask)]
 
     def _find_due_sessions(self) -> list[DueWindow]:
@@ -462,7 +475,7 @@ class Worker:
 
         The model reads those of this week, also when they were ended; the rule those of today, after the idle time.
         """
-        reads = self._settings.remember and self.cycle.model is not None and self._settings.thinking != "off"
+        reads = self._settings.remember and self.cycle.model is not None and self.thinking != "off"
         if not reads and (self._conclude is None or not self._settings.learn):
             return []
         now, sequence, known = self._clock(), self._store.sequence(), self._nothing_left
@@ -529,11 +542,11 @@ class Worker:
         settings, times = self._settings, [] if self._session_ends_at is None else [self._session_ends_at]
         written = self._find_last_writing()
         idle_since = self._clock() if written is None else written
-        if settings.thinking == "tidy" and self.cycle.count_drafts():
+        if self.thinking == "tidy" and self.cycle.count_drafts():
             times.append(idle_since + ENRICH_AFTER)
         if self._living is not None and self._living.has_news():
             times.append(idle_since + timedelta(minutes=settings.dream_idle))
-        is_dreaming = settings.thinking != "off" and not self._has_waiting_dream()
+        is_dreaming = self.thinking != "off" and not self._has_waiting_dream()
         if (
             is_dreaming
             and (settings.dream_schedule or settings.dream_interval is not None)

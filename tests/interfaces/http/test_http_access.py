@@ -275,7 +275,7 @@ def test_numbers_of_changes_do_not_depend_on_other_scopes(
         note("POST", "/v1/undo", json={"changes": [2]}, headers={"Idempotency-Key": name})
         for path in ("history", "blame"):
             note("GET", f"/v1/records/{record}/{path}")
-        for path in ("/timeline", f"/records/{record}", "/", f"/undo?batch={len(journal) + 9}"):
+        for path in ("/history", f"/memories/{record}", "/", f"/undo?batch={len(journal) + 9}"):
             note("GET", path)
         note("POST", "/v1/undo", json={"changes": [1]})
         note("GET", "/v1/journal", headers={"Reverie-After": str(len(journal) + 1)})

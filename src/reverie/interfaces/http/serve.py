@@ -16,7 +16,6 @@ import anyio
 from starlette.types import ASGIApp
 
 from reverie.domain.errors import InvalidInput
-from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.formatting import handle_signals
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.server import HttpServer

@@ -13,10 +13,17 @@ from reverie.domain.text.languages import get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, tokenize_chunks
 from reverie.interfaces.http import conversations, records
 from reverie.interfaces.http.documentation import HEADERS
-from reverie.interfaces.http.operations import Call, ScopeQuery, encode_cursor
+from reverie.interfaces.http.operations import Call, encode_cursor
 from reverie.interfaces.http.page.rendering import quote_path
-from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
-from reverie.interfaces.http.schemas import CursorQuery, Number
+from reverie.interfaces.http.page.views import (
+    Fields,
+    Redirect,
+    Screen,
+    ViewList,
+    ViewQuery,
+    is_allowed,
+    perform,
+)
 
 VIEWS = ViewList()
 
@@ -27,13 +34,7 @@ _NO_SESSION = "page:what-if"
 """Session of a prompt that is tried without one; nothing is stored in it."""
 
 
-class ConversationQuery(ScopeQuery):
-    """Query of a conversation; `start` is the position of the first turn to show."""
-
-    start: Number | None = None
-
-
-@VIEWS.add("GET", "/conversations", "read", query=CursorQuery)
+@VIEWS.add("GET", "/conversations", "read")
 def show_conversations(call: Call) -> Screen:
     """Show the conversations, the latest active first."""
     page = perform(call, conversations.list_sessions, cursor=call.query.cursor, limit=_LISTED)
@@ -48,7 +49,7 @@ def _find_gist(call: Call, session: str) -> str:
     return next((turn.content for turn in reversed(last) if turn.role == "assistant" and turn.content), "")
 
 
-@VIEWS.add("GET", "/conversations/{id:path}", "read", query=ConversationQuery)
+@VIEWS.add("GET", "/conversations/{id:path}", "read")
 def show_conversation(call: Call) -> Screen:
     """Show a conversation, the latest turns unless another position is asked for."""
     state = perform(call, conversations.get_session)
@@ -111,18 +112,12 @@ def save_conversation(call: Call) -> Response:
     state = perform(call, conversations.get_session)
     rows = [json.dumps(turn.to_dict(), ensure_ascii=False) for turn in call.reader.turns(state["id"])]
     headers = {**HEADERS, "Content-Disposition": 'attachment; filename="conversation.jsonl"'}
-    return Response("\n".join(rows).encode("utf-8", "replace"), media_type="application/jsonl", headers=headers)
+    return Response(
+        "\n".join(rows).encode("utf-8", "replace"), media_type="application/jsonl", headers=headers
+    )
 
 
 # -- why ---------------------------------------------------------------------------------------------------
-
-
-class WhatIfQuery(ScopeQuery):
-    """Query of a prompt that is tried: the message, and the limits of its budget."""
-
-    message: str | None = None
-    session: str | None = None
-    tokens: Number | None = None
 
 
 @VIEWS.add("GET", "/why/{id:path}/{position:number}", "read")
@@ -132,7 +127,9 @@ def show_prompt(call: Call) -> Screen:
     session, position = prompt["session"], prompt["position"]
     turns = call.reader.turns(session, start=position, stop=position + 8)
     answer = next((turn for turn in turns if turn.role == "assistant" and turn.content), None)
-    earlier = [each.position for each in call.reader.prompt_log(session, limit=None) if each.position < position]
+    earlier = [
+        each.position for each in call.reader.prompt_log(session, limit=None) if each.position < position
+    ]
     question = prompt["question"] or (turns[0].content if turns and turns[0].role == "user" else "")
     return Screen(
         "why.html",
@@ -150,14 +147,14 @@ def show_prompt(call: Call) -> Screen:
     )
 
 
-@VIEWS.add("GET", "/what-if", "read", query=WhatIfQuery)
+@VIEWS.add("GET", "/what-if", "read")
 def try_prompt(call: Call) -> Screen:
     """Show the prompt that a message would get now; nothing is stored, and no model is called."""
-    query: WhatIfQuery = call.query
-    session = query.session or ""
+    query: ViewQuery = call.query
+    session = query.session
     if session and not call.reader.turns(session, stop=1):
         raise NotFound(f"No conversation {session!r}. Leave it out, or open one of the list.")
-    body: dict[str, Any] = {"message": query.message or "", "record_shown": False}
+    body: dict[str, Any] = {"message": query.message, "record_shown": False}
     if query.tokens is not None:
         body |= {"soft_tokens": query.tokens, "hard_tokens": query.tokens}
     pack = perform(call, conversations.build_context, path={"id": session or _NO_SESSION}, body=body)
@@ -174,13 +171,13 @@ def try_prompt(call: Call) -> Screen:
         session=session,
         session_title=call.reader.title(session) if session else "",
         position=None,
-        question=query.message or "",
+        question=query.message,
         asked_at=None,
         answer=None,
         earlier=None,
         other=_compare_with_last(call, session, pack),
         tokens=query.tokens,
-        **_describe_prompt(pack, candidates, query.message or ""),
+        **_describe_prompt(pack, candidates, query.message),
     )
 
 
@@ -193,7 +190,9 @@ def _compare_with_last(call: Call, session: str, pack: Mapping[str, Any]) -> lis
     before = {line.text for line in was.text if line.id}
     now = {line["text"] for line in pack["text"] if line["id"]}
     gone = [("gone", line.text) for line in was.text if line.id and line.text not in now]
-    return gone + [("new", line["text"]) for line in pack["text"] if line["id"] and line["text"] not in before]
+    return gone + [
+        ("new", line["text"]) for line in pack["text"] if line["id"] and line["text"] not in before
+    ]
 
 
 def _describe_prompt(

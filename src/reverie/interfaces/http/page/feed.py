@@ -15,8 +15,15 @@ from reverie.interfaces.http.page.views import perform
 
 _BY_PEOPLE = ("owner", "page", "http", "cli")
 _LONGEST_DREAM = timedelta(hours=2)
+_QUIET = ("Erased", "Said again", "Perhaps outdated", "Filed anew")
+_FIELD_VERBS = {
+    "pinned": ("Pinned", "Unpinned"),
+    "origin": ("Trusted", "Trusted"),
+    "perhaps_replaced_by": ("Perhaps outdated", "Perhaps outdated"),
+    "layer": ("Kept for good", "Filed anew"),
+    "seen_count": ("Said again", "Said again"),
+}
 _OTHERS = {"turn": "Message", "session": "Conversation", "page": "Page", "paragraph": "Note"}
-_ENDINGS = {"added": "added", "removed": "removed", "changed": "changed"}
 
 
 def describe_change(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,20 +38,18 @@ def describe_change(item: Mapping[str, Any]) -> dict[str, Any]:
         **item,
         "verb": _name_change(item, before, after),
         "text": value.get("name") or value.get("page") or text if is_page else text,
-        "text_pieces": compare_texts(before["content"], after["content"])
-        if is_edit and not is_page
-        else (),
+        "text_pieces": compare_texts(before["content"], after["content"]) if is_edit and not is_page else (),
         "fields": compare_values(before, after) if before and after else [],
         "path": _find_path(item, value),
         "scope": value.get("scope", "") if item["subject"] in ("record", "session", "turn") else "",
-        "can_undo": item["subject"] is not None,
+        "can_undo": bool(before or after),
     }
 
 
 def _name_change(item: Mapping[str, Any], before: Any, after: Any) -> str:
     """Return what a change did, in a word."""
     subject = item["subject"]
-    if subject is None:
+    if subject is None or (before is None and after is None):
         return "Erased"
     if subject != "record":
         what = "added" if before is None else "removed" if after is None else "changed"
@@ -55,8 +60,6 @@ def _name_change(item: Mapping[str, Any], before: Any, after: Any) -> str:
         return "Removed"
     if bool(before["archived_at"]) != bool(after["archived_at"]):
         return "Archived" if after["archived_at"] else "Restored"
-    if before["pinned"] != after["pinned"]:
-        return "Pinned" if after["pinned"] else "Unpinned"
     if after["content"] != before["content"]:
         return "You edited" if item["actor"] in _BY_PEOPLE else "Edited"
     if after["valid_to"] != before["valid_to"]:
@@ -64,9 +67,10 @@ def _name_change(item: Mapping[str, Any], before: Any, after: Any) -> str:
             return "True again"
         is_over = parse_time(after["valid_to"]) <= parse_time(item["at"])
         return "Replaced" if after.get("replaced_by") else "No longer true" if is_over else "Given an end"
-    if before["origin"] != after["origin"]:
-        return "Trusted"
-    return "Said again" if after["seen_count"] > before["seen_count"] else "Filed anew"
+    names = (name for name in _FIELD_VERBS if after.get(name) != before.get(name))
+    verbs = _FIELD_VERBS.get(next(names, ""), ("Filed anew", "Filed anew"))
+    is_set = after["layer"] == "semantic" if verbs[0] == "Kept for good" else after["pinned"]
+    return verbs[0] if is_set or verbs[1] == verbs[0] else verbs[1]
 
 
 def _find_path(item: Mapping[str, Any], value: Mapping[str, Any]) -> str:
@@ -91,7 +95,7 @@ def list_recent(call: Call, *, since: datetime, limit: int) -> list[dict[str, An
                 items.append({**item, "verb": "", "batches": set(), "number": 0})
             items[-1]["batches"].add(item["batch"])
             items[-1]["number"] += 1
-        elif item["verb"] != "Said again":
+        elif item["verb"] not in _QUIET:
             items.append(item)
     return items[:limit]
 
@@ -107,25 +111,17 @@ def find_change(call: Call, number: int) -> dict[str, Any] | None:
 
 
 def find_last_dream(call: Call) -> dict[str, Any] | None:
-    """Return the passes of the last dream, its changes, and its transactions if they can be taken back."""
-    entries = call.memory.dreams.log()
-    passes: list[dict[str, Any]] = []
-    for entry in reversed(entries):
-        is_earlier = passes and (
-            parse_time(str(passes[-1]["at"])) - parse_time(str(entry["at"])) > _LONGEST_DREAM
-            or entry["pass"] in [each["pass"] for each in passes]
-        )
-        if is_earlier:
-            break
-        passes.append(entry)
-    if not passes:
+    """Return the passes of the last dream that was carried out, its changes, and its transactions while they last."""
+    entries = [each for each in call.memory.dreams.log() if each["state"] != "waiting"]
+    if not entries:
         return None
+    passes = [each for each in entries if each.get("dream") == entries[-1].get("dream")]
     made = tuple(int(str(each["batch"])) for each in passes if each["batch"])
     has_effect = call.server.has_effect(made, call.server.memory.history.sequence())
     return {
         "at": passes[0]["at"],
-        "passes": [*reversed(passes)],
-        "changes": [describe_change(each) for each in _read_batches(call, made)] if made else [],
+        "passes": passes,
+        "changes": [describe_change(each) for each in _read_batches(call, made)],
         "batches": made if has_effect else (),
         "is_taken_back": bool(made) and not has_effect,
     }

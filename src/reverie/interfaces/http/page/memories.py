@@ -7,17 +7,18 @@ import io
 import json
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import Any
 
 from starlette.responses import Response
 
-from reverie.domain.record import KINDS, ORIGINS, UNTRUSTED
+from reverie.domain.record import KINDS, UNTRUSTED
 from reverie.domain.similarity.grounding import find_injection
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces import formatting
 from reverie.interfaces.http import records, schemas
 from reverie.interfaces.http.documentation import HEADERS
-from reverie.interfaces.http.operations import Call, ScopeQuery, compute_etag
+from reverie.interfaces.http.operations import Call, compute_etag
+from reverie.interfaces.http.page.conversations import find_shared_words
 from reverie.interfaces.http.page.feed import describe_change
 from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import (
@@ -25,6 +26,7 @@ from reverie.interfaces.http.page.views import (
     Redirect,
     Screen,
     ViewList,
+    ViewQuery,
     choose_local_path,
     is_allowed,
     perform,
@@ -32,15 +34,14 @@ from reverie.interfaces.http.page.views import (
     read_time,
 )
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import Texts
-from reverie.search.hits import SearchMode, Source
+from reverie.search.hits import SOURCES
 
 VIEWS = ViewList()
 
-State = Literal["", "current", "pinned", "ended", "archived"]
-
 _MOST_HITS = 30
 _MOST_WEAK = 10
+_GOOD = 0.12
+"""Score from which a hit is a good match, unless another one is four times as good."""
 _LISTED = 50
 _BESIDE = 25
 _SAVED = 10_000
@@ -48,27 +49,10 @@ _LAST_CHANGED = 2_000  # among which those that ended are looked for
 _OPTIONS = 14
 
 
-class MemoriesQuery(ScopeQuery):
-    """Query of the list of memories; with `q`, a search."""
-
-    q: str = ""
-    mode: SearchMode = "words"
-    source: Literal["", "records", "turns", "pages"] = ""
-    kind: Literal["", *KINDS] = ""  # type: ignore[valid-type]
-    origin: Literal["", *ORIGINS] = ""  # type: ignore[valid-type]
-    about: str = ""
-    category: str = ""
-    tags: Texts = ()
-    state: State = ""
-    days: Literal["", "1", "7", "30"] = ""
-    as_of: str = ""
-    cursor: str | None = None
-
-
-@VIEWS.add("GET", "/memories", "read", query=MemoriesQuery)
+@VIEWS.add("GET", "/memories", "read")
 def show_memories(call: Call) -> Screen:
     """Show a list of records with filters, or what a search finds."""
-    query: MemoriesQuery = call.query
+    query: ViewQuery = call.query
     if query.q:
         return _show_hits(call)
     page = _list_records(call, limit=_LISTED)
@@ -89,12 +73,13 @@ def show_memories(call: Call) -> Screen:
 
 def _list_records(call: Call, *, limit: int) -> dict[str, Any]:
     """Return the records of a query without words."""
-    query: MemoriesQuery = call.query
+    query: ViewQuery = call.query
     if query.about and not query.as_of:
         found = [each.to_dict() for each in call.reader.find_subject(query.about) if _is_wanted(call, each)]
         return {"items": found[:limit], "next": None}
     now = call.memory.now()
-    filters = {name: (value,) for name in ("kind", "origin", "category") if (value := getattr(query, name))}
+    names = ("kind", "origin", "category")
+    filters: dict[str, Any] = {name: (value,) for name in names if (value := getattr(query, name))}
     if query.state == "ended":
         last = call.reader.list(limit=_LAST_CHANGED, parts=True, **filters)
         ended = [each.to_dict() for each in last if each.valid_to is not None and each.valid_to <= now]
@@ -117,7 +102,7 @@ def _list_records(call: Call, *, limit: int) -> dict[str, Any]:
 
 def _is_wanted(call: Call, record: Any) -> bool:
     """Return whether a record about a name passes the other filters."""
-    query: MemoriesQuery = call.query
+    query: ViewQuery = call.query
     now = call.memory.now()
     is_ended = record.valid_to is not None and record.valid_to <= now
     return (
@@ -125,39 +110,47 @@ def _is_wanted(call: Call, record: Any) -> bool:
         and query.origin in ("", record.origin)
         and (not query.category or (record.category or "").startswith(query.category))
         and (not query.days or record.created_at >= now - timedelta(days=int(query.days)))
-        and {"": True, "current": not is_ended, "ended": is_ended, "pinned": record.pinned, "archived": False}[
-            query.state
-        ]
+        and {
+            "": True,
+            "current": not is_ended,
+            "ended": is_ended,
+            "pinned": record.pinned,
+            "archived": False,
+        }[query.state]
     )
 
 
 def _show_hits(call: Call) -> Screen:
-    query: MemoriesQuery = call.query
+    query: ViewQuery = call.query
     body: dict[str, Any] = {"query": query.q, "mode": query.mode, "limit": _MOST_HITS, "left_out": _MOST_WEAK}
-    body["sources"] = [query.source] if query.source else list(get_args(Source))
+    body["sources"] = [query.source] if query.source else list(SOURCES)
     found = perform(call, records.search, body=body, as_of=read_moment(query.as_of, "as_of"))
-    hits = [_describe_hit(call, hit) for hit in found["hits"]]
-    weak = [{**_describe_hit(call, each["hit"]), "why": each["why"]} for each in found["left_out"]]
+    hits = [_describe_hit(hit, query.q) for hit in found["hits"]]
+    best = max((hit["score"] for hit in hits), default=0.0)
+    good = [hit for hit in hits if hit["score"] >= max(_GOOD, best / 4)]
+    weak = [hit for hit in hits if hit not in good]
+    weak += [{**_describe_hit(each["hit"], query.q), "why": each["why"]} for each in found["left_out"]]
     return Screen(
         "search.html",
         title=f"Search: {query.q}",
         q=query.q,
         query=query.model_dump(exclude_defaults=True, exclude={"cursor", "scope"}),
-        hits=hits,
+        hits=good,
         weak=weak,
         may_change=is_allowed(call, "write"),
     )
 
 
-def _describe_hit(call: Call, hit: dict[str, Any]) -> dict[str, Any]:
-    """Return a hit with the part of its text to show, and its place."""
-    words = hit["explanation"]["matched"]
-    text = formatting.extract_excerpt(hit["passage"] or hit["content"], words, longest=400)
+def _describe_hit(hit: dict[str, Any], question: str) -> dict[str, Any]:
+    """Return a hit with the part of its text to show, and the words that the question shares with it."""
+    matched = hit["explanation"]["matched"]
+    text = formatting.extract_excerpt(hit["passage"] or hit["content"], matched, longest=400)
     value = hit.get("record") or hit.get("turn") or hit.get("paragraph")
-    return {**hit, "text": text, "value": value, "words": [word for word in words if len(word) > 2]}
+    words = find_shared_words(question, text)
+    return {**hit, "text": text, "value": value, "words": words, "close": [w for w in matched if "≈" in w]}
 
 
-@VIEWS.add("GET", "/memories-list/{form}", "read", query=MemoriesQuery)
+@VIEWS.add("GET", "/memories-list/{form}", "read")
 def save_list(call: Call) -> Response:
     """Answer with the list as a file."""
     form = call.path["form"]
@@ -191,16 +184,11 @@ def _write_csv(items: Sequence[dict[str, Any]]) -> str:
 # -- one memory ------------------------------------------------------------------------------------------
 
 
-class NewQuery(ScopeQuery):
-    """Query of the form of a new memory: the text that it begins with."""
-
-    content: str = ""
-
-
-@VIEWS.add("GET", "/memories/new", "write", query=NewQuery)
+@VIEWS.add("GET", "/memories/new", "write")
 def show_new_memory(call: Call) -> Screen:
     """Show the form of a new memory."""
-    return Screen("memory_new.html", title="New memory", content=call.query.content)
+    given = {"content": call.query.content, "category": call.query.category, "tags": call.query.tags}
+    return Screen("memory_new.html", title="New memory", problem=None, given=given)
 
 
 @VIEWS.add("GET", "/item/{id}", "read")
@@ -215,14 +203,14 @@ def find_item(call: Call) -> Redirect:
     return Redirect(f"/memories/{quote_path(name)}", done=0)
 
 
-@VIEWS.add("GET", "/memories/{id}", "read", query=MemoriesQuery)
+@VIEWS.add("GET", "/memories/{id}", "read")
 def show_memory(call: Call) -> Screen:
     """Show a record with its sources, history and use, beside the list that it was chosen from."""
     return _draw_memory(call)
 
 
 def _draw_memory(call: Call, given: dict[str, Any] | None = None, problem: Problem | None = None) -> Screen:
-    query = call.query if isinstance(call.query, MemoriesQuery) else MemoriesQuery(scope=call.query.scope)
+    query: ViewQuery = call.query
     as_of = read_moment(query.as_of, "as_of")
     record = perform(call, records.get_record, as_of=as_of)
     history = perform(call, records.get_record_history)["items"]
@@ -232,7 +220,6 @@ def _draw_memory(call: Call, given: dict[str, Any] | None = None, problem: Probl
         name: reader.get(record[name]) if record.get(name) else None
         for name in ("replaced_by", "perhaps_replaced_by")
     }
-    own = isinstance(call.query, MemoriesQuery)
     return Screen(
         "memory.html",
         status=200 if problem is None else problem.status,
@@ -249,7 +236,7 @@ def _draw_memory(call: Call, given: dict[str, Any] | None = None, problem: Probl
         blame=blame,
         titles={turn["session"]: reader.title(turn["session"]) for turn in blame["turns"]},
         query=query.model_dump(exclude_defaults=True, exclude={"cursor", "scope"}),
-        items=_list_records(call, limit=_BESIDE)["items"] if own else [],
+        items=_list_records(call, limit=_BESIDE)["items"],
         may_change=is_allowed(call, "write") and record["scope"] == call.view.scope and as_of is None,
         may_undo=is_allowed(call, "review"),
     )
@@ -382,11 +369,7 @@ def _draw_selection(fields: Fields, chosen: list[dict[str, Any]], *, alert: str 
     )
 
 
-class UntrustedQuery(schemas.CursorQuery):
-    """Query of the memories that others said."""
-
-
-@VIEWS.add("GET", "/unverified", "read", query=UntrustedQuery)
+@VIEWS.add("GET", "/unverified", "read")
 def show_untrusted(call: Call) -> Screen:
     """Show the words of tools, the web and imports, by source."""
     page = perform(

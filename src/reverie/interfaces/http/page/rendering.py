@@ -59,7 +59,7 @@ class Calendar:
     now: datetime
     zone: tzinfo
 
-    def __call__(self, moment: datetime | str | None, *, timed: bool = True) -> Markup:
+    def __call__(self, moment: datetime | str | None, *, timed: bool = True, brief: bool = False) -> Markup:
         """Return a moment as `today, 09:31`, `Friday`, `24 Nov` or `24 May 2024`, with the moment as its title."""
         if moment is None:
             return Markup("–")
@@ -67,6 +67,7 @@ class Calendar:
         days = (self.now.astimezone(self.zone).date() - at.date()).days
         if 0 <= days < 2:
             text = ("today", "yesterday")[days] + (f", {at:%H:%M}" if timed else "")
+            text = f"{at:%H:%M}" if brief else text
         elif 2 <= days < 7:
             text = f"{at:%A}"
         else:
@@ -158,7 +159,11 @@ def _create_environment() -> Environment:
         "words": lambda name: name.replace("_", " "),
         "text": show_text,
     }
-    environment.globals |= {"static_version": STATIC_VERSION, "count": formatting.count, "compare": compare_texts}
+    environment.globals |= {
+        "static_version": STATIC_VERSION,
+        "count": formatting.count,
+        "compare": compare_texts,
+    }
     return environment
 
 

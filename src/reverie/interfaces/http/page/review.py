@@ -71,12 +71,12 @@ def decide(call: Call, fields: Fields) -> Screen | Redirect:
     body: dict[str, Any] = {"verdict": verdict, "reason": reason}
     before = call.memory.history.sequence()
     try:
-        if not fields.list("group") and not fields.get("all"):
-            perform(call, administration.decide_on_proposal, path={"id": name}, body=body)
-        else:
-            for plan, groups in _read_chosen(fields, call).items():
-                path = {"id": plan}
-                perform(call, administration.decide_plan, path=path, body={**body, "groups": groups})
+        for plan, group in _read_chosen(call, fields):
+            if group is None:
+                perform(call, administration.decide_on_proposal, path={"id": plan}, body=body)
+            else:
+                given = {**body, "groups": [group]}
+                perform(call, administration.decide_plan, path={"id": plan}, body=given)
     except Conflict:
         return _draw_review(call, stale=f"{name}-{fields.get('group')}")
     made = call.memory.history.sequence()
@@ -84,14 +84,14 @@ def decide(call: Call, fields: Fields) -> Screen | Redirect:
     return Redirect("/review", done=done)
 
 
-def _read_chosen(fields: Fields, call: Call) -> dict[str, list[int] | None]:
-    """Return the groups of steps that a form decides, by plan."""
+def _read_chosen(call: Call, fields: Fields) -> list[tuple[str, int | None]]:
+    """Return the cards that a form decides: plan and number of the group; None for a proposal."""
     if fields.get("all"):
-        return {plan.id: None for plan in call.memory.dreams.kept_plans() if plan.open}
+        return [(card["plan"], card["group"]) for card in build_cards(call) if not card["is_stale"]]
     number = parse_number(fields.get("group"))
-    if number is None:
+    if fields.list("group") and number is None:
         raise Problem(422, "The card is not named. Open the review again.")
-    return {fields.get("plan"): [number]}
+    return [(fields.get("plan"), number)]
 
 
 # -- cards -----------------------------------------------------------------------------------------------
@@ -140,13 +140,17 @@ def _name_card(steps: list[dict[str, Any]], records: list[Any]) -> str:
     if any(step["what"] == "added" and len(step["parts"]) > 1 for step in steps) or len(records) > 1:
         return f"Combine {max(len(records), 2)} memories"
     if first["what"] == "added":
-        return "Learn a preference" if first["kind"] in ("preference", "constraint") else "Learn something new"
+        return (
+            "Learn a preference" if first["kind"] in ("preference", "constraint") else "Learn something new"
+        )
     names = {"archived": "Archive", "restored": "Restore", "removed": "Remove"}
     if first["what"] in names:
         return names[first["what"]]
     changed = {field["name"] for step in steps for field in step["fields"]}
     if "content" in changed:
         return "Change the wording"
+    if changed == {"layer"} and first["after"]["layer"] == "semantic":
+        return "Keep for good"
     return "Mark as over" if "valid_to" in changed else "File differently"
 
 

@@ -24,15 +24,16 @@ from reverie.interfaces.http.page.views import (
     Redirect,
     Screen,
     ViewList,
+    ViewQuery,
     choose_local_path,
     is_allowed,
     perform,
     read_time,
 )
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import ActivityQuery, Number, RecordPatch
+from reverie.interfaces.http.schemas import ActivityQuery, RecordPatch
 from reverie.interfaces.http.tokens import RIGHTS
-from reverie.settings import Settings
+from reverie.settings import Settings, Thinking
 
 VIEWS = ViewList()
 
@@ -71,28 +72,20 @@ def show_settings(call: Call) -> Screen:
 @VIEWS.add("POST", "/settings/thinking", "review", is_whole=True)
 def choose_thinking(call: Call, fields: Fields) -> Redirect:
     """Store what dreams may do by themselves."""
-    call.memory.dreams.set_thinking(fields.get("thinking"))
+    chosen = next((each for each in get_args(Thinking) if each == fields.get("thinking")), None)
+    if chosen is None:
+        raise Problem(422, "Nothing was chosen. Go back and choose one of the three.")
+    call.memory.dreams.set_thinking(chosen)
     return Redirect(choose_local_path(fields.get("next"), "/settings"), done=0)
 
 
 # -- history ---------------------------------------------------------------------------------------------
 
 
-class HistoryQuery(ScopeQuery):
-    """Query of the history."""
-
-    actor: str | None = None
-    id: str | None = None
-    subject: Subject | None = None
-    before: Number | None = None
-    since: str = ""
-    until: str = ""
-
-
-@VIEWS.add("GET", "/history", "read", query=HistoryQuery)
+@VIEWS.add("GET", "/history", "read")
 def show_history(call: Call) -> Screen:
     """Show what was changed by day, the newest first."""
-    query: HistoryQuery = call.query
+    query: ViewQuery = call.query
     page = perform(
         call,
         changes.list_changes,
@@ -109,7 +102,7 @@ def show_history(call: Call) -> Screen:
         "history.html",
         title="History",
         changes=[describe_change(item) for item in page["items"]],
-        query=query.model_dump(exclude={"before", "scope"}),
+        query=query.model_dump(exclude_defaults=True, exclude={"before", "scope"}),
         following=page["next"],
         subjects=get_args(Subject),
         may_undo=is_allowed(call, "review"),
@@ -143,13 +136,6 @@ def show_activity(call: Call) -> Screen:
 # -- trust -------------------------------------------------------------------------------------------------
 
 
-class CompareQuery(ScopeQuery):
-    """Query of two memories side by side."""
-
-    left: str = ""
-    right: str = ""
-
-
 def _list_doubts(call: Call) -> Sequence[tuple[Any, Any]]:
     """Return pairs of live records of which the newer may have replaced the older."""
     view = call.view
@@ -164,10 +150,12 @@ def show_contradictions(call: Call) -> Screen:
     return _draw_pairs(call, _list_doubts(call)[:20], "Contradictions")
 
 
-@VIEWS.add("GET", "/compare", "read", query=CompareQuery)
+@VIEWS.add("GET", "/compare", "read")
 def compare(call: Call) -> Screen:
     """Show two memories side by side."""
-    left, right = (records.get_record_of(call, call.view, name) for name in (call.query.left, call.query.right))
+    left, right = (
+        records.get_record_of(call, call.view, name) for name in (call.query.left, call.query.right)
+    )
     return _draw_pairs(call, [(left, right)], "Compare")
 
 
@@ -325,13 +313,7 @@ def show_pages(call: Call) -> Screen:
     )
 
 
-class PageQuery(ScopeQuery):
-    """Query of the form of a page; without a name, that of a new one."""
-
-    name: str = ""
-
-
-@VIEWS.add("GET", "/page-edit", "write", query=PageQuery, is_whole=True)
+@VIEWS.add("GET", "/page-edit", "write", query=ViewQuery, is_whole=True)
 def show_page_form(call: Call) -> Screen:
     """Show the form of a page."""
     name = call.query.name

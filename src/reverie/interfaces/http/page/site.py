@@ -241,7 +241,7 @@ class Site:
 
     def _draw_sign_in(self, request: Request, target: str, *, is_refused: bool = False) -> Response:
         status = 401 if is_refused else 200
-        screen = Screen("sign_in.html", status=status, next=target, is_refused=is_refused)
+        screen = Screen("sign_in.html", status=status, title="Sign in", next=target, is_refused=is_refused)
         return self._draw(screen, request)
 
 

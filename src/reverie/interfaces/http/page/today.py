@@ -12,13 +12,13 @@ from pathlib import Path
 from pkgutil import get_data
 from typing import Any
 
-from reverie.domain.errors import InvalidInput, ReverieError
+from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import has_passed, is_valid_at
 from reverie.domain.living_page import Section, load_words, parse_block
 from reverie.domain.record import STANDING, UNTRUSTED, Record
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import changes, records
-from reverie.interfaces.http.operations import Call, Empty, ScopeQuery, compute_etag
+from reverie.interfaces.http.operations import Call, Empty, compute_etag
 from reverie.interfaces.http.page import review
 from reverie.interfaces.http.page.feed import list_recent
 from reverie.interfaces.http.page.rendering import compare_values
@@ -27,12 +27,13 @@ from reverie.interfaces.http.page.views import (
     Redirect,
     Screen,
     ViewList,
+    ViewQuery,
     choose_local_path,
     is_allowed,
     perform,
 )
 from reverie.interfaces.http.problems import Problem
-from reverie.interfaces.http.schemas import MOST_UNDONE, Number
+from reverie.interfaces.http.schemas import MOST_UNDONE
 
 VIEWS = ViewList()
 
@@ -50,9 +51,9 @@ def show_today(call: Call) -> Screen:
     """Show the living page, what changed this week, what waits and the latest answer."""
     sections = _read_page(call)
     recent = list_recent(call, since=call.memory.now() - _WEEK, limit=_FEED)
-    if not sections and not recent and not call.view.list(limit=1, archived=None):
-        if not call.view.sessions(limit=1):
-            return Screen("today-empty.html", title="Today", may_write=is_allowed(call, "write"))
+    is_empty = not sections and not recent and not call.view.list(limit=1, archived=None)
+    if is_empty and not call.view.sessions(limit=1):
+        return Screen("today-empty.html", title="Today", may_write=is_allowed(call, "write"))
     latest = call.reader.prompt_log(limit=1)
     question = None
     if latest:
@@ -163,13 +164,6 @@ class _Lines:
 # -- undo ------------------------------------------------------------------------------------------------
 
 
-class UndoQuery(ScopeQuery):
-    """Query of the preview of an undo: numbers of changes, or of transactions."""
-
-    batch: tuple[Number, ...] = ()
-    change: Number | None = None
-
-
 def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict[str, Any]:
     """Return the body of the operation that takes something back."""
     if change is not None:
@@ -183,19 +177,19 @@ def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict
     return {"changes": [numbers.show(row.sequence) for row in rows]}
 
 
-@VIEWS.add("GET", "/undo", "review", query=UndoQuery)
+@VIEWS.add("GET", "/undo", "review")
 def preview_undo(call: Call) -> Screen:
     """Show what an undo would do."""
-    query: UndoQuery = call.query
+    query: ViewQuery = call.query
     return _draw_undo(call, query.batch, query.change)
 
 
 def _draw_undo(call: Call, batches: Sequence[int], change: int | None, problem: str = "") -> Screen:
     order = _build_order(call, batches, change)
-    result = {"differences": [], "left": []}
+    result: dict[str, Any] = {"differences": [], "left": []}
     try:
         result = perform(call, changes.undo, body={**order, "dry_run": True})
-    except (Problem, ReverieError) as error:
+    except Conflict as error:  # a later change builds on it
         problem = problem or str(error)
     differences = [
         {
@@ -228,9 +222,7 @@ def undo(call: Call, fields: Fields) -> Screen | Redirect:
         raise Problem(422, "Nothing was named. Go back and choose a change.")
     try:
         perform(call, changes.undo, body=_build_order(call, batches, change))
-    except InvalidInput:
-        raise
-    except ReverieError as error:  # a later change builds on it
+    except Conflict as error:
         return _draw_undo(call, batches, change, str(error))
     return Redirect(choose_local_path(fields.get("next"), "/history"), undone=1)
 
@@ -271,8 +263,8 @@ def preview_import(call: Call, fields: Fields) -> Screen:
         raise Problem(422, "No file was chosen. Go back and choose one.")
     folder = Path(tempfile.mkdtemp(prefix="reverie-import-"))
     path = folder / ("upload" + Path(fields.file.filename or "").suffix[:10])
-    with path.open("wb") as target:
-        shutil.copyfileobj(fields.file.file, target)
+    with path.open("wb") as target, fields.file.file as source:
+        shutil.copyfileobj(source, target)
     name = secrets.token_hex(8)
     call.server.keep_upload(name, path)
     return _draw_import(call, name, path, dry_run=True)
@@ -303,7 +295,7 @@ def _draw_import(call: Call, name: str, path: Path, *, dry_run: bool) -> Screen:
 
 
 @VIEWS.add("POST", "/memories", "write")
-def add_memory(call: Call, fields: Fields) -> Redirect:
+def add_memory(call: Call, fields: Fields) -> Screen | Redirect:
     """Save a line; its section decides the kind, else what it says."""
     body: dict[str, Any] = {"content": fields.get("content")}
     if fields.get("section") == "help" or fields.get("rule"):
@@ -313,6 +305,13 @@ def add_memory(call: Call, fields: Fields) -> Redirect:
             body[name] = fields.get(name)
     if tags := fields.words("tags"):
         body["tags"] = tags
-    saved = perform(call, records.save_record, body=body)
+    try:
+        saved = perform(call, records.save_record, body=body)
+    except Problem as problem:
+        if problem.status != 422:
+            raise
+        return Screen(
+            "memory_new.html", status=422, title="New memory", problem=problem, given={"tags": [], **body}
+        )
     target = fields.get("next") or f"/memories/{saved['record']['id']}"
     return Redirect(choose_local_path(target))

@@ -7,12 +7,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
+from reverie.domain.change import Subject
 from reverie.domain.errors import InvalidInput
+from reverie.domain.record import Kind, Origin
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import problems
@@ -25,7 +27,9 @@ from reverie.interfaces.http.operations import (
     parse_number,
 )
 from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.schemas import Number, Texts
 from reverie.interfaces.http.tokens import Right
+from reverie.search.hits import SearchMode
 
 
 class Screen:
@@ -83,11 +87,44 @@ class Fields:
         return [part for each in self.get(name).split(",") if (part := each.strip())]
 
 
+class ViewQuery(ScopeQuery):
+    """Query of a view within a scope; each view reads what it needs of it."""
+
+    q: str = ""
+    mode: SearchMode = "words"
+    source: Literal["", "records", "turns", "pages"] = ""
+    kind: Literal["", Kind] = ""
+    origin: Literal["", Origin] = ""
+    about: str = ""
+    category: str = ""
+    tags: Texts = ()
+    state: Literal["", "current", "pinned", "ended", "archived"] = ""
+    days: Literal["", "1", "7", "30"] = ""
+    as_of: str = ""
+    cursor: str | None = None
+    content: str = ""
+    start: Number | None = None
+    message: str = ""
+    session: str = ""
+    tokens: Number | None = None
+    batch: tuple[Number, ...] = ()
+    change: Number | None = None
+    actor: str | None = None
+    id: str | None = None
+    subject: Subject | None = None
+    before: Number | None = None
+    since: str = ""
+    until: str = ""
+    left: str = ""
+    right: str = ""
+    name: str = ""
+
+
 class ViewList(OperationList):
-    """Views of one group. A view takes a `Call`, and returns a `Screen` or a `Redirect`."""
+    """Views of one group. A view takes a `Call`, and returns a `Screen`, a `Redirect` or a file."""
 
     def __init__(self) -> None:
-        super().__init__("page_", query=ScopeQuery)
+        super().__init__("page_", query=ViewQuery)
 
 
 def perform(
