@@ -286,6 +286,12 @@ class AsyncWorker(_Wrapper[Worker]):
 
     sync: Worker
 
+    @property
+    def thinking(self) -> Literal["ask", "tidy", "off"]:
+        """What background work may do automatically: the owner's choice, else the setting."""
+        return self.sync.thinking
+
+    set_thinking = _on_thread(Worker.set_thinking)
     plan = _on_thread(Worker.plan)
     apply = _on_thread(Worker.apply)
     run = _on_thread(Worker.run)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
 from reverie.consolidation.gatherer import ACTOR, DueWindow, WindowKind
@@ -141,7 +141,7 @@ class Worker:
         self._lock = ForkSafeLock()
 
     @property
-    def thinking(self) -> Thinking:
+    def thinking(self) -> Literal["ask", "tidy", "off"]:
         """What background work may do automatically: the owner's choice, else the setting."""
         chosen = self._store.cursor(_THINKING)
         return next((each for each in get_args(Thinking) if each == chosen), self._settings.thinking)

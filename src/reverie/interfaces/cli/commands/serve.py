@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import webbrowser
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ _PACKAGES = ("fastapi", "prometheus_client", "uvicorn")
     help="Serve the interface of this program too; repeatable.",
 )
 @click.option("--access-log", is_flag=True, help="Log each request, without what it says, to standard error.")
+@click.option("--open", "is_opening", is_flag=True, help="Open the web UI in a browser.")
 def serve(
     context: CommandContext,
     /,
@@ -54,6 +56,7 @@ def serve(
     allow_host: tuple[str, ...],
     compat: tuple[str, ...],
     access_log: bool,
+    is_opening: bool,
 ) -> None:
     """Serve the memory over HTTP: a page to look at and edit it, the API under /v1, and MCP under /mcp.
 
@@ -81,6 +84,13 @@ def serve(
         server = HttpServer(memory)
         validate_host(host, server)
         logging.getLogger("reverie.http.access").setLevel(logging.INFO if access_log else logging.WARNING)
+
+        def announce() -> None:
+            address = format_address(sock, "/")
+            context.print_message(f"Serving on {address} – press Ctrl-C to stop.")
+            if is_opening and not webbrowser.open(address):
+                context.print_message("No browser could be opened. Open the address above.")
+
         with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=False):
             serve_memory(
                 server,
@@ -88,9 +98,7 @@ def serve(
                 host=host,
                 allowed=allow_host,
                 compatible=compat,
-                announce=lambda: context.print_message(
-                    f"Serving on {format_address(sock, '/')}; press Ctrl-C to stop."
-                ),
+                announce=announce,
             )
 
 
