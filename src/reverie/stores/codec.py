@@ -504,7 +504,7 @@ def shorten_document(table: TableCodec[Any], document: str) -> str:
 
 
 IN_ROW = ""
-"""The `after` of a creation in the journal: its value is the `before` of the next change, or the row itself."""
+"""The `after` of a creation in the journal as long as nothing has changed: its value is in the row."""
 
 
 def find_ids(text: str) -> set[str]:

@@ -1,8 +1,8 @@
 -- Analyses and counters are in a database of their own, which is derived and can be deleted (`derived`). So a save writes
 -- neither, and a table has what was said and nothing else. Each row has a checksum of its columns.
 --
--- In the journal, a creation has an empty `after`: the row has the value, or the `before` of the next change. A
--- damaged row is noticed by its checksum.
+-- In the journal, a creation has an empty `after` as long as the row has its value. A damaged row is noticed by its
+-- checksum.
 
 CREATE TABLE new_records (
     key INTEGER PRIMARY KEY,

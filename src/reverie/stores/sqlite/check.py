@@ -189,7 +189,7 @@ def _check_chain(file: sqlite3.Connection) -> Iterator[str]:
         except UnreadableRow as error:
             yield f"change {sequence} in the journal cannot be read: {error}"
             continue
-        if before is not None and earlier not in (IN_ROW, before):
+        if before is not None and before != earlier:
             what = f"change {sequence} in the journal does not follow the one before"
             yield what
 

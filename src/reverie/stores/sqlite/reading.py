@@ -261,11 +261,8 @@ def decode_entries(file: sqlite3.Connection, rows: Sequence[Row]) -> Iterator[Jo
             _log.warning("change %d cannot be read and is left out, %s: run check()", row[0], error)
 
 
-_FIRST_CHANGES = "SELECT key, min(sequence), before FROM journal WHERE key <> sequence AND key IN "
-
-
 def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, str]:
-    """Return the documents of the creations among rows of the journal that have none of their own.
+    """Return the documents of the creations among rows of the journal whose values are in their rows.
 
     Args:
         file: The connection, in a transaction.
@@ -276,19 +273,11 @@ def read_creations(file: sqlite3.Connection, rows: Sequence[Row]) -> dict[int, s
     for row in rows:
         if row[10] == IN_ROW:
             wanted.setdefault(row[8], []).append(row[0])
-    for subject, every in wanted.items():
-        table = TABLES[subject]
-        for start in range(0, len(every), _BATCH):
-            keys = every[start : start + _BATCH]
-            later = file.execute(
-                f"{_FIRST_CHANGES}({build_placeholders(len(keys))}) GROUP BY key", keys
-            ).fetchall()
-            documents |= {key: document for key, _, document in later if document is not None}
-            if missing := [key for key in keys if key not in documents]:
-                found = fetch_by_key(file, table, missing)
-                for key, row in found.items():
-                    with suppress(TypeError):  # a damaged row has bytes in place of a text
-                        documents[key] = to_short_document(table, row)
+    for subject, keys in wanted.items():
+        for start in range(0, len(keys), _BATCH):
+            for key, row in fetch_by_key(file, TABLES[subject], keys[start : start + _BATCH]).items():
+                with suppress(TypeError):  # a damaged row has bytes in place of a text
+                    documents[key] = to_short_document(TABLES[subject], row)
     return documents
 
 

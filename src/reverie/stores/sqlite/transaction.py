@@ -86,6 +86,7 @@ _EMPTY = (
     "UPDATE journal SET before = NULL, after = NULL, note = '', reference = '' WHERE sequence = ?",
     "UPDATE journal SET before = NULL, after = NULL, note = '', reference = '' WHERE key = ? AND key <> sequence",
 )
+_SET_CREATION = "UPDATE journal SET after = ? WHERE sequence = ? AND after = ?"
 _EARLIER_KEYS = (
     "SELECT gone.key FROM gone JOIN journal ON journal.sequence = gone.key "
     "WHERE gone.id = ? AND journal.subject = ?"
@@ -111,22 +112,13 @@ def _list_citations(key: int, row: Row) -> list[tuple[str, int]]:
 
 
 def strip_creations(file: sqlite3.Connection) -> None:
-    """Remove the documents of creations that are searched, where the next change, or the row, has them too."""
-    file.execute(
-        "UPDATE journal SET after = ? WHERE key = sequence AND subject IN ('record', 'turn', 'paragraph') AND after = "
-        "(SELECT before FROM journal AS later WHERE later.key = journal.key AND later.key <> later.sequence "
-        "ORDER BY later.sequence LIMIT 1)",
-        (IN_ROW,),
-    )
+    """Remove the documents of creations that are searched and have not changed since: their rows have them."""
     tables: tuple[TableCodec[Any], ...] = (RECORDS, TURNS, PARAGRAPHS)
     for table in tables:
         is_changed = "EXISTS (SELECT 1 FROM journal WHERE key = it.key AND key <> sequence)"
         for key, changed, *row in iter_things_tolerantly(file, table, is_changed):
             if not changed and (value := decode_or_skip(table, key, tuple(row))) and is_searched(value):
-                file.execute(
-                    "UPDATE journal SET after = ? WHERE sequence = ? AND after = ?",
-                    (IN_ROW, key, to_short_document(table, row)),
-                )
+                file.execute(_SET_CREATION, (IN_ROW, key, to_short_document(table, row)))
 
 
 class _Made(NamedTuple):
@@ -175,11 +167,19 @@ class WriteTransaction:
             self.insert(edit, key)
         else:
             key, before = self._replace(edit)
+            self._keep_creation(key, before)
         if edit.after is not None and (citations := _list_citations(key, edit.after)):
             self._file.executemany(_CITE, citations)
         self._next = sequence + 1
         name = (edit.table.subject, edit.edit.id)
         self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
+
+    def _keep_creation(self, key: int, document: str) -> None:
+        """Write the document of a creation into the journal, because its row is going to differ."""
+        if key < self._first:
+            self._file.execute(_SET_CREATION, (document, key, IN_ROW))
+        elif (made := self._made[key - self._first]).after == IN_ROW:
+            self._made[key - self._first] = made._replace(after=document)
 
     def erase(self, edit: PreparedChange) -> None:
         """Make one edit, and empty whatever the journal said of that thing before."""
