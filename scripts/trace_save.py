@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
             calls[file.relative_to(PACKAGE).as_posix()] += 1
 
     with tempfile.TemporaryDirectory() as folder, Memory.open(folder) as memory:
-        memory.save("The staging database listens on port 5433")
+        memory.save("The staging database moved to Friday")
         sys.setprofile(count_call)
         try:
             memory.save("The launch moved to Thursday")

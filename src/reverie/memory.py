@@ -32,7 +32,7 @@ from reverie.scoped import MemoryParts, ScopedMemory, SessionPool
 from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES, SearchRequest
 from reverie.search.index.candidates import CandidateIndex
-from reverie.search.index.search_index import SearchIndex
+from reverie.search.index.search_index import FOLD_AT, SearchIndex
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.ranking import RankingSettings
 from reverie.search.related_words import load_related_words
@@ -174,7 +174,7 @@ class Memory(ScopedMemory):
         self._closing = threading.Lock()
         self._worker: Worker | None = None
         super().__init__(parts, "")
-        self.folder = followers.folder = self._open_folder(followers.index)
+        self.folder = followers.folder = self._open_folder(followers.notice)
         if self.folder is not None:
             weakref.finalize(followers, self.folder.hurry).atexit = False
 
@@ -499,26 +499,31 @@ class _Followers:
     """
 
     def __init__(self, index: CandidateIndex, vectors: VectorIndex | None) -> None:
-        self.index = partial(_notice_rows, index, vectors)
+        self._index = index
+        self._vectors = vectors
+        self._unfollowed = 0
         self.folder: MemoryFolder | None = None
 
     def publish(self, rows: Sequence[JournalEntry]) -> None:
         """Pass new journal entries to the indexes and the files; none if a living page was composed."""
         if rows:
-            self.index(rows)
+            self.notice(rows)
         if self.folder is not None:
             self.folder.notice(rows)
+
+    def notice(self, rows: Sequence[JournalEntry]) -> None:
+        """Wake the threads that make vectors, and that analyse texts once there are many."""
+        if self._vectors is not None and not self._vectors.is_awake:
+            self._vectors.notice(rows)
+        self._unfollowed += len(rows)
+        if self._unfollowed >= FOLD_AT:
+            self._unfollowed = 0
+            self._index.follow_soon()
 
     def refresh_files(self) -> None:
         """Import what a person changed in the files."""
         if self.folder is not None:
             self.folder.refresh()
-
-
-def _notice_rows(index: CandidateIndex, vectors: VectorIndex | None, rows: Sequence[JournalEntry]) -> None:
-    index.notice(rows)
-    if vectors is not None:
-        vectors.notice(rows)
 
 
 def _create_index(store: Store, folder: Path | None, postings: PostingTables | None) -> CandidateIndex:

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import STANDING, UNTRUSTED, Kind, Origin, Record
 from reverie.domain.text.dates import DateMention, find_dates, fold_text, get_local_day, resolve_dates
-from reverie.domain.text.languages import is_function_word
+from reverie.domain.text.languages import list_function_words
 
 Door = Literal["save", "conversation"]
 
@@ -331,9 +331,10 @@ def _split_words(text: str) -> tuple[list[str], list[str]]:
     """Return the words of a sentence in small letters, and their forms."""
     tokens = _TOKEN.findall(_USER.sub(lambda found: _AS_OWNER[found[1].lower()], text[:LONGEST]))
     words = ["#" if token[0].isdigit() else fold_text(token) for token in tokens]
+    function_words = list_function_words()
     forms = [
         ("X" if place and token[0].isupper() else "x")
-        if word[:1].isalpha() and not is_function_word(word)
+        if word[:1].isalpha() and word not in function_words
         else word
         for place, (token, word) in enumerate(zip(tokens, words, strict=True))
     ]

@@ -31,7 +31,7 @@ from reverie.domain.text.dates import (
     parse_dates,
     shift_day,
 )
-from reverie.domain.text.languages import is_function_word
+from reverie.domain.text.languages import list_function_words
 from reverie.domain.text.tokenizer import MONTHS, pack, tokenize_date
 
 _NEXT = defer_regex(
@@ -181,7 +181,7 @@ def _is_name(mention: DateMention, folded: str) -> bool:
     if mention.unit == "day" or not _YEAR_OR_MONTH.fullmatch(folded, mention.at, mention.stop):
         return False
     before = _LAST_WORD.search(folded[max(0, mention.at - 40) : mention.at])
-    return before is None or before[1] in _DETERMINERS or not is_function_word(before[1])
+    return before is None or before[1] in _DETERMINERS or before[1] not in list_function_words()
 
 
 def _cover(mention: DateMention) -> list[str]:

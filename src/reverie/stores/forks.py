@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 import weakref
+from _thread import RLock
 from collections.abc import Callable
 from typing import Protocol
 
@@ -28,7 +29,7 @@ _MIN_ATTEMPT_S = 0.05
 _MAX_ATTEMPT_S = 1.0
 
 
-class ForkSafeLock:
+class ForkSafeLock(RLock):  # type: ignore[misc]  # it can be inherited from, so that no call of Python locks
     """A reentrant lock that is free in a forked child even if another thread held it.
 
     Args:
@@ -36,23 +37,16 @@ class ForkSafeLock:
     """
 
     def __init__(self, reset: Callable[[], None] | None = None) -> None:
-        self._lock = threading.RLock()
         self._reset = None if reset is None else weakref.WeakMethod(reset)
         with _listing:
             _locks.add(self)
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
     def renew(self) -> None:
-        """Replace the lock in a child if a thread of the parent process held it."""
-        if self._lock.acquire(blocking=False):
-            self._lock.release()
+        """Free the lock in a child if a thread of the parent process held it."""
+        if self.acquire(blocking=False):
+            self.release()
             return
-        self._lock = threading.RLock()
+        self._at_fork_reinit()  # type: ignore[attr-defined]  # as `threading` does with its own locks
         if self._reset is not None and (reset := self._reset()) is not None:
             reset()
 

@@ -40,7 +40,7 @@ def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
     whole = sorted({value.id for value in _find_forgotten(old, iter_values(new))})
     if whole:
         index = SearchIndex(new, None, analyse=analyze)
-        writer = StoreWriter(store=new, clock=lambda: at, actor=_ACTOR, publish=index.notice)
+        writer = StoreWriter(store=new, clock=lambda: at, actor=_ACTOR)
         Eraser(writer, index, folder=None).forget(EraseRequest(ids=tuple(whole)))
     parts = [
         Change(before=value, after=after)

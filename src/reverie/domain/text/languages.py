@@ -108,9 +108,10 @@ def get_function_words(language: str) -> frozenset[str]:
     return frozenset(word for word in words if len(word) <= 2) if language in _UNSTEMMED else words
 
 
-def is_function_word(word: str) -> bool:
-    """Return whether a folded word is a function word of one of the languages in Latin letters."""
-    return word in _list_languages_by_word()
+@cache
+def list_function_words() -> frozenset[str]:
+    """Return the function words of all languages in Latin letters, in folded form."""
+    return frozenset(_list_languages_by_word())
 
 
 def detect_languages(words: Iterable[str], text: str) -> tuple[str, ...]:

@@ -94,7 +94,6 @@ class SearchIndex:
         self._cleared_at: float | None = None
         self._problem = ""
         self._followed = 0
-        self._unfollowed = 0
         self._counts = CountCache()
         self._question = threading.local()
         self._forget_tail(0)
@@ -278,11 +277,9 @@ class SearchIndex:
 
     # -- following ---------------------------------------------------------------------------------
 
-    def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Follow changes of this process in the background when they are many; the next search follows a few."""
-        self._unfollowed += len(rows)
-        if self._unfollowed >= self._fold_at:
-            self._start(self._fold_quietly)
+    def follow_soon(self) -> None:
+        """Follow the journal on a separate thread, so that the next search need not follow many changes."""
+        self._start(self._fold_quietly)
 
     def _catch_up(self) -> TantivyIndex:
         """Apply all entries of the journal. The caller holds the lock."""
@@ -317,7 +314,6 @@ class SearchIndex:
             for row in rows:
                 self._follow(row, analyses)
             self._followed = rows[-1].sequence
-        self._unfollowed = 0
         if self._count_waiting() >= self._fold_at:
             self._start(self._fold_quietly)
         if followed is not None:
@@ -541,6 +537,13 @@ class SearchIndex:
             )
             self._folding.start()
 
+    def _is_worth_folding(self) -> bool:
+        try:
+            behind = self._store.sequence() - self._followed
+        except StoreError:  # the fold would fail too
+            return False
+        return self._count_waiting() + behind >= FOLD_ON_CLOSE
+
     def close(self) -> None:
         """Finish pending work, and commit if much has changed since the last commit."""
         with self._lock:
@@ -549,8 +552,7 @@ class SearchIndex:
         if folding is not None:
             folding.join()
         with self._lock:
-            waiting = 0 if self._committed is None else self._count_waiting()
-            worthwhile = waiting + self._unfollowed >= FOLD_ON_CLOSE
+            worthwhile = self._committed is not None and self._is_worth_folding()
             cleared = self._cleared_at is not None
         if cleared:  # so that the next process need not build it at its first search
             self._run_unless_store_fails(self._rebuild)

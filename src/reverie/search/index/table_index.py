@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from reverie.domain.change import JournalEntry
 from reverie.domain.filter import Filter
 from reverie.domain.passage import SEARCHABLE, CandidateQuery, Searchable
 from reverie.search.index.candidates import CountCache, IndexStatus, compute_rarities
@@ -120,8 +119,8 @@ class TableIndex:
         """Return the keys of passages that have all their postings."""
         return self._postings.collect_keys(subject)
 
-    def notice(self, rows: Sequence[JournalEntry]) -> None:
-        """Do nothing, since the transaction of the changes has updated the postings."""
+    def follow_soon(self) -> None:
+        """Do nothing, since the transaction of each change has updated the postings."""
 
     def scrub(self) -> bool:
         """Do nothing, since `Store.scrub` rewrites the postings too."""

@@ -136,6 +136,7 @@ class VectorIndex:
         self._file: VectorFile | None = None
         self._queries: OrderedDict[str, Any] = OrderedDict()
         self._wake, self._stopping = threading.Event(), threading.Event()
+        self.is_awake = False
         self._thread: threading.Thread | None = None
         self._closing = False
         self._deadline = 0.0
@@ -149,7 +150,7 @@ class VectorIndex:
         self._following = threading.Lock()
 
     def _reset_after_fork(self) -> None:
-        self._thread, self._is_loaded = None, False
+        self._thread, self._is_loaded, self.is_awake = None, False, False
         self._following = threading.Lock()
 
     # -- reading -------------------------------------------------------------------------------------------
@@ -333,6 +334,7 @@ class VectorIndex:
     def notice(self, rows: Sequence[JournalEntry]) -> None:
         """Wake the thread to embed committed changes."""
         if any(row.subject in SEARCHABLE for row in rows):
+            self.is_awake = True
             self._start()
             self._wake.set()
 
@@ -349,13 +351,14 @@ class VectorIndex:
             self._wake.wait()
             self._stopping.wait(_DEBOUNCE_S)
             self._wake.clear()
+            self.is_awake = False
             try:
                 self._follow_until_current()
             except StoreError as error:  # the next change or search starts another thread
                 if not self._closing:
                     _log.warning("the vectors are left as they are: %s", error)
                 with self._lock:
-                    self._thread = None
+                    self._thread, self.is_awake = None, False
                 return
 
     def _must_stop(self, until: float | None) -> bool:

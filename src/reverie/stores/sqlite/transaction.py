@@ -19,7 +19,6 @@ from reverie.stores.base import build_conflict
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     IN_ROW,
-    PARAGRAPHS,
     RECORDS,
     SESSIONS,
     TABLES,
@@ -32,6 +31,7 @@ from reverie.stores.codec import (
 )
 from reverie.stores.sqlite.reading import decode_or_skip, iter_things_tolerantly
 
+_ARCHIVED_AT = RECORDS.names.index("archived_at")
 _SESSION, _POSITION = TURNS.names.index("session"), TURNS.names.index("position")
 
 
@@ -60,7 +60,8 @@ def prepare_change(edit: Change) -> PreparedChange:
     if edit.after is None:
         return PreparedChange(edit, table, before)
     after = table.encode(edit.after)
-    is_copied = before is None and is_searched(edit.after)  # the derived database has the second copy
+    # The derived database has a second copy of what is searched.
+    is_copied = before is None and (table is TURNS or (table is RECORDS and after[_ARCHIVED_AT] is None))
     document = IN_ROW if is_copied else to_short_document(table, after)
     return PreparedChange(edit, table, before, (*after, *table.derive(edit.after, after)), document)
 
@@ -113,7 +114,7 @@ def _list_citations(key: int, row: Row) -> list[tuple[str, int]]:
 
 def strip_creations(file: sqlite3.Connection) -> None:
     """Remove the documents of creations that are searched and have not changed since: their rows have them."""
-    tables: tuple[TableCodec[Any], ...] = (RECORDS, TURNS, PARAGRAPHS)
+    tables: tuple[TableCodec[Any], ...] = (RECORDS, TURNS)
     for table in tables:
         is_changed = "EXISTS (SELECT 1 FROM journal WHERE key = it.key AND key <> sequence)"
         for key, changed, *row in iter_things_tolerantly(file, table, is_changed):
