@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 ROUNDS = 120
 STEP = 0.08
 """Of Adam, in units of a weight."""
-PENALTY = 0.05
+PENALTY = 0.02
 """Weight of the squares of the weights."""
 
 SHARE = 0.25

@@ -488,6 +488,7 @@ class Memory(ScopedMemory):
             conclude=conclude,
             judge=self._judge,
             living=self._parts.living,
+            expire=self._parts.records.acting(RULES).expire,
         )
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Literal, TypeAlias, get_args
 
@@ -71,6 +71,7 @@ _THINKING = "thinking"  # the cursor with the owner's choice
 LAST_CYCLE = "dream.last"
 """The store's cursor with the time of the last cycle."""
 
+_EXPIRY_PERIOD = timedelta(hours=1)
 _CLOCK_WAS_WRONG = timedelta(days=1)
 """Times further in the future were written by a clock that was wrong; nothing waits for them."""
 
@@ -109,6 +110,7 @@ class Worker:
         conclude: Callable[[str], object] | None = None,
         judge: PairJudge | None = None,
         living: LivingPages | None = None,
+        expire: Callable[[], object] = lambda: None,
     ) -> None:
         """Create a worker.
 
@@ -116,7 +118,10 @@ class Worker:
             conclude: Function that saves what a session came to, by rule; None to leave idle sessions alone.
             judge: Judge of changed records; None for a memory that cannot be written.
             living: The living pages; None for a memory that cannot be written.
+            expire: Function that ends the records whose last day is over.
         """
+        self._expire = expire
+        self._expired_at = datetime.min.replace(tzinfo=UTC)
         self._conclude = conclude
         self._judge = judge
         self._living = living
@@ -247,6 +252,9 @@ class Worker:
 
     def _compose_pages(self) -> None:
         """Compose the living pages of scopes that have changed."""
+        if self._clock() - self._expired_at >= _EXPIRY_PERIOD:
+            self._expired_at = self._clock()
+            self._expire()
         if self._living is not None and self._living.has_news():
             self._living.compose_stale()
 

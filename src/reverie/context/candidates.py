@@ -192,7 +192,8 @@ def judge_candidates(
         elif not hit.is_trusted:
             verdict = "untrusted"
         elif hit.record is not None and not (
-            is_valid_at(hit.record, given.now) or (past and has_ended(hit.record, given.now))
+            (is_valid_at(hit.record, given.now) and not has_ended(hit.record, given.now))
+            or (past and has_ended(hit.record, given.now))
         ):
             verdict = "does not hold now"
         elif not hit.content.strip():

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from reverie.domain.conversation import Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, quote_value
-from reverie.domain.filter import has_ended
+from reverie.domain.filter import get_end, has_ended
 from reverie.domain.page import Paragraph
 from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, validation
@@ -332,10 +332,12 @@ def _render_bracketed(text: str) -> str:
 def _render_validity(record: Record, now: datetime | None) -> str:
     """Return the time of validity of a record, its resolved relative dates, doubts, and whether to ask first."""
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from else ""
-    until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+    is_over = now is not None and has_ended(record, now)
+    end = get_end(record) if is_over else record.valid_to
+    until = f" until {end:%Y-%m-%d}" if end else ""
     meant = record.resolved_dates
     dated = f" ({render_label(meant)})" if meant else ""
-    holds = "held" if now is not None and has_ended(record, now) else "holds"
+    holds = "held" if is_over else "holds"
     if since or until:
         dated += f" ({holds}{since}{until})"
     if doubt := describe_doubt(record):

@@ -357,7 +357,7 @@ def retrieve_recent(
     known = standing.union(hit.id for hit in hits)
     allowed = Filter(scopes=scopes, origins=_TRUSTED, alive_at=now, valid_at=now)
     records = recaller.recent(allowed=allowed, limit=limit + len(known))
-    return [record for record in records if record.id not in known][:limit]
+    return [record for record in records if record.id not in known and not has_ended(record, now)][:limit]
 
 
 def retrieve_standing(recaller: Retriever, settings: Settings, scopes: tuple[str, ...]) -> list[Record]:

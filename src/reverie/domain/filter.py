@@ -277,5 +277,11 @@ def has_passed(record: Record, moment: datetime) -> bool:
 
 
 def has_ended(record: Record, moment: datetime) -> bool:
-    """Return whether the record held until an earlier moment, and holds no longer."""
-    return record.valid_to is not None and record.valid_to <= moment
+    """Return whether the record held or mattered until an earlier moment, and does no longer."""
+    end = get_end(record)
+    return end is not None and end <= moment
+
+
+def get_end(record: Record) -> datetime | None:
+    """Return the moment until which a record holds or matters; None for no end."""
+    return min((end for end in (record.valid_to, record.until) if end is not None), default=None)

@@ -21,7 +21,7 @@ from math import exp, sqrt
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.record import STANDING, UNTRUSTED, Kind, Origin, Record
 from reverie.domain.text.dates import DateMention, find_dates, fold_text, get_local_day, resolve_dates
 from reverie.domain.text.languages import list_function_words
@@ -56,19 +56,19 @@ _STANDING_CLASSES = ("rule", "health", "preference")
 LONGEST = 400
 """Characters of a text that is one statement; longer ones are stored as facts."""
 
-MIN_STANDING = 0.45
+MIN_STANDING = 0.37
 """Least probability of a rule, preference or fact about health at a save, where a missed rule is dear."""
 
 MARGIN = 0.1
 """By how much the probability of another class may be larger."""
 
-MIN_PLAN = 0.6
+MIN_PLAN = 0.7
 """Least share of a plan among the kinds of a sentence, for one that matters until the day that it names."""
 
-MIN_OTHER_KIND = 0.45
+MIN_OTHER_KIND = 0.3
 """Least probability of another kind than a fact at a save."""
 
-MIN_WORTH = 0.6
+MIN_WORTH = 0.65
 """Least probability that a sentence of a conversation is worth keeping."""
 
 MIN_KIND_SAID = 0.5
@@ -279,6 +279,13 @@ _AS_OWNER = {
 }
 """What models write of the owner, as the owner says it."""
 
+_OWN_WORDS = parse_word_set(
+    "i me my mine myself we us our ours ich mich mir mein meine meinen meinem meiner wir uns unser unsere je j mon ma"
+    " mes nous notre nos yo mi mis mio mia io noi nostro nosotros nuestro nuestra eu meu minha meus nos nosso nossa ik"
+)
+"""Words by which the writer speaks of himself."""
+
+_OWN_SIGN = defer_regex("[我咱私僕俺]|わたし")
 _RUNS = (("w", 2), ("f", 4))
 _LETTERS = 4
 _UNSPACED_LETTERS = (1, 2, 3)
@@ -347,6 +354,11 @@ def _list_runs(words: list[str], forms: list[str]) -> Iterator[str]:
         for size in range(1, longest + 1):
             for run in zip(*(bounded[start:] for start in range(size)), strict=False):
                 yield f"{kind} {' '.join(run)}"
+    # Whether the writer is in it, and how it begins: such as with a name and a verb in the third person.
+    is_own = any(word.partition("'")[0] in _OWN_WORDS or _OWN_SIGN.search(word) for word in words)
+    second = f"x{words[1][-1]}" if forms[1:2] == ["x"] else "".join(forms[1:2])
+    yield f"p {is_own}"
+    yield f"p {is_own} {forms[0] if forms else ''} {second}"
     yield f"n {min(8, len(words) // 3)}"
 
 

@@ -422,7 +422,10 @@ class RecordRepository(WritingRepository):
         return self.change([id], change, operation="restore")[0]
 
     def expire(self) -> int:
-        """Archive expired records; return their number."""
+        """Archive expired records, and end those that mattered until an earlier day; return their number.
+
+        An end that was undone is not made again.
+        """
 
         def find_changes() -> Iterator[Change]:
             now = self._clock()
@@ -430,6 +433,10 @@ class RecordRepository(WritingRepository):
                 if record.expires_at is not None and record.expires_at <= now:
                     after = replace(record, archived_at=now, archive_reason="expired")
                     yield Change(before=record, after=after)
+                elif record.valid_to is None and record.until is not None and record.until <= now:
+                    last = self._store.journal(id=record.id, limit=1, newest_first=True)
+                    if not record.pinned and not (last and last[0].operation == "undo"):
+                        yield Change(before=record, after=replace(record, valid_to=record.until))
 
         return self._commit_in_chunks(find_changes, operation="expire")
 

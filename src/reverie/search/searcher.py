@@ -445,6 +445,11 @@ class Searcher:
             for value in islice(allowed_values, question.limit)
         ]
 
+    def _is_over(self, hit: Hit) -> bool:
+        """Return whether a record mattered until an earlier day, which it names itself."""
+        until = None if hit.record is None else hit.record.until
+        return until is not None and until <= self._clock()
+
     # -- ranked search ---------------------------------------------------------------------------------
 
     def _search_ranked(
@@ -487,6 +492,8 @@ class Searcher:
             hits = self._builder.build(subject, list(firsts.values()), wanted, current=is_current, past=past)
             if subject == "record" and query.is_sentence:
                 hits = self._builder.add_related(hits, query, wanted)
+            if is_current and question.allowed.valid_at is None:
+                hits = [hit for hit in hits if not self._is_over(hit)]
             if folds:
                 hits = self._builder.fold(hits, question)[: question.limit]
             exhausted = not full or not scored or scored[-1].score.total < question.min_score

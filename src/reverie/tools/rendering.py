@@ -16,7 +16,7 @@ from reverie.context import render
 from reverie.domain import category
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
-from reverie.domain.filter import has_ended, is_valid_at
+from reverie.domain.filter import get_end, is_valid_at
 from reverie.domain.record import (
     KINDS,
     LAYERS,
@@ -220,8 +220,8 @@ def build_record_data(record: Record) -> Mapping[str, Any]:
 def describe_record(record: Record, now: datetime) -> list[str]:
     """Return the age of a record, when it holds if that is not now, and its origin where it is not trusted."""
     parts = [format_age(record.updated_at, now)]
-    if record.valid_to is not None and has_ended(record, now):
-        parts.append(f"held until {record.valid_to:%Y-%m-%d}, not any more")
+    if (end := get_end(record)) is not None and end <= now:
+        parts.append(f"held until {end:%Y-%m-%d}, not any more")
     elif record.valid_from is not None and not is_valid_at(record, now):
         parts.append(f"holds from {record.valid_from:%Y-%m-%d}, not yet")
     if doubt := render.describe_doubt(record):

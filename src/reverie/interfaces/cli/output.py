@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 from click.core import ParameterSource
 
-from reverie.domain.filter import has_ended
+from reverie.domain.filter import get_end, has_ended
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import to_json_value
 from reverie.interfaces.formatting import (
@@ -320,9 +320,11 @@ def describe_state(record: Record, now: datetime) -> list[str]:
     """Return the reasons why a record does not simply hold; none if it does."""
     marks = []
     since = f" from {record.valid_from:%Y-%m-%d}" if record.valid_from and record.valid_from > now else ""
-    until = f" until {record.valid_to:%Y-%m-%d}" if record.valid_to else ""
+    is_over = has_ended(record, now)
+    end = get_end(record) if is_over else record.valid_to
+    until = f" until {end:%Y-%m-%d}" if end else ""
     if since or until:
-        marks.append(f"{'held' if has_ended(record, now) else 'holds'}{since}{until}")
+        marks.append(f"{'held' if is_over else 'holds'}{since}{until}")
     if record.perhaps_replaced_by:
         marks.append(f"perhaps outdated, see {record.perhaps_replaced_by}")
     if record.archived:
