@@ -22,6 +22,7 @@ from pathlib import Path
 
 from benchmarks.texts import Texts
 from reverie import Memory
+from reverie.interfaces.hooks.client import get_socket_path
 
 PROGRAM = [sys.executable, "-c", "from reverie.interfaces.cli.entry import main; main()"]
 
@@ -64,17 +65,31 @@ def main() -> None:
         )  # compiled files are cached, as after an installation
         with Memory.open(folder) as memory:
             memory.save_many({"content": text.content} for text in texts.first(asked.records))
-        taken = {"user-prompt": [], "stop": [], "session-start": []}
-        for number in range(asked.times + 1):
-            payload = {
-                "session_id": "benchmark",
-                "cwd": name,
-                "prompt": texts.question(number),
-                "last_assistant_message": texts.text(number).content,
-            }
-            for event, figures in taken.items():
-                figures.append(run_event(event, folder, payload, env))
-    print(f"{asked.records:,} records, {asked.times} times each, from start to end of the process:")
+        print(f"{asked.records:,} records, {asked.times} times each, from start to end of the process:")
+        measure("alone", folder, asked.times, texts, env)
+        command = [*PROGRAM, "mcp", "--store", str(folder)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env) as server:
+            path = get_socket_path(str(folder))
+            while not os.path.exists(path):
+                time.sleep(0.1)
+            measure("beside a serving process", folder, asked.times, texts, env)
+            assert server.stdin is not None
+            server.stdin.close()
+
+
+def measure(label: str, folder: Path, times: int, texts: Texts, env: Mapping[str, str]) -> None:
+    """Run all events some times, and print the results."""
+    taken: dict[str, list[tuple[float, float]]] = {"user-prompt": [], "stop": [], "session-start": []}
+    for number in range(times + 1):
+        payload = {
+            "session_id": label,
+            "cwd": str(folder.parent),
+            "prompt": texts.question(number),
+            "last_assistant_message": texts.text(number).content,
+        }
+        for event, figures in taken.items():
+            figures.append(run_event(event, folder, payload, env))
+    print(f"{label}:")
     for event, figures in taken.items():
         seconds, processor = zip(*figures[1:], strict=True)  # the first run compiles
         print(f"{event:>14}: best {min(seconds) * 1000:.0f} ms, median {format_median(seconds)} ms; ", end="")

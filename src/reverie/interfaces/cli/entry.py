@@ -18,7 +18,7 @@ def main() -> None:
 def _run(arguments: list[str]) -> None:
     gc.disable()  # what is imported stays alive, and looking for garbage in it takes a seventh of the start
     if is_hook := arguments[:1] == ["hook"]:
-        from reverie.interfaces.hooks.runner import main as run_hook
+        from reverie.interfaces.hooks.client import run_hook
 
         run_hook(arguments)  # returns only if the full command line has to read the arguments
     from reverie.interfaces.cli.main import main as run_command

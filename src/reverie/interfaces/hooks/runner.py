@@ -13,8 +13,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
 
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.domain.lazy_regex import defer_regex
+from reverie.interfaces.hooks.client import SCOPE, STORE, TIMEOUT_S
 from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
 
 if TYPE_CHECKING:
+    from reverie.memory import Memory
     from reverie.settings import Settings
 
 
@@ -54,7 +56,7 @@ def resolve_scope(scope: str, folder: str = "") -> str:
     within, slash, last = scope.rpartition("/")
     if last != REPOSITORY:
         return scope
-    root = _find_root(Path(os.path.realpath(os.environ.get(PROJECT) or folder or os.getcwd())))
+    root = _find_root(Path(os.path.realpath(folder or os.getcwd())))
     name = _UNFIT.sub("-", root.name).strip(".-")[:_LONGEST] or "root"
     return f"{within}{slash}project:{name}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:8]}"
 
@@ -79,13 +81,9 @@ def _find_root(folder: Path) -> Path:
 # -- runner ---------------------------------------------------------------------------------------
 
 
-STORE = "REVERIE_STORE"
-SCOPE = "REVERIE_HOOK_SCOPE"
-
 MOST_CHARS = 10_000
 """Characters that Claude Code takes from a hook directly; longer output becomes a file."""
 
-TIMEOUT_S = 10.0
 LONGEST_TIMEOUT_S = 86_400.0
 
 PATIENCE_S = 1.0
@@ -135,27 +133,44 @@ class HookOptions(NamedTuple):
     debug: bool = False
 
 
-def run(name: str, options: HookOptions, data: bytes) -> str:
+class Served(NamedTuple):
+    """The place of a hook that another process runs for it.
+
+    Attributes:
+        memory: The open memory of that process.
+        environ: Environment of the hook.
+        on_kept: Called when the event is safe.
+        report: Function that tells the user about a problem.
+    """
+
+    memory: Memory
+    environ: Mapping[str, str]
+    on_kept: Callable[[], None]
+    report: Callable[[str], None]
+
+
+def run(name: str, options: HookOptions, data: bytes, served: Served | None = None) -> str:
     """Handle an event; return the text for standard output.
 
     Args:
         name: One of `EVENTS`.
         options: Options of the hook.
         data: Content of standard input.
+        served: Where another process runs it; None for the hook's own process.
 
     Raises:
         ReverieError: the event, the options or the memory cannot be read.
     """
     _is_safe.clear()
     try:
-        return _run(name, options, data)
+        return _run(name, options, data, served)
     finally:
         _is_safe.set()
 
 
-def _run(name: str, options: HookOptions, data: bytes) -> str:
+def _run(name: str, options: HookOptions, data: bytes, served: Served | None) -> str:
     event = read_event(data)
-    text = _answer_event(name, options, event) if event.has_content(name) else ""
+    text = _answer_event(name, options, event, served) if event.has_content(name) else ""
     if not text or options.format == "text":
         return f"{text}\n" if text else ""
     if field := FORMATS[options.format]:
@@ -164,36 +179,32 @@ def _run(name: str, options: HookOptions, data: bytes) -> str:
     return json.dumps({"hookSpecificOutput": result}) + "\n"
 
 
-def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
+def _answer_event(name: str, options: HookOptions, event: HookEvent, served: Served | None) -> str:
     from reverie.interfaces.hooks.turns import HookTarget, answer_event, build_occurrence, keep
-    from reverie.llm.embedding import NO_EMBEDDER, is_loaded_here
-    from reverie.memory import Memory
-    from reverie.settings import Settings
 
-    settings = Settings.load(options.settings, environ=os.environ)
-    if is_loaded_here(settings.embedder):
-        # Loading the model takes longer than everything else. Processes that live longer embed what is stored.
-        settings = replace(settings, embedder=NO_EMBEDDER)
-    if name == "user-prompt":
-        # The user waits for this event. The other events scan the files.
-        settings = replace(settings, files=False)
+    environ = os.environ if served is None else served.environ
+    settings = _load_settings(name, options) if served is None else served.memory.settings
     if not event.session:
         raise InvalidInput("the event has no session_id: its conversation is unknown")
-    wanted = options.scope if options.scope is not None else os.environ.get(SCOPE, "")
-    scope, session = resolve_scope(wanted, event.folder), f"{options.agent}:{event.session}"
+    wanted = options.scope if options.scope is not None else environ.get(SCOPE, "")
+    scope = resolve_scope(wanted, environ.get(PROJECT) or event.folder)
+    session = f"{options.agent}:{event.session}"
     occurrence = build_occurrence(name, event, scope=scope, session=session)
     if occurrence is None:
         return ""
-    store = options.store if options.store is not None else os.environ.get(STORE) or None
+    store = options.store if options.store is not None else environ.get(STORE) or None
     folder = _locate_folder(store, settings)
     kept = None
     if folder.is_dir() and (name != "session-start" or event.source == "compact"):
         with suppress(OSError):  # a full disk, or a folder that may only be read: `answer_event` reports it
             kept = keep(occurrence, folder, settings.redactor)
     _is_safe.set()
-    patience = timedelta(seconds=PATIENCE_S)
+    if served is not None:
+        served.on_kept()
     try:
-        with Memory.open(store, settings=settings, actor="hook", busy_timeout=patience) as memory:
+        with _open_memory(store, settings) if served is None else nullcontext(served.memory) as memory:
+            if served is not None and name != "user-prompt":
+                memory.refresh_files()
             target = HookTarget(
                 memory=memory,
                 session=memory.scoped(scope).session(session),
@@ -201,13 +212,35 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent) -> str:
                 kept=kept,
                 max_chars=options.max_chars,
                 everything=options.all,
-                report=lambda problem: None if options.quiet else _write_stderr(problem),
+                report=_write_problem if served is None else served.report,
             )
-            return answer_event(occurrence, target)
+            return answer_event(occurrence, target if not options.quiet else target._replace(report=_ignore))
     except InvalidInput:
         if kept is not None:
             kept.unlink(missing_ok=True)  # no later hook can store it either
         raise
+
+
+def _load_settings(name: str, options: HookOptions) -> Settings:
+    from reverie.llm.embedding import NO_EMBEDDER, is_loaded_here
+    from reverie.settings import Settings
+
+    settings = Settings.load(options.settings, environ=os.environ)
+    if is_loaded_here(settings.embedder):
+        # Loading the model takes longer than everything else. Processes that live longer embed what is stored.
+        settings = replace(settings, embedder=NO_EMBEDDER)
+    # The user waits for a prompt. The other events scan the files.
+    return replace(settings, files=False) if name == "user-prompt" else settings
+
+
+def _open_memory(store: str | None, settings: Settings) -> Memory:
+    from reverie.memory import Memory
+
+    return Memory.open(store, settings=settings, actor="hook", busy_timeout=timedelta(seconds=PATIENCE_S))
+
+
+def _ignore(problem: str) -> None:
+    """Report nothing."""
 
 
 def _locate_folder(store: str | None, settings: Settings) -> Path:
@@ -229,11 +262,12 @@ def _locate_folder(store: str | None, settings: Settings) -> Path:
 # -- as a process ------------------------------------------------------------------------------------------
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str], data: bytes | None = None) -> None:
     """Run `reverie hook EVENT` and exit; return if the arguments need the full command line.
 
     Args:
         arguments: Arguments of `reverie`, beginning with `hook`.
+        data: The event; None if it is still to be read from standard input.
     """
     name = arguments[1] if len(arguments) > 1 else ""
     options = parse_arguments(arguments[2:]) if name in EVENTS else None
@@ -241,7 +275,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     _start_timeout(options)
     logging.getLogger("reverie").addHandler(logging.NullHandler())
-    _write_and_exit(try_run(name, options, sys.stdin))
+    _write_and_exit(try_run(name, options, sys.stdin if data is None else data))
 
 
 def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
@@ -273,34 +307,39 @@ def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
     return options if is_valid and 0 < options.timeout <= LONGEST_TIMEOUT_S else None
 
 
-def try_run(name: str, options: HookOptions, stdin: TextIO | None) -> bytes:
-    """Return the output of a hook; nothing, and one line on standard error, if it fails."""
+def try_run(
+    name: str, options: HookOptions, source: TextIO | bytes | None, served: Served | None = None
+) -> bytes:
+    """Return the output of a hook; nothing, and a report of one line, if it fails.
+
+    Args:
+        name: One of `EVENTS`.
+        options: Options of the hook.
+        source: The event, or the file to read it from; None for none.
+        served: Where another process runs it; None for the hook's own process.
+    """
     try:
-        return run(name, options, _read(stdin)).encode("utf-8", "replace")
+        return run(name, options, _read(source), served).encode("utf-8", "replace")
     except Exception as error:  # noqa: BLE001 - the outermost handler: a failure must never stop the agent
         if options.debug:
             import traceback
 
             traceback.print_exception(error)
-        _report_error(error, options)
+        if not options.quiet:
+            # The messages of other errors may quote a memory or a private path.
+            message = str(error) if isinstance(error, ReverieError | OSError) else type(error).__name__
+            report = _write_problem if served is None else served.report
+            report(f"no memory for this turn: {' '.join(message.split())}")
     return b""
 
 
-def _read(stdin: TextIO | None) -> bytes:
-    if stdin is None or stdin.isatty():
-        return b""
-    return stdin.buffer.read(LARGEST + 1)
+def _read(source: TextIO | bytes | None) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    return b"" if source is None or source.isatty() else source.buffer.read(LARGEST + 1)
 
 
-def _report_error(error: Exception, options: HookOptions) -> None:
-    if options.quiet:
-        return
-    # The messages of other errors may quote a memory or a private path.
-    message = str(error) if isinstance(error, ReverieError | OSError) else type(error).__name__
-    _write_stderr(f"no memory for this turn: {' '.join(message.split())}")
-
-
-def _write_stderr(text: str) -> None:
+def _write_problem(text: str) -> None:
     try:
         os.write(2, f"reverie: {text}\n".encode("utf-8", "replace"))
     except OSError:  # the reader closed the pipe
@@ -312,7 +351,7 @@ def _start_timeout(options: HookOptions) -> None:
 
     def give_up() -> None:
         if not options.quiet:
-            _write_stderr(f"no memory for this turn: timed out after {options.timeout:g} s")
+            _write_problem(f"no memory for this turn: timed out after {options.timeout:g} s")
         _is_safe.wait(GRACE_S)
         os._exit(0)
 

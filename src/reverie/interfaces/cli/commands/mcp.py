@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from reverie.interfaces.cli.options import (
     command,
     get_exit_code,
 )
-from reverie.interfaces.hooks.runner import resolve_scope
+from reverie.interfaces.hooks.runner import PROJECT, resolve_scope
 
 if TYPE_CHECKING:
     from reverie.interfaces.mcp.handshake import EarlyAnswers
@@ -81,7 +82,7 @@ def _serve(context: CommandContext, options: dict[str, Any]) -> None:
 
     if sys.stdin is None:
         raise InvalidInput("standard input is closed: let a client start the server")
-    offered = options | {"scope": resolve_scope(options["scope"])}
+    offered = options | {"scope": resolve_scope(options["scope"], os.environ.get(PROJECT, ""))}
     if options["groups"] is not None:
         offered["groups"] = [name for part in options["groups"].split(",") if (name := part.strip())]
     has_session = options["session"] is not None
@@ -116,21 +117,24 @@ def _open_and_serve(context: CommandContext, offered: dict[str, Any], early: Ear
         offer = create(memory)
         gc.freeze()
         gc.enable()
-        with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=read_only):
+        with log_to_stderr(debug=context.debug), run_background_work(context, memory, read_only=read_only):
             serve_stdio(offer, early)
 
 
 @contextmanager
-def run_background_work(memory: Memory, *, read_only: bool) -> Iterator[None]:
-    """Run background work while the block runs, unless the server only reads."""
+def run_background_work(context: CommandContext, memory: Memory, *, read_only: bool) -> Iterator[None]:
+    """Run background work and answer hooks while the block runs, unless the server only reads."""
     if read_only:
         yield
         return
+    from reverie.interfaces.hooks.server import serve_hooks
+
     timer = threading.Timer(BACKGROUND_DELAY_S, _start_worker, [memory])
     timer.daemon = True
     timer.start()
     try:
-        yield
+        with serve_hooks(memory, context.resolve_place(), settings=context.settings):
+            yield
     finally:
         timer.cancel()
 

@@ -16,6 +16,7 @@ from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.mcp import log_to_stderr, run_background_work
 from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, command
 from reverie.interfaces.hooks import runner
+from reverie.interfaces.hooks.client import SCOPE, TIMEOUT_S
 from reverie.interfaces.hooks.events import EVENTS
 from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.http.tokens import RIGHTS, TokenRegistry
@@ -91,7 +92,7 @@ def serve(
             if is_opening and not webbrowser.open(address):
                 context.print_message("No browser could be opened. Open the address above.")
 
-        with log_to_stderr(debug=context.debug), run_background_work(memory, read_only=False):
+        with log_to_stderr(debug=context.debug), run_background_work(context, memory, read_only=False):
             serve_memory(
                 server,
                 sock,
@@ -179,7 +180,7 @@ _event_options = combine_options(
         "--scope",
         metavar="NAME",
         help="Scope of the memories, such as user:alice; `repository` for a scope of each repository."
-        f"  [${runner.SCOPE}, or the common scope]",
+        f"  [${SCOPE}, or the common scope]",
     ),
     click.option(
         "--agent",
@@ -205,7 +206,7 @@ _event_options = combine_options(
     click.option(
         "--timeout",
         type=click.FloatRange(0, runner.LONGEST_TIMEOUT_S, min_open=True),
-        default=runner.TIMEOUT_S,
+        default=TIMEOUT_S,
         show_default=True,
         metavar="SECONDS",
         help="Give up after this time.",
