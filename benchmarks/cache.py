@@ -130,7 +130,7 @@ def run_conversation(folder: Path, *, turns: int = TURNS, seed: int = 1) -> list
     for name, text in _PROFILE.items():
         (folder / name).write_text(text, encoding="utf-8")
     clock = _Clock()
-    settings = Settings(files=False, default_ttl_minutes=30)
+    settings = Settings(files="none", default_ttl_minutes=30)
     with Memory.open(folder, settings=settings, clock=clock, model=_answer_as_model) as memory:
         memory.pages.write(
             "MEMORY.md",

@@ -58,7 +58,7 @@ def measure_size(size: int, seed: int, folder: Path, *, count: int = SAVES) -> F
     _say(f"{size:,} files: writing them")
     fill_memory(place, texts, size, files=True)
     bare = folder / f"bare-{size}"
-    fill_memory(bare, texts, size, files=False)
+    fill_memory(bare, texts, size, files="none")
     _say(f"{size:,} files: saving")
     figures = measure_saves(place, bare, texts, size, count)
     _say(f"{size:,} files: opening")
@@ -98,7 +98,7 @@ def measure_saves(place: Path, bare: Path, texts: Texts, size: int, count: int) 
     order = random.Random(size)
     with (
         Memory.open(place) as on,
-        Memory.open(bare, settings=Settings(files=False)) as off,
+        Memory.open(bare, settings=Settings(files="none")) as off,
     ):
         assert on.folder is not None
         on.folder.flush(_LONGEST_S)

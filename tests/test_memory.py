@@ -801,7 +801,7 @@ def test_a_memory_is_used_through_what_is_left_of_it(tmp_path: Path) -> None:
 def test_files_of_an_unclosed_memory_are_written(tmp_path: Path) -> None:
     Memory.open(tmp_path).save("Ana likes Tagliatelle", category="food")
     until = time.monotonic() + 10
-    while "Tagliatelle" not in "".join(each.read_text() for each in (tmp_path / "memory").rglob("*.json")):
+    while "Tagliatelle" not in "".join(each.read_text() for each in (tmp_path / "memory").rglob("*.md")):
         assert time.monotonic() < until
         time.sleep(0.02)
 

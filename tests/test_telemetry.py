@@ -25,7 +25,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-ON = Settings(telemetry=True, files=False, embedder=None)
+ON = Settings(telemetry=True, files="none", embedder=None)
 SECRET = "sk-proj-" + "a1B2" * 12
 
 
@@ -106,7 +106,7 @@ def test_content_is_recorded_where_it_is_asked_for_and_redacted(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CONTENT_VARIABLE, "true")
-    open_settings = Settings(telemetry=True, files=False, embedder=None, redact_secrets=False)
+    open_settings = Settings(telemetry=True, files="none", embedder=None, redact_secrets=False)
     with Memory.open(":memory:", settings=open_settings) as memory:
         alice = memory.scoped("user:alice")
         alice.save(f"The key of the tea shop is {SECRET}")
@@ -181,7 +181,7 @@ def test_a_model_that_fails_is_an_error_of_its_call(recorded: Recorded) -> None:
 
 def test_a_call_of_the_embedder_has_a_span(recorded: Recorded) -> None:
     pytest.importorskip("numpy")
-    settings = Settings(telemetry=True, files=False)
+    settings = Settings(telemetry=True, files="none")
     with Memory.open(
         ":memory:", settings=settings, embedder=lambda texts: [[1.0, 0.0]] * len(texts)
     ) as memory:
@@ -235,7 +235,7 @@ def test_a_view_of_the_page_and_a_request_of_mcp_have_spans_too(recorded: Record
 
 
 def test_nothing_is_recorded_while_it_is_off(recorded: Recorded) -> None:
-    with Memory.open(":memory:", settings=Settings(files=False, embedder=None)) as memory:
+    with Memory.open(":memory:", settings=Settings(files="none", embedder=None)) as memory:
         memory.save("Tea is at four")
     assert not recorded.exporter.get_finished_spans()
 

@@ -324,7 +324,9 @@ class Memory(ScopedMemory):
         if not isinstance(store, StoreOnServer):
             place = "in no folder" if self.path is None else f"in {str(self.path)!r}: edit its files there"
             raise InvalidInput(f"Files are exchanged with a memory in a database. This one is {place}.")
-        return FileExchange(resolve_path(folder, name="folder"), self._parts.writer, identity=store.identity)
+        layout = "pages" if self.settings.files == "none" else self.settings.files
+        root = resolve_path(folder, name="folder")
+        return FileExchange(root, self._parts.writer, identity=store.identity, layout=layout)
 
     def flush(self) -> bool:
         """Write the readable files of all changes now, rather than a moment later.
@@ -460,11 +462,12 @@ class Memory(ScopedMemory):
         Args:
             publish: Receives the journal entries of hand edits.
         """
-        if self.path is None or not self.settings.files or self.is_read_only:
+        if self.path is None or self.settings.files == "none" or self.is_read_only:
             return None
         from reverie.files.folder import MemoryFolder
 
-        folder = MemoryFolder(self.path, replace(self._parts.writer, publish=publish))
+        writer = replace(self._parts.writer, publish=publish)
+        folder = MemoryFolder(self.path, writer, layout=self.settings.files)
         folder.start()
         return folder
 

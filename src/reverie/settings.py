@@ -134,7 +134,9 @@ class Settings:
             only that is replaced.
         keep_secrets: Categories such as `home/codes` in which secrets in the owner's own text are stored, as with
             `Memory.save(keep_secret=True)`; in a file a list, in the environment one a line.
-        files: Whether the folder holds files that can be read and edited, beside the database; default yes.
+        files: Files that people read and edit, beside the database: `pages` (the default) has a Markdown page for each
+            category with a line for each record, `records` a JSON file for each record, `none` no files. Yes stands
+            for `pages`, no for `none`.
         default_ttl_minutes: Minutes that an entry of a session's working memory lives, over 0; default 5;
             None keeps it. RockBot's `DefaultTtlMinutes`.
         max_entries: Live entries of working memory in a session, 1 to 100,000; default 50. RockBot's
@@ -227,7 +229,7 @@ class Settings:
     redact_secrets: bool = _define_setting(True, "flag")
     secret_patterns: tuple[str, ...] = _define_setting((), "patterns")
     keep_secrets: tuple[str, ...] = _define_setting((), "categories")
-    files: bool = _define_setting(True, "flag")
+    files: Literal["pages", "records", "none"] = _define_setting("pages", "choice", choices=("pages", "records", "none"))
     default_ttl_minutes: float | None = _define_setting(5.0, "minutes", optional=True)
     max_entries: int = _define_setting(50, "int", "max_entries_per_session", low=1, high=100_000)
     compaction_enabled: bool = _define_setting(True, "flag")
@@ -428,6 +430,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 """Groups of settings in a file, and names that have another meaning there."""
 
+_SWITCHES = {True: ("pages",), False: ("off", "none")}
 _FLAGS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 _CLOCK_TIME = defer_regex(r"(\d+):([0-5]\d):([0-5]\d)")
 _HUMP = defer_regex(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -566,7 +569,9 @@ def _parse_value(text: str, form: _Form) -> Any:
         return _FLAGS.get(plain.lower(), text)
     if form.kind in ("patterns", "categories"):
         return [line.strip() for line in text.splitlines() if line.strip()]
-    if form.kind in {"text", "choice"}:
+    if form.kind == "choice":
+        return _FLAGS.get(plain.lower(), text)
+    if form.kind == "text":
         return text
     try:
         return int(plain) if form.kind == "int" else float(plain)
@@ -589,7 +594,8 @@ def _validate_value(name: str, value: Any, *, where: str, called: str) -> Any:
         fits: Any = value if isinstance(value, bool) else None
         expected = "true or false"
     elif form.kind == "choice":
-        value = "off" if value is False else value  # YAML reads a bare `off` so
+        if isinstance(value, bool):  # YAML reads a bare `off` or `no` so
+            value = next((each for each in _SWITCHES[value] if each in form.choices), value)
         fits = value if value in form.choices else None
         expected = f"one of {', '.join(form.choices)}"
     elif form.kind == "text":

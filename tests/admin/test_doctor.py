@@ -440,7 +440,7 @@ def test_an_index_of_another_store_is_noticed_by_itself(whole: Path, folder: Pat
 def test_modes_are_named_and_set(folder: Path) -> None:
     (folder / "reverie.db").chmod(0o644)
     (folder / "memory").chmod(0o755)
-    file = next((folder / "memory" / "stock").iterdir())
+    file = a_page(folder)
     file.chmod(0o640)
     found = doctor(folder)
     assert codes(found) == set(), "the folder itself is closed to others"
@@ -549,27 +549,32 @@ def quiet_edit(file: Path, content: bytes) -> None:
     os.utime(file, ns=(seen.st_atime_ns, seen.st_mtime_ns))
 
 
-def a_record(folder: Path) -> Path:
-    return next(file for file in (folder / "memory" / "stock").iterdir() if b"Crate 3" in file.read_bytes())
+def a_page(folder: Path) -> Path:
+    return folder / "memory" / "records" / "stock.md"
+
+
+def a_record(folder: Path) -> str:
+    """Return the id of the record of crate 3."""
+    return next(re.finditer("Crate 3 .* <!-- ([0-9a-f]{12})", a_page(folder).read_text()))[1]
 
 
 def test_a_file_that_changed_unnoticed_is_found_and_taken_in(folder: Path) -> None:
-    file = a_record(folder)
-    quiet_edit(file, file.read_bytes().replace(b"hall 9", b"hall 8"))
+    file = a_page(folder)
+    quiet_edit(file, re.sub(rb"(Crate 3 .*)hall 9", rb"\1hall 8", file.read_bytes()))
     found = doctor(folder)
     assert codes(found) == {"files-differ"}
     assert found.findings[0].about == (file.relative_to(folder).as_posix(),)
     assert doctor(folder, fix=True).sound
     with Memory.open(folder) as memory:
-        record = memory.get(file.stem)
+        record = memory.get(a_record(folder))
         assert record is not None
         assert record.content.endswith("hall 8")
         assert memory.history.log(record.id)[-1].actor == "owner, by hand"
 
 
 def test_a_file_that_rotted_is_reported_and_what_it_said_stays(folder: Path) -> None:
-    file = a_record(folder)
-    rotten = file.read_bytes().replace(b"{", b"\xff", 1)
+    file = a_page(folder)
+    rotten = file.read_bytes().replace(b"- C", b"\xff C", 1)
     quiet_edit(file, rotten)
     assert codes(doctor(folder)) == {"files-differ"}
     after = doctor(folder, fix=True)
@@ -591,15 +596,15 @@ def lose(*names: str) -> Callable[[Path], None]:
 
 def lose_unknown(folder: Path) -> None:
     """Remove a file that the list of files does not have."""
-    a_record(folder).unlink()
+    a_page(folder).unlink()
     with contextlib.closing(sqlite3.connect(folder / "files.db")) as state, state:
-        state.execute("DELETE FROM files WHERE path LIKE 'memory/stock/%'")
+        state.execute("DELETE FROM files WHERE path LIKE 'memory/records/stock%'")
     assert codes(doctor(folder)) == {"files-missing"}
 
 
 def leave_draft(folder: Path) -> None:
-    file = a_record(folder)
-    shutil.copy(file, folder / "memory" / ".reverie" / f"0a1b2c3d-stock,_{file.name}")
+    file = a_page(folder)
+    shutil.copy(file, folder / "memory" / ".reverie" / f"0a1b2c3d-records,_{file.name}")
 
 
 def test_files_that_were_lost_or_left_by_others_are_put_right(whole: Path, tmp_path: Path) -> None:
@@ -624,14 +629,12 @@ def test_files_that_were_lost_or_left_by_others_are_put_right(whole: Path, tmp_p
     "text",
     [
         "",
-        "{",
-        '{"content": 7}',
-        "<<<<<<< mine\n{}\n=======\n{}\n>>>>>>> theirs\n",
-        '{"content": "x", "kind": "odd"}',
+        "\0\0\0",
+        "<<<<<<< mine\n- a\n=======\n- b\n>>>>>>> theirs\n",
     ],
 )
 def test_a_broken_file_is_named_and_left_as_it_is(whole: Path, folder: Path, text: str) -> None:
-    file = a_record(folder)
+    file = a_page(folder)
     file.write_text(text)
     for fix in (False, True, True):
         found = doctor(folder, fix=fix)
@@ -642,14 +645,14 @@ def test_a_broken_file_is_named_and_left_as_it_is(whole: Path, folder: Path, tex
 
 
 def test_a_conflict_is_told_until_a_person_settles_it(folder: Path) -> None:
-    file = a_record(folder)
-    with Memory.open(folder, settings=Settings(files=False)) as memory:
-        memory.update(file.stem, source="the program's")
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"source": "by hand"}))
+    file, name = a_page(folder), a_record(folder)
+    with Memory.open(folder, settings=Settings(files="none")) as memory:
+        memory.update(name, content="Crate 3 was lost")
+    file.write_text(re.sub("Crate 3 .* <!--", "Crate 3 was sold <!--", file.read_text()))
     found = doctor(folder, fix=True)
     assert codes(found) == {"conflict"}
     (conflict,) = [finding for finding in found.findings if finding.code == "conflict"]
-    assert "source" in conflict.what
+    assert "content" in conflict.what
     (folder / conflict.about[1]).unlink()
     assert doctor(folder).sound
 

@@ -34,7 +34,7 @@ def clock() -> MovableClock:
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: MovableClock) -> Iterator[Memory]:
-    settings = Settings(files=False, thinking="ask")
+    settings = Settings(files="none", thinking="ask")
     with Memory.open(tmp_path / "memory", clock=clock, settings=settings) as memory:
         yield memory
 

@@ -85,7 +85,7 @@ def test_the_hard_budget_is_never_exceeded(
     """The whole way from a store on: what is saved, noted, said and kept, of any size and script."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "soul.md").write_text(written(profile), encoding="utf-8")
-        with Memory.open(":memory:", settings=Settings(files=False), profile=folder) as memory:
+        with Memory.open(":memory:", settings=Settings(files="none"), profile=folder) as memory:
             session = memory.session("chat:1")
             for n, text in enumerate(records):
                 memory.save(f"{written(text)} tea {n}", pinned=pinned and n == 0)

@@ -16,6 +16,7 @@ from reverie.domain.record import Record
 from reverie.files.atomic import DRAFTS
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
+from reverie.files.layout import Layout
 from reverie.files.mirror import MirrorWriter
 from reverie.files.state import FileState
 from reverie.search.analyzer import analyze
@@ -24,7 +25,7 @@ from reverie.stores.writer import StoreWriter
 from tests.factories import MovableClock
 from tests.support.contract.factories import NOW, make_record, make_time
 
-DAY = "memory/episodic/2026-03-01.jsonl"
+DAY = "memory/episodic/2026-03-01.md"
 CHAT = "sessions/chat:1.jsonl"
 
 
@@ -38,7 +39,8 @@ class EditedFolder:
         published: The journal entries that the importer has published.
     """
 
-    def __init__(self, root: Path, store: SQLiteStore) -> None:
+    def __init__(self, root: Path, store: SQLiteStore, layout: Layout = "records") -> None:
+        self.layout: Layout = layout
         self.root = root
         self.store = store
         self.clock = MovableClock()
@@ -50,7 +52,7 @@ class EditedFolder:
     def reopen(self) -> None:
         """Open the files again, as another process would."""
         self.state = FileState(self.root)
-        self.mirror = MirrorWriter(self.root, self.store, self.state, clock=self.clock)
+        self.mirror = MirrorWriter(self.root, self.store, self.state, clock=self.clock, layout=self.layout)
         self.importer = HandEditImporter(
             StoreWriter(
                 store=self.store,
@@ -158,11 +160,11 @@ class EditedFolder:
 
 
 @contextmanager
-def open_edited_folder(folder: Path) -> Iterator[EditedFolder]:
+def open_edited_folder(folder: Path, layout: Layout = "records") -> Iterator[EditedFolder]:
     """Open the memory in a folder, and close it at the end."""
     folder.mkdir(mode=0o700, exist_ok=True)
     store = SQLiteStore(folder / "reverie.db", analyse=analyze)
-    edited_folder = EditedFolder(folder, store)
+    edited_folder = EditedFolder(folder, store, layout)
     try:
         yield edited_folder
     finally:

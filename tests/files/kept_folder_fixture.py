@@ -25,7 +25,9 @@ class KeptFolder(MirroredFolder):
         super().open()
         self.told: list[JournalEntry] = []
         self.folder = MemoryFolder(
-            self.root, StoreWriter(store=self.store, clock=lambda: NOW, publish=self.told.extend)
+            self.root,
+            StoreWriter(store=self.store, clock=lambda: NOW, publish=self.told.extend),
+            layout=self.layout,
         )
 
     def commit_and_mirror(self, edits: Sequence[Change]) -> None:  # type: ignore[override]

@@ -12,16 +12,18 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Page, Paragraph
 from reverie.files.atomic import DRAFTS
 from reverie.files.layout import (
-    build_episodic_path,
+    Layout,
     build_path,
-    render_episodic,
+    build_stem,
+    render_lines,
     render_log,
     render_page,
     render_record,
     render_session,
+    split_numbered_path,
 )
 from reverie.files.mirror import MirrorReport, MirrorWriter
-from reverie.files.state import FileState
+from reverie.files.state import FileState, LineIndex
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
 from tests.support.contract.factories import (
@@ -51,7 +53,8 @@ def make_paragraph(number: int, name: str = HISTORY, position: float | None = No
 class MirroredFolder:
     """A memory's folder with its store, and the mirror writer of one process."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, layout: Layout = "records") -> None:
+        self.layout: Layout = layout
         self.root = root
         self.store = SQLiteStore(root / "reverie.db", analyse=analyse)
         self.open()
@@ -59,7 +62,7 @@ class MirroredFolder:
     def open(self) -> None:
         """Open the files again, as another process would."""
         self.state = FileState(self.root)
-        self.mirror = MirrorWriter(self.root, self.store, self.state, clock=lambda: NOW)
+        self.mirror = MirrorWriter(self.root, self.store, self.state, clock=lambda: NOW, layout=self.layout)
 
     def commit(self, edits: Sequence[Change]) -> list[JournalEntry]:
         """Change the store only."""
@@ -105,16 +108,20 @@ def write_samples(mirrored_folder: MirroredFolder) -> None:
     )
 
 
-def render_all_files(store: Store) -> dict[str, bytes]:
-    """Return what every file should contain, by path."""
+def render_all_files(store: Store, index: LineIndex) -> dict[str, bytes]:
+    """Return what every file should contain, by path; every record is on one page of its own category."""
     found: dict[str, bytes] = {}
-    days: dict[str, list[object]] = {}
+    on_pages: dict[str, str] = {}
     for each in store.find(Filter(archived=None)):
-        if each.layer == "episodic" and not each.archived:
-            days.setdefault(build_episodic_path(each.created_at), []).append(each)
-        else:
+        if (stem := build_stem(each, index.layout)) is None:
             found[build_path(each)] = render_record(each)
-    found |= {path: render_episodic(records) for path, records in days.items()}  # type: ignore[arg-type]
+        else:
+            on_pages[each.id] = stem
+    placed = [name for names in index.pages.values() for name in names]
+    assert sorted(placed) == sorted(on_pages)
+    for path, names in index.pages.items():
+        assert {on_pages[name] for name in names} == {split_numbered_path(path)[0]}
+        found[path] = render_lines(path, store.records(names))
     for overview in store.sessions():
         state = overview.state
         found[build_path(state)] = render_session(state, store.turns(session=state.id))
@@ -136,7 +143,8 @@ def read_all_files(root: Path) -> dict[str, bytes]:
 
 def assert_files_match(mirrored_folder: MirroredFolder) -> None:
     """Assert that the files and their state are exactly those of the store."""
-    should, there = render_all_files(mirrored_folder.store), read_all_files(mirrored_folder.root)
+    index = mirrored_folder.state.read_index()
+    should, there = render_all_files(mirrored_folder.store, index), read_all_files(mirrored_folder.root)
     assert sorted(there) == sorted(should), set(there) ^ set(should)
     other = [path for path in should if there[path] != should[path]]
     assert other == [], other

@@ -64,7 +64,7 @@ def test_a_backup_onto_a_full_disk_names_the_backup(disk: Path, tmp_path: Path) 
 def test_the_doctor_tells_that_files_db_finds_no_room(disk: Path) -> None:
     with Memory.open(disk / "memory", embedder="none") as memory:
         memory.save("Ana lives in Porto")
-    settings = Settings(files=False, embedder="none")
+    settings = Settings(files="none", embedder="none")
     with Memory.open(disk / "memory", settings=settings) as other:
         other.list()  # from now on its database needs no more room to be read
         with contextlib.suppress(OSError), (disk / "filler").open("wb", buffering=0) as file:
@@ -99,10 +99,10 @@ def test_a_folder_that_may_not_be_read_is_not_said_to_be_removed(tmp_path: Path)
 
 def test_the_doctor_does_not_call_files_missing_that_it_may_not_read(tmp_path: Path) -> None:
     with Memory.open(tmp_path / "memory", embedder="none") as memory, without_rights_of_root():
-        record = memory.save("Ana lives in Porto", category="people").record
+        record = memory.save("Ana lives in Porto", category="people/kin").record
         assert memory.folder is not None
         memory.folder.flush()
-        folder = tmp_path / "memory" / "memory" / "people"
+        folder = tmp_path / "memory" / "memory" / "records" / "people"
         folder.chmod(0)
         try:
             codes = {finding.code for finding in memory.admin.doctor(fix=True).findings}

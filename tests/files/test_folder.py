@@ -172,7 +172,7 @@ def test_what_another_process_committed_and_did_not_write_is_written_at_the_next
 def test_a_folder_that_was_lost_is_written_again_and_nothing_is_archived(
     kept_folder: KeptFolder, top: str, how: str
 ) -> None:
-    before = render_all_files(kept_folder.store)
+    before = render_all_files(kept_folder.store, kept_folder.state.read_index())
     shutil.rmtree(kept_folder.root / top)
     match how:
         case "refresh":
@@ -462,20 +462,20 @@ def test_turns_of_two_processes_stand_once_each(kept_folder: KeptFolder) -> None
 
 
 def test_a_memory_may_keep_no_files_and_begin_with_them_later(tmp_path: Path) -> None:
-    with Memory.open(tmp_path, settings=Settings(files=False)) as memory:
-        memory.save("Prefers short answers", category="style")
+    with Memory.open(tmp_path, settings=Settings(files="none")) as memory:
+        name = memory.save("Prefers short answers", category="style").record.id
         memory.session("telegram:1").add("user", "Hello")
         assert memory.folder is None
     assert not {"memory", "sessions", "files.db"} & set(os.listdir(tmp_path))
     with Memory.open(tmp_path) as memory:
         assert memory.folder is not None
-        (path,) = (path for path in read_all_files(tmp_path) if path.startswith("memory/style/"))
+        path = "memory/records/style.md"
         assert "sessions/telegram:1.jsonl" in read_all_files(tmp_path)
-        memory.update(Path(path).stem, content="Prefers long answers")
+        memory.update(name, content="Prefers long answers")
         assert memory.flush()
         assert b"Prefers long answers" in read_all_files(tmp_path)[path]
-    with Memory.open(tmp_path, settings=Settings(files=False)) as memory:
-        memory.update(Path(path).stem, content="Prefers no answers")
+    with Memory.open(tmp_path, settings=Settings(files="none")) as memory:
+        memory.update(name, content="Prefers no answers")
     assert b"Prefers long answers" in read_all_files(tmp_path)[path]
     with Memory.open(tmp_path):
         assert b"Prefers no answers" in read_all_files(tmp_path)[path]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from reverie import Memory
+from reverie.domain.living_page import parse_line
 from reverie.files import folder
 from reverie.files import mirror as writer
 from reverie.files.state import FileState
@@ -232,8 +232,9 @@ def run_unclosed(root: Path, *options: str) -> set[str]:
     command = [sys.executable, "-W", "error", "-c", _UNCLOSED, os.fspath(root), *options]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ran.stderr == ""
-    files = (root / "memory").rglob("*.json") if (root / "memory").exists() else ()
-    return {json.loads(file.read_text())["content"] for file in files}
+    files = (root / "memory/records").glob("*.md") if (root / "memory").exists() else ()
+    rows = [parse_line(row) for file in files for row in file.read_text().split("\n")]
+    return {line.text for line in rows if line is not None}
 
 
 def test_the_end_of_a_program_that_closed_nothing_writes_its_files(tmp_path: Path) -> None:
@@ -243,5 +244,4 @@ def test_the_end_of_a_program_that_closed_nothing_writes_its_files(tmp_path: Pat
 def test_what_a_killed_process_did_not_write_is_there_when_the_memory_is_opened(tmp_path: Path) -> None:
     assert run_unclosed(tmp_path, "killed") == set()
     with Memory.open(tmp_path):
-        (file,) = (tmp_path / "memory").rglob("*.json")
-        assert json.loads(file.read_text())["content"] == "Begins with a bow"
+        assert "- Begins with a bow <!--" in (tmp_path / "memory/records/(unfiled).md").read_text()

@@ -18,19 +18,20 @@ from reverie.domain.text.timestamps import format_time
 from reverie.files.hand_edits.merge import build_placed_record
 from reverie.files.layout import (
     FileLocation,
-    build_episodic_path,
     build_path,
+    build_stem,
     complete_record,
     parse_form,
     parse_path,
     parse_recovered_path,
     render_addition,
-    render_episodic,
+    render_lines,
     render_log,
     render_page,
     render_record,
     render_session,
     render_turns,
+    split_numbered_path,
 )
 from reverie.files.parsing import read_record
 from tests.factories import make_page, make_paragraph
@@ -55,7 +56,6 @@ def test_everything_has_its_place() -> None:
         (make_record(category="a"), "memory/a/000000000001.json"),
         (make_record(category="a/b-c/D_1"), "memory/a/b-c/D_1/000000000001.json"),
         (make_record(category="episodic"), "memory/episodic/000000000001.json"),
-        (make_record(layer="episodic", category="a"), "memory/episodic/2026-03-01.jsonl"),
         (make_record(archived_at=NOW), "memory/.archive/000000000001.json"),
         (make_record(archived_at=NOW, category="a/b"), "memory/.archive/a/b/000000000001.json"),
         (make_record(archived_at=NOW, layer="episodic", category="a"), "memory/.archive/a/000000000001.json"),
@@ -73,8 +73,25 @@ def test_everything_has_its_place() -> None:
 
 def test_the_day_of_an_episodic_record_is_that_of_utc() -> None:
     evening = datetime(2026, 2, 7, 23, 30, tzinfo=timezone(timedelta(hours=-5)))
-    assert build_path(make_record(layer="episodic", created_at=evening)) == "memory/episodic/2026-02-08.jsonl"
-    assert build_episodic_path(datetime(33, 1, 2, tzinfo=UTC)) == "memory/episodic/0033-01-02.jsonl"
+    for moment, stem in ((evening, "2026-02-08"), (datetime(33, 1, 2, tzinfo=UTC), "0033-01-02")):
+        record = make_record(layer="episodic", category="a", created_at=moment)
+        assert {build_stem(record, layout) for layout in ("pages", "records")} == {f"memory/episodic/{stem}"}
+
+
+def test_records_of_a_category_are_on_its_pages() -> None:
+    for record, stem in [
+        (make_record(), "memory/records/(unfiled)"),
+        (make_record(category="a/b-c"), "memory/records/a/b-c"),
+        (make_record(category="D_1/Ünter"), "memory/records/d_1/ünter"),
+        (make_record(category="con/aux x"), "memory/records/con~/aux x"),
+        (make_record(category="a", archived_at=NOW), "memory/.archive/a"),
+        (make_record(layer="episodic", archived_at=NOW), "memory/.archive/(unfiled)"),
+    ]:
+        assert build_stem(record, "pages") == stem
+        assert build_stem(record, "records") is None
+        for path, number in ((f"{stem}.md", 1), (f"{stem}.12.md", 12)):
+            assert split_numbered_path(path) == (stem, number)
+            assert parse_form(path) == "lines"
 
 
 def test_a_path_says_what_should_stand_there() -> None:
@@ -96,7 +113,13 @@ def test_a_path_says_what_should_stand_there() -> None:
         ("memory/HISTORY.md", FileLocation(form="log", name="HISTORY.md")),
         ("memory/2026-02-07.md", FileLocation(form="log", name="2026-02-07.md")),
         ("memory/2026-02-31.md", FileLocation(form="page", name="2026-02-31.md")),
-        ("memory/episodic/2026-02-07.jsonl", FileLocation(form="episodic", name="2026-02-07")),
+        ("memory/episodic/2026-02-07.md", FileLocation(form="lines", name="2026-02-07", is_day=True)),
+        ("memory/records/(unfiled).2.md", FileLocation(form="lines", name="(unfiled)")),
+        ("memory/records/a/b.md", FileLocation(form="lines", name="a/b", category="a/b")),
+        (
+            "memory/.archive/a.3.md",
+            FileLocation(form="lines", name="a", category="a", archived=True),
+        ),
         (
             "memory/episodic/000000000001.json",
             FileLocation(form="record", name="000000000001", category="episodic"),
@@ -119,11 +142,10 @@ def test_what_is_not_ours_has_no_place() -> None:
         "memory/.reverie/0a-x.json",
         "memory/.git/config.json",
         "memory/a/.b/c.json",
-        "memory/.archive/x.md",
         "memory/.archive/.archive/x.json",
         "memory/notes.txt",
         "memory/a.jsonl",
-        "memory/episodic/a/b.jsonl",
+        "memory/episodic/a.jsonl",
         "sessions/a/b.jsonl",
         "sessions/a.json",
         "sessions/.jsonl",
@@ -181,7 +203,7 @@ def test_a_record_stands_field_by_field_without_what_every_new_record_has() -> N
     confidence=st.floats(0, 1),
     created=moments,
 )
-def test_a_record_is_read_back_from_its_line(
+def test_a_record_is_read_back_from_its_file(
     content: str, tags: list[str], metadata: dict[str, str], confidence: float, created: datetime
 ) -> None:
     value = make_record(
@@ -191,9 +213,8 @@ def test_a_record_is_read_back_from_its_line(
         confidence=confidence,
         created_at=created,
     )
-    for data in (render_episodic([value]), json.dumps(complete_record(json.loads(render_record(value))))):
-        assert _unchecked(json.loads(data)) == value
-    assert render_episodic([value]).count(b"\n") == 1
+    assert _unchecked(complete_record(json.loads(render_record(value)))) == value
+    assert len(render_lines("memory/records/a.md", [value]).decode().splitlines()) == 3
 
 
 @given(
@@ -236,17 +257,6 @@ def _unchecked(fields: dict[str, object]) -> Record:
     for name in ("tags", "references", "replaces", "parts"):
         values[name] = tuple(values.get(name, ()))  # type: ignore[arg-type]
     return replace(make_record(), **values)  # type: ignore[arg-type]
-
-
-def test_the_lines_of_a_day_stand_in_the_order_of_their_time() -> None:
-    late, early, twin = (
-        make_record(1, layer="episodic", created_at=make_time(5)),
-        make_record(2, layer="episodic", created_at=make_time(1)),
-        make_record(3, layer="episodic", created_at=make_time(1)),
-    )
-    lines = render_episodic([late, twin, early]).decode().splitlines()
-    assert [json.loads(line)["id"][-1] for line in lines] == ["2", "3", "1"]
-    assert render_episodic([]) == b""
 
 
 def test_a_page_is_its_content_to_the_byte() -> None:

@@ -15,10 +15,10 @@ from types import MappingProxyType
 import pytest
 
 from reverie.domain.change import Change, JournalEntry, Value
-from reverie.domain.page import HISTORY, MEMORY, Page
+from reverie.domain.page import HISTORY, MEMORY, Page, Paragraph
 from reverie.domain.record import Record
 from reverie.files import mirror
-from reverie.files.layout import build_path, parse_form, render_episodic
+from reverie.files.layout import build_stem
 from tests.files.hand_edit_fixture import EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.mirror_fixture import (
     MirroredFolder,
@@ -40,10 +40,12 @@ from tests.support.contract.factories import (
     make_turn,
 )
 
+BOTH = pytest.mark.parametrize("mirrored_folder", ["pages", "records"], indirect=True)
+
 
 @pytest.fixture
-def mirrored_folder(tmp_path: Path) -> Iterator[MirroredFolder]:
-    opened = MirroredFolder(tmp_path / "memory")
+def mirrored_folder(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[MirroredFolder]:
+    opened = MirroredFolder(tmp_path / "memory", getattr(request, "param", "pages"))
     yield opened
     opened.close()
 
@@ -51,32 +53,42 @@ def mirrored_folder(tmp_path: Path) -> Iterator[MirroredFolder]:
 # -- what is written when ----------------------------------------------------------------------------------
 
 
+@BOTH
 def test_everything_is_written_after_the_commit(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)
     assert_files_match(mirrored_folder)
-    assert sorted(read_all_files(mirrored_folder.root)) == [
-        "memory/.archive/a/000000000003.json",
-        "memory/000000000002.json",
-        "memory/2026-03-01.md",
-        "memory/HISTORY.md",
-        "memory/MEMORY.md",
-        "memory/a/b/000000000001.json",
-        "memory/episodic/2026-03-01.jsonl",
-        "sessions/telegram:1.jsonl",
-    ]
+    of_records = {
+        "pages": ["memory/.archive/a.md", "memory/records/(unfiled).md", "memory/records/a/b.md"],
+        "records": [
+            "memory/.archive/a/000000000003.json",
+            "memory/000000000002.json",
+            "memory/a/b/000000000001.json",
+        ],
+    }
+    assert sorted(read_all_files(mirrored_folder.root)) == sorted(
+        [
+            *of_records[mirrored_folder.layout],
+            "memory/2026-03-01.md",
+            "memory/HISTORY.md",
+            "memory/MEMORY.md",
+            "memory/episodic/2026-03-01.md",
+            "sessions/telegram:1.jsonl",
+        ]
+    )
 
 
+@BOTH
 def test_a_record_moves_with_its_category_and_into_the_archive(mirrored_folder: MirroredFolder) -> None:
     here = make_record(1, category="a/b")
     mirrored_folder.commit_and_mirror(make_additions(here))
     there = replace(here, category="c")
     mirrored_folder.commit_and_mirror(make_change(here, there))
     assert_files_match(mirrored_folder)
-    assert not (mirrored_folder.root / "memory/a").exists()
+    assert not [*(mirrored_folder.root / "memory").glob("a"), *(mirrored_folder.root / "memory").glob("*/a")]
     archived = replace(there, archived_at=NOW)
     mirrored_folder.commit_and_mirror(make_change(there, archived))
     assert_files_match(mirrored_folder)
-    assert not (mirrored_folder.root / "memory/c").exists()
+    assert not list((mirrored_folder.root / "memory").glob("[!.]*"))
     mirrored_folder.commit_and_mirror(make_change(archived, there))
     mirrored_folder.commit_and_mirror(make_removals(there))
     assert_files_match(mirrored_folder)
@@ -183,21 +195,7 @@ def test_sessions_whose_names_differ_in_case_alone_have_files_of_their_own(
     assert len({path.lower() for path in read_all_files(mirrored_folder.root)}) == 3
 
 
-def test_lines_of_a_day_change_in_their_place(mirrored_folder: MirroredFolder) -> None:
-    first, second, third = (make_record(n, layer="episodic", created_at=make_time(n)) for n in (1, 2, 3))
-    path = build_path(first)
-    mirrored_folder.commit_and_mirror(make_additions(first, third))
-    mirrored_folder.commit_and_mirror(make_additions(second))
-    assert mirrored_folder.read(path) == render_episodic([first, second, third])
-    again, earlier = replace(third, seen_count=2), replace(second, created_at=make_time(0))
-    mirrored_folder.commit_and_mirror([*make_change(third, again), *make_change(second, earlier)])
-    assert mirrored_folder.read(path) == render_episodic([earlier, first, again])
-    mirrored_folder.commit_and_mirror(make_removals(first))
-    assert mirrored_folder.read(path) == render_episodic([earlier, again])
-    mirrored_folder.commit_and_mirror(make_removals(earlier, again))
-    assert_files_match(mirrored_folder)
-
-
+@BOTH
 def test_what_was_forgotten_leaves_the_files(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)
     gone = [make_record(1, category="a/b", tags=("x",)), make_record(4, layer="episodic", kind="event")]
@@ -375,6 +373,7 @@ class Changes:
         return self.write_page() if new == old else [Change(before=old, after=new)]
 
 
+@BOTH
 @pytest.mark.parametrize("seed", sample_cases(range(3)))
 def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     mirrored_folder: MirroredFolder, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -387,13 +386,9 @@ def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
             case 0 | 1 | 2:  # killed before its files were written
                 continue
             case 3:
-                if any(
-                    map(
-                        is_in_log_or_day,
-                        mirrored_folder.store.journal(after=mirrored_folder.state.progress().sequence),
-                    )
-                ):
-                    mirrored_folder.mirror.write()  # earlier versions of a log or day are known by the state alone
+                pending = mirrored_folder.store.journal(after=mirrored_folder.state.progress().sequence)
+                if any(is_in_log_or_on_page(row, mirrored_folder.layout) for row in pending):
+                    mirrored_folder.mirror.write()  # their earlier versions are known by the state alone
                 mirrored_folder.lose_state()
                 mirrored_folder.mirror.write()
             case 4:
@@ -416,14 +411,17 @@ def test_after_any_changes_and_mishaps_the_files_say_what_the_store_says(
     assert_files_match(mirrored_folder)
 
 
-def is_in_log_or_day(row: JournalEntry) -> bool:
-    paths = [build_path(value) for value in row.values]
-    return any(parse_form(path) in ("log", "episodic") for path in paths)
+def is_in_log_or_on_page(row: JournalEntry, layout: str) -> bool:
+    return any(
+        isinstance(value, Paragraph) or (isinstance(value, Record) and build_stem(value, layout) is not None)
+        for value in row.values
+    )
 
 
 # -- lost and foreign --------------------------------------------------------------------------------------
 
 
+@BOTH
 def test_without_its_state_only_what_differs_is_written(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)
     times = {
@@ -437,6 +435,7 @@ def test_without_its_state_only_what_differs_is_written(mirrored_folder: Mirrore
     assert_files_match(mirrored_folder)
 
 
+@pytest.mark.parametrize("mirrored_folder", ["records"], indirect=True)
 def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder: MirroredFolder) -> None:
     write_samples(mirrored_folder)
     old = read_all_files(mirrored_folder.root)
@@ -446,7 +445,6 @@ def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder:
     mirrored_folder.commit_and_mirror(
         make_change(make_record(1, category="a/b", tags=("x",)), make_record(1, category="c", tags=("x",)))
     )
-    mirrored_folder.commit_and_mirror(make_additions(make_record(9, layer="episodic", moment=make_time(50))))
     mirrored_folder.lose_state()
     for path, data in old.items():
         (mirrored_folder.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -457,7 +455,7 @@ def test_old_versions_are_written_anew_where_the_state_was_lost(mirrored_folder:
 
 
 def test_the_state_of_another_memory_is_not_believed(mirrored_folder: MirroredFolder, tmp_path: Path) -> None:
-    other = MirroredFolder(tmp_path / "other")
+    other = MirroredFolder(tmp_path / "other", mirrored_folder.layout)
     other.commit_and_mirror(make_additions(*(make_record(n, moment=make_time(n)) for n in range(50))))
     other.store.commit([Change(before=None, after=make_page())], actor="somebody else", at=make_time(1))
     other.mirror.write()
@@ -467,7 +465,7 @@ def test_the_state_of_another_memory_is_not_believed(mirrored_folder: MirroredFo
     for name in ("files.db-wal", "files.db-shm"):
         (mirrored_folder.root / name).unlink(missing_ok=True)
     shutil.copy(other.root / "files.db", mirrored_folder.root / "files.db")
-    again = MirroredFolder(mirrored_folder.root)
+    again = MirroredFolder(mirrored_folder.root, mirrored_folder.layout)
     again.mirror.write()
     assert_files_match(again)
     again.close()
@@ -490,11 +488,11 @@ def test_a_store_restored_from_a_backup_gets_the_files_of_its_time(
     for name in ("reverie.db", "reverie.db-wal", "reverie.db-shm"):
         (mirrored_folder.root / name).unlink(missing_ok=True)
     shutil.copy(tmp_path / "backup.db", mirrored_folder.root / "reverie.db")
-    again = MirroredFolder(mirrored_folder.root)
+    again = MirroredFolder(mirrored_folder.root, mirrored_folder.layout)
     outcome = again.mirror.write()
     # What came after the backup is in no journal any more, so nobody knows that it is not a person's.
     assert sorted(set(outcome.edited)) == ["memory/MEMORY.md"]
-    assert (again.root / "memory/late/000000000032.json").exists()
+    assert (again.root / "memory/records/late.md").exists()
     again.close()
 
 

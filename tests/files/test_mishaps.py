@@ -88,13 +88,13 @@ EDITS: list[tuple[str, Callable[[MirroredFolder], object]]] = [
         lambda mirrored_folder: mirrored_folder.commit_and_mirror(make_additions(make_turn(2, "telegram:1"))),
     ),
     (
-        "memory/episodic/2026-03-01.jsonl",
+        "memory/episodic/2026-03-01.md",
         lambda mirrored_folder: mirrored_folder.commit_and_mirror(
             make_additions(make_record(7, layer="episodic", created_at=make_time(7)))
         ),
     ),
     (
-        "memory/episodic/2026-03-01.jsonl",
+        "memory/episodic/2026-03-01.md",
         lambda mirrored_folder: mirrored_folder.commit_and_mirror(
             make_removals(make_record(4, layer="episodic", kind="event"))
         ),
@@ -164,7 +164,7 @@ def test_a_line_that_a_person_took_out_is_not_taken_for_an_old_version(
     mirrored_folder: MirroredFolder,
 ) -> None:
     write_samples(mirrored_folder)
-    file = mirrored_folder.root / "memory/episodic/2026-03-01.jsonl"
+    file = mirrored_folder.root / "memory/episodic/2026-03-01.md"
     shortened = b"".join(file.read_bytes().splitlines(keepends=True)[1:])
     file.write_bytes(shortened)
     mirrored_folder.lose_state()
@@ -203,7 +203,7 @@ def test_a_torn_addition_is_made_whole(mirrored_folder: MirroredFolder, path: st
             make_turn(2, "telegram:1"), make_turn(3, "telegram:1"), make_paragraph(8), make_paragraph(9)
         )
     )
-    whole = render_all_files(mirrored_folder.store)[path]
+    whole = render_all_files(mirrored_folder.store, mirrored_folder.state.read_index())[path]
     for cut in range(len(before) + 1, len(whole) + 1, 17):
         (mirrored_folder.root / path).write_bytes(whole[:cut])
         if lost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,16 +20,16 @@ from reverie.files import parsing
 from reverie.files.layout import (
     build_path,
     parse_path,
-    render_episodic,
+    render_lines,
     render_log,
     render_page,
     render_record,
     render_session,
 )
-from tests.support.contract.factories import NOW, make_record, make_session, make_time, make_turn
+from tests.support.contract.factories import NOW, make_record, make_session, make_turn
 
 RECORD = "memory/notes/000000000001.json"
-DAY = "memory/episodic/2026-03-01.jsonl"
+DAY = "memory/episodic/2026-03-01.md"
 CHAT = "sessions/chat:1.jsonl"
 
 
@@ -55,7 +56,7 @@ def why(path: str, data: bytes | str, **more: str) -> str:
     """Why a file is refused."""
     readers: dict[str, Any] = {
         "record": parsing.read_record,
-        "episodic": read_good_lines,
+        "lines": parsing.read_rows,
         "page": parsing.read_page,
         "log": parsing.read_log,
         "session": read_good_lines,
@@ -115,25 +116,19 @@ def test_a_record_comes_back_from_its_file_exactly(made: Record) -> None:
 
 
 @given(made=st.lists(RECORDS, max_size=3, unique_by=lambda each: each.content))
-def test_an_episodic_file_comes_back_exactly(made: list[Record]) -> None:
-    from dataclasses import replace
-
-    records = sorted(
-        (
-            replace(each, id=f"{n:012x}", layer="episodic", created_at=make_time(n), archived_at=None)
-            for n, each in enumerate(made)
-        ),
-        key=lambda each: each.id,
-    )
-    data = render_episodic(records)
-    if not records:
-        assert "it is empty" in why(DAY, data)
-        return
-    found = read_good_lines(DAY, data)
-    place = parse_path(DAY)
-    assert place is not None
-    again = [parsing.build_record(each, id=each["id"], base=None, place=place, now=NOW) for each in found]
-    assert again == records
+def test_a_page_of_records_comes_back_exactly(made: list[Record]) -> None:
+    records = [replace(each, id=f"{n:012x}") for n, each in enumerate(made)]
+    for path in (DAY, "memory/records/(unfiled).md", "memory/records/a.md", "memory/.archive/a/b-c_d.2.md"):
+        place = parse_path(path)
+        assert place is not None
+        rows = parsing.read_rows(path, render_lines(path, records))
+        again = [
+            parsing.build_record(
+                parsing.read_row(row, place), id=row.line.id, base=None, place=place, now=NOW
+            )
+            for row in rows
+        ]
+        assert again == records
 
 
 TURNS = st.builds(
@@ -321,15 +316,6 @@ def test_no_message_quotes_a_memory() -> None:
 
 
 def test_broken_lines_are_named_by_their_number() -> None:
-    good = '{"content": "x"}'
-    assert why(DAY, f'{good}\n\n{{"content": "x\n').startswith("line 3, column 13: it ends in the middle")
-    assert why(DAY, f"{good}\n\n[]\n").startswith("line 3: it is a list")
-    assert why(DAY, f'{good}\n{{"x": 1}}\n').startswith("line 2: unknown field 'x'")
-    twice = '{"id": "abcdefabcdef", "content": "x"}'
-    assert (
-        why(DAY, f"{twice}\n\n{twice}\n")
-        == "lines 1 and 3 have the same id 'abcdefabcdef': take it out of one"
-    )
     assert why(CHAT, '{"id": "chat:1"}\n{"tool_calls": [{"name": "x"}]}\n').startswith(
         "line 2: the field 'tool_calls'"
     )
@@ -379,7 +365,7 @@ def test_a_turn_stays_in_its_session_and_scope() -> None:
 
 
 def test_an_episodic_line_without_a_time_is_of_its_day() -> None:
-    place = parse_path("memory/episodic/2026-02-07.jsonl")
+    place = parse_path("memory/episodic/2026-02-07.md")
     assert place is not None
     made = parsing.build_record({"content": "x"}, id="0" * 12, base=None, place=place, now=NOW)
     assert (made.kind, made.layer) == ("event", "episodic")

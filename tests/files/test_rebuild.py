@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -27,6 +28,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.secrets.redactor import Redactor
+from reverie.files.layout import Layout
 from reverie.files.rebuild import RebuildReport, rebuild
 from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store
@@ -129,8 +131,9 @@ def lose(folder: Path) -> None:
         path.unlink()
 
 
-def test_everything_that_the_files_hold_comes_back_exactly(folder: Path) -> None:
-    with open_edited_folder(folder) as edited_folder:
+@pytest.mark.parametrize("layout", ["pages", "records"])
+def test_everything_that_the_files_hold_comes_back_exactly(folder: Path, layout: Layout) -> None:
+    with open_edited_folder(folder, layout) as edited_folder:
         fill(edited_folder)
         before = everything(edited_folder.store)
         files = {name: edited_folder.path(name).read_bytes() for name in edited_folder.files()}
@@ -139,7 +142,7 @@ def test_everything_that_the_files_hold_comes_back_exactly(folder: Path) -> None
     assert rebuilt == RebuildReport(records=6, archived=2, sessions=3, turns=4, pages=2, paragraphs=3)
     assert content_of(folder) == before
     assert (folder / "reverie.db").stat().st_mode & 0o777 == 0o600
-    with open_edited_folder(folder) as edited_folder:
+    with open_edited_folder(folder, layout) as edited_folder:
         assert {row.actor for row in edited_folder.store.journal(limit=1000)} == {"rebuild"}
         edited_folder.sync()  # and the files are as they were
         assert {name: edited_folder.path(name).read_bytes() for name in edited_folder.files()} == files
@@ -152,13 +155,14 @@ def test_everything_that_the_files_hold_comes_back_exactly(folder: Path) -> None
 def test_records_of_every_kind_come_back(
     made: list[Record], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    layout: Layout = "pages" if len(made) % 3 else "records"
     folder = tmp_path_factory.mktemp("memory")
     redactor = Redactor()
     numbered = [
         redact_value(replace(each, id=f"{n:012x}", content=f"{n} {each.content}"), redactor)
         for n, each in enumerate(made)
     ]
-    with open_edited_folder(folder) as edited_folder:
+    with open_edited_folder(folder, layout) as edited_folder:
         edited_folder.add(*numbered)
         assert everything(edited_folder.store)["records"] == numbered
     lose(folder)
@@ -313,7 +317,12 @@ def test_the_lines_before_one_that_was_half_written_are_taken(folder: Path) -> N
 
 @pytest.mark.parametrize(
     ("path", "line", "bad"),
-    [(CHAT, 1, b"{"), (CHAT, 2, b"\xff\xfe"), (CHAT, 0, b'{"content": 3}'), (DAY, 1, b'{"text": "x"}')],
+    [
+        (CHAT, 1, b"{"),
+        (CHAT, 2, b"\xff\xfe"),
+        (CHAT, 0, b'{"content": 3}'),
+        (DAY, 3, b"- x <!-- 000000000014 yesterday -->"),
+    ],
 )
 def test_every_good_line_of_a_file_is_taken_and_the_bad_one_is_named(
     folder: Path, path: str, line: int, bad: bytes
@@ -323,7 +332,8 @@ def test_every_good_line_of_a_file_is_taken_and_the_bad_one_is_named(
         edited_folder.add(*(make_record(n, layer="episodic", moment=make_time(n)) for n in (20, 21)))
         before = everything(edited_folder.store)
         lines = edited_folder.path(path).read_bytes().split(b"\n")
-        lost = json.loads(lines[line])["id"]
+        found = re.search(rb"[0-9a-f]{12}", lines[line])
+        lost = found[0].decode() if found else ""
         edited_folder.path(path).write_bytes(b"\n".join([*lines[:line], bad, *lines[line + 1 :]]))
     lose(folder)
     rebuilt = again(folder)
@@ -434,19 +444,23 @@ _KILLED = """
 import sys
 from pathlib import Path
 from reverie.search.analyzer import analyze
+from reverie.files.layout import Layout
 from reverie.files.rebuild import rebuild
 print("begun", flush=True)
 rebuild(Path(sys.argv[1]), analyse=analyze, force=True)
 """
 
 
-def test_a_new_database_that_is_begun_beside_the_files_takes_them_all_in(folder: Path) -> None:
+@pytest.mark.parametrize("layout", ["pages", "records"])
+def test_a_new_database_that_is_begun_beside_the_files_takes_them_all_in(
+    folder: Path, layout: Layout
+) -> None:
     """Somebody goes on working where the database is lost, and does not rebuild it."""
-    with open_edited_folder(folder) as edited_folder:
+    with open_edited_folder(folder, layout) as edited_folder:
         fill(edited_folder)
         before = everything(edited_folder.store)
     lose(folder)
-    with open_edited_folder(folder) as edited_folder:
+    with open_edited_folder(folder, layout) as edited_folder:
         edited_folder.add(make_note(50, content="Said before anybody noticed"))
         edited_folder.sync()
         after = everything(edited_folder.store)

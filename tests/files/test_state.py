@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -445,6 +446,6 @@ def test_scrubbing_leaves_no_text_of_a_file_that_was_changed_or_removed(
     (tmp_path / "memory/removed.md").unlink()
     assert state.scrub()
     data = b"".join(file.read_bytes() for file in tmp_path.glob("files.db*"))
-    assert b"secret same" in data
-    assert b"secret changed" not in data
-    assert b"secret removed" not in data
+    assert zlib.compress(b"secret same") in data
+    assert zlib.compress(b"secret changed") not in data
+    assert zlib.compress(b"secret removed") not in data

@@ -160,10 +160,8 @@ def test_a_file_that_a_person_edits_changes_the_item(tmp_path: Path) -> None:
         store.put(USERS, "home", {"text": "Alice lives in Bremen"})
         assert memory.folder is not None
         memory.folder.sync()
-        [file] = [
-            path for path in (tmp_path / "memory").rglob("*.json") if "Bremen" in path.read_text("utf-8")
-        ]
-        said = '"content": "Alice lives in '
+        [file] = [path for path in (tmp_path / "memory").rglob("*.md") if "Bremen" in path.read_text("utf-8")]
+        said = "- Alice lives in "
         text = file.read_text("utf-8")
         assert f"{said}Bremen" in text
         file.write_text(text.replace(f"{said}Bremen", f"{said}Kiel"), "utf-8")

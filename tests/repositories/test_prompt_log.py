@@ -21,7 +21,7 @@ FACT = "The spare key of the boat house hangs behind the blue shutter"
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: MovableClock) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory", clock=clock, settings=Settings(files=False)) as memory:
+    with Memory.open(tmp_path / "memory", clock=clock, settings=Settings(files="none")) as memory:
         yield memory
 
 

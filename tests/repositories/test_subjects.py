@@ -16,7 +16,7 @@ from tests.factories import MovableClock
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: MovableClock) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory", clock=clock, settings=Settings(files=False)) as memory:
+    with Memory.open(tmp_path / "memory", clock=clock, settings=Settings(files="none")) as memory:
         yield memory
 
 

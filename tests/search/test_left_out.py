@@ -14,7 +14,7 @@ from reverie.search.searcher import LeftOut, find_left_out
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory", settings=Settings(files=False)) as memory:
+    with Memory.open(tmp_path / "memory", settings=Settings(files="none")) as memory:
         yield memory
 
 

@@ -46,15 +46,23 @@ _HORIZON = timedelta(days=92)
 _END = "<!-- /reverie:page -->"
 _BEGIN_LINE = defer_regex(r"\s*<!-- *reverie:page\b[^\n]*-->\s*")
 _END_LINE = defer_regex(r"\s*<!-- */reverie:page *-->\s*")
-_HINT = "each line is a memory, which you may edit or delete; a new line is saved"
-_HEADING = defer_regex(r"(#{2,3}) (.*)")
-_ITEM = defer_regex(r"( *)(?:[-*+] )?(.*?)(?: ?<!-- *([0-9a-f]{12})(, ask before acting on it)? *-->\s*)?")
+PAGE_HINT = "each line is a memory, which you may edit or delete; a new line is saved"
+"""Explanation in the first line of a block, and of a page of records."""
+
+_HEADING = defer_regex(r"(#{1,6}) (.*)")
+_ITEM = defer_regex(
+    r"( *)(?:[-*+] )?(.*?)(?: ?<!-- *([0-9a-f]{12})(, ask before acting on it)?(?: ([^<>\n]*?))? *-->\s*)?"
+)
 _NOTE = defer_regex(r"(\D*\d{4}-\d{2}-\d{2}): ")
 _SHOWN_ID = defer_regex(r"^ *- .* \[([0-9a-f]{12})\](?: \(ask before acting on it\))?$", re.MULTILINE)
 _MORE = "…"
 _ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"  # of lines
-_SPECIAL = defer_regex(rf"[{_ENDS}]|<(?=!--)|\\(?=[\\nru<{_ENDS}]|\Z)")
-_ESCAPED = defer_regex(r"\\(\\|n|r|<|u[0-9a-f]{4})")
+_PIN = "📌"
+_TAG = r"[\w-]*[^\W\d][\w-]*(?:/[\w-]+)*"
+_MARKS = defer_regex(rf"(?:(?:^| )(?:#{_TAG}|{_PIN}))+\Z")
+_VISIBLE_TAG = defer_regex(_TAG)
+_SPECIAL = defer_regex(rf"[{_ENDS}]|<(?=[!/?A-Za-z])|\\(?=[\\<#{_PIN}{_ENDS}]|u[0-9a-f]{{4}}|\Z)")
+_ESCAPED = defer_regex(rf"<br>|\\(\\|<|#|{_PIN}|u[0-9a-f]{{4}})")
 _OWNER = defer_regex(
     r"(?:the |der |die |el |la |l'|le )?(?:user|owner|nutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b"
     r"|(?:i|i'm|i’m|i've|my|ich|meine?|je|j'\w+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha)\b"
@@ -81,12 +89,18 @@ class Line(NamedTuple):
         text: The content of the record.
         note: Of a record that another one has replaced: until when it held, such as `until 2026-05-01`.
         permission: Whether the owner is to be asked before acting on it.
+        tags: Tags that the line shows as `#tag` after the text.
+        is_pinned: Whether a pin stands there.
+        details: The rest of the comment, without `<` and `>`; on pages of records, the other fields.
     """
 
     id: str
     text: str
     note: str = ""
     permission: bool = False
+    tags: tuple[str, ...] = ()
+    is_pinned: bool = False
+    details: str = ""
 
 
 class Section(NamedTuple):
@@ -149,17 +163,49 @@ def render_block(sections: Iterable[Section], *, more: str = "") -> str:
     rows: list[str] = []
     for title, lines, level in sections:
         rows.append(f"{'#' * level} {_escape(title)}")
-        rows += map(_render_line, lines)
+        rows += map(render_line, lines)
     if not rows:
         return ""
     body = "\n".join([*rows, *([f"{_MORE} {more}"] if more else [])])
-    return f"<!-- reverie:page {_compute_digest(body)}: {_HINT} -->\n{body}\n{_END}"
+    return f"<!-- reverie:page {_compute_digest(body)}: {PAGE_HINT} -->\n{body}\n{_END}"
 
 
-def _render_line(line: Line) -> str:
+def render_line(line: Line) -> str:
+    """Return a line as Markdown, on one line whatever its text is; `parse_line` reads it back.
+
+    >>> render_line(Line("3f2a9c81d0e5", "Prefers tea", tags=("drinks",), is_pinned=True))
+    '- Prefers tea #drinks 📌 <!-- 3f2a9c81d0e5 -->'
+    """
     text = f"{line.note}: {_escape(line.text)}" if line.note else _escape(line.text)
+    words = [text, *(f"#{tag}" for tag in line.tags), *([_PIN] if line.is_pinned else [])]
     ask = ", ask before acting on it" if line.permission else ""
-    return f"{'  ' if line.note else ''}- {text} <!-- {line.id}{ask} -->"
+    details = f" {line.details}" if line.details else ""
+    return f"{'  ' if line.note else ''}- {' '.join(words)} <!-- {line.id}{ask}{details} -->"
+
+
+def parse_line(row: str) -> Line | None:
+    """Return the line that a row of Markdown is; None for a heading, a blank row and the rows around a block."""
+    if not row.strip() or row.startswith(_MORE) or _BEGIN_LINE.fullmatch(row) or _END_LINE.fullmatch(row):
+        return None
+    if _HEADING.fullmatch(row):
+        return None
+    item = _ITEM.fullmatch(row)
+    assert item is not None  # every line has this form
+    indent, text, name = item[1], item[2], item[3] or ""
+    note = _NOTE.match(text) if indent and name else None
+    text = text[note.end() :] if note else text
+    tags: tuple[str, ...] = ()
+    is_pinned = False
+    if (marks := _MARKS.search(text)) and marks.start():
+        words = marks[0].split()
+        tags = tuple(word[1:] for word in words if word != _PIN)
+        is_pinned, text = _PIN in words, text[: marks.start()]
+    return Line(name, _unescape(text), note[1] if note else "", bool(item[4]), tags, is_pinned, item[5] or "")
+
+
+def is_visible_tag(tag: str) -> bool:
+    """Return whether a tag can stand in a line as `#tag`."""
+    return _VISIBLE_TAG.fullmatch(tag) is not None
 
 
 def _compute_digest(body: str) -> str:
@@ -167,38 +213,38 @@ def _compute_digest(body: str) -> str:
 
 
 def parse_block(block: str) -> list[Section]:
-    """Return the sections of a block, with or without its comment lines; `render_block` writes them."""
+    """Return the sections of a block, with or without its comment lines; `render_block` writes them.
+
+    Tags that a person has added to a line are words of its text, since the page shows no tags.
+    """
     sections: list[Section] = []
     for row in block.split("\n"):
-        if not row.strip() or row.startswith(_MORE) or _BEGIN_LINE.fullmatch(row) or _END_LINE.fullmatch(row):
-            continue
         if heading := _HEADING.fullmatch(row):
             sections.append(Section(_unescape(heading[2]), (), len(heading[1])))
-            continue
-        item = _ITEM.fullmatch(row)
-        assert item is not None  # every line has this form
-        indent, text, name = item[1], item[2], item[3] or ""
-        note = _NOTE.match(text) if indent and name else None
-        content = _unescape(text[note.end() :] if note else text)
-        line = Line(name, content, note[1] if note else "", bool(item[4]))
-        last = sections.pop() if sections else Section("")
-        sections.append(last._replace(lines=(*last.lines, line)))
+        elif (line := parse_line(row)) is not None:
+            words = [line.text, *(f"#{tag}" for tag in line.tags), *([_PIN] if line.is_pinned else [])]
+            line = Line(line.id, " ".join(words), line.note, line.permission)
+            last = sections.pop() if sections else Section("")
+            sections.append(last._replace(lines=(*last.lines, line)))
     return sections
 
 
 def _escape(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         char = match.group()
-        plain = {"\\": r"\\", "\n": r"\n", "\r": r"\r", "<": r"\<"}.get(char)
-        return plain or f"\\u{ord(char):04x}"
+        return {"\\": r"\\", "\n": "<br>", "<": r"\<"}.get(char) or f"\\u{ord(char):04x}"
 
-    return _SPECIAL.sub(replace, text)
+    marks = _MARKS.search(text)  # words of the text that look like tags
+    start = len(text) if marks is None else marks.start()
+    return _SPECIAL.sub(replace, text[:start]) + re.sub(rf"#|{_PIN}", r"\\\g<0>", text[start:])
 
 
 def _unescape(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         code = match[1]
-        return {"n": "\n", "r": "\r"}.get(code) or (chr(int(code[1:], 16)) if code[0] == "u" else code)
+        if code is None:
+            return "\n"
+        return chr(int(code[1:], 16)) if code[0] == "u" else code
 
     return _ESCAPED.sub(replace, text)
 

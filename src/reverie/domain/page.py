@@ -37,6 +37,9 @@ LONGEST_PARAGRAPH = 20_000
 FROM_TOOLS = " (from tools)"
 """Ending of the source of a paragraph that reports results of tools, the web or an import."""
 
+FOLDERS_OF_RECORDS = ("records", "episodic")
+"""Folders of `memory/` with records, which are no pages of their own."""
+
 _LONGEST_NAME = 200
 _NAME = defer_regex(r"(?:[A-Za-z0-9_-][A-Za-z0-9_.-]*/)*[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md")
 _BLANK_LINE = defer_regex(r"\n[^\S\n]*\n")
@@ -148,6 +151,8 @@ def validate_page_name(name: object) -> str:
             f"page is {quote_value(name)}: name it like MEMORY.md or projects/atlas.md, with letters a to z, "
             "digits, '_' and '-'"
         )
+    if name.partition("/")[0] in FOLDERS_OF_RECORDS and "/" in name:
+        raise InvalidInput(f"page is {name!r}: records are in that folder, name another")
     return name
 
 

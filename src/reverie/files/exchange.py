@@ -15,6 +15,7 @@ from pathlib import Path
 from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable, translate_os_errors
 from reverie.files.hand_edits.importer import HandEditImporter
 from reverie.files.hand_edits.intake import SAVING_S, HandEditReport
+from reverie.files.layout import Layout
 from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.state import FileState, StateUnavailable
 from reverie.stores.writer import StoreWriter
@@ -43,9 +44,11 @@ class FileExchange:
         root: The folder.
         writer: Writer of the memory.
         identity: An identifier that no other memory has.
+        layout: Where records are: on pages, or each in a file of its own.
     """
 
-    def __init__(self, root: Path, writer: StoreWriter, *, identity: str) -> None:
+    def __init__(self, root: Path, writer: StoreWriter, *, identity: str, layout: Layout = "pages") -> None:
+        self._layout = layout
         self._root = root
         self._writer = writer
         self._identity = identity
@@ -90,7 +93,8 @@ class FileExchange:
                 return PushReport(edits=report, files=self._write(state))
 
     def _write(self, state: FileState) -> MirrorReport:
-        mirror = MirrorWriter(self._root, self._writer.store, state, clock=self._writer.clock)
+        clock = self._writer.clock
+        mirror = MirrorWriter(self._root, self._writer.store, state, clock=clock, layout=self._layout)
         report = mirror.write()
         if "" in report.failed:
             raise StoreUnavailable(

@@ -8,9 +8,7 @@ cannot give it back (`decisions/0028`).
 from __future__ import annotations
 
 import json
-from bisect import insort
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -18,27 +16,26 @@ from typing import Any, NamedTuple
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, StoreCorrupt
-from reverie.domain.filter import Filter
 from reverie.domain.living_page import strip_intact_block
 from reverie.domain.page import HISTORY, MEMORY
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
-from reverie.domain.text.timestamps import parse_time
 from reverie.files.layout import (
     build_page_path,
     build_path,
     build_session_path,
+    build_stem,
     parse_form,
     parse_path,
-    render_episodic,
-    render_line,
+    render_lines,
     render_log,
     render_page,
     render_record,
     render_session,
+    split_numbered_path,
 )
 from reverie.files.names import parse_session_id
-from reverie.files.state import FileRecord, LockedFileState, compute_checksum
+from reverie.files.state import FileRecord, LockedFileState, LineIndex, compute_checksum
 from reverie.stores.living_page import read_memory_pages
 from reverie.stores.protocol import Store, iter_rows_forwards
 
@@ -48,24 +45,26 @@ class ExpectedContent(NamedTuple):
 
     Attributes:
         data: The bytes.
-        pieces: The number of turns, paragraphs or episodic records in it; -1 for other files.
+        pieces: The number of turns, paragraphs or lines of records in it; -1 for other files.
     """
 
     data: bytes
     pieces: int = -1
 
 
-def render_expected_content(store: Store, path: str) -> ExpectedContent | None:
+def render_expected_content(
+    store: Store, index: LineIndex | LockedFileState, path: str
+) -> ExpectedContent | None:
     """Return the content that a file should have now; None if there should be no file.
 
     Raises:
         StoreCorrupt: the content cannot be read.
     """
-    return render_values(path, read_values(store, path))
+    return render_values(path, read_values(store, index, path))
 
 
-def read_values(store: Store, path: str) -> Sequence[Value]:
-    """Return what a file should show now, in no particular order.
+def read_values(store: Store, index: LineIndex | LockedFileState, path: str) -> Sequence[Value]:
+    """Return what a file should show now: records in the order of their page, other values in no particular order.
 
     Raises:
         StoreCorrupt: something of it cannot be read.
@@ -76,9 +75,11 @@ def read_values(store: Store, path: str) -> Sequence[Value]:
     match place.form:
         case "record":
             records = store.records([place.name]) if is_id(place.name) else []
-            return [record for record in records if build_path(record) == path]
-        case "episodic":
-            return select_day_records(store, place.name)
+            return [each for each in records if has_own_file(each, index.layout) and build_path(each) == path]
+        case "lines":
+            stem, _ = split_numbered_path(path)
+            records = store.records(index.read_ids(path))
+            return [record for record in records if build_stem(record, index.layout) == stem]
         case "session":
             state = _find_session(store, path, place.name)
             return [] if state is None else [state, *store.turns(session=state.id)]
@@ -88,6 +89,11 @@ def read_values(store: Store, path: str) -> Sequence[Value]:
             return store.paragraphs(page=place.name)
 
 
+def has_own_file(record: Record, layout: str) -> bool:
+    """Return whether a record has a file of its own in a layout."""
+    return build_stem(record, layout) is None
+
+
 def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
     """Return the content of a file that shows these values; None for none, and for turns without a session."""
     match parse_form(path) if values else None:
@@ -95,8 +101,8 @@ def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
             return ExpectedContent(render_record(next(iter(values))))
         case "page":
             return ExpectedContent(render_page(next(iter(values))))
-        case "episodic":
-            return ExpectedContent(render_episodic(values), len(values))
+        case "lines":
+            return ExpectedContent(render_lines(path, values), len(values))
         case "log":
             paragraphs = sorted(values, key=attrgetter("position"))
             return ExpectedContent(render_log(paragraphs[0].page, paragraphs), len(paragraphs))
@@ -109,7 +115,9 @@ def render_values(path: str, values: Collection[Any]) -> ExpectedContent | None:
             return None
 
 
-def render_expected_records(store: Store, paths: Iterable[str]) -> dict[str, ExpectedContent]:
+def render_expected_records(
+    store: Store, index: LineIndex | LockedFileState, paths: Iterable[str]
+) -> dict[str, ExpectedContent]:
     """Return the content of those of some files that should hold one record each, read with one query.
 
     It is empty if a record cannot be read; `render_expected_content` tells which.
@@ -119,19 +127,12 @@ def render_expected_records(store: Store, paths: Iterable[str]) -> dict[str, Exp
         records = store.records([name for name in names.values() if is_id(name)])
     except StoreCorrupt:
         return {}
-    contents = {build_path(record): ExpectedContent(render_record(record)) for record in records}
+    contents = {
+        build_path(record): ExpectedContent(render_record(record))
+        for record in records
+        if has_own_file(record, index.layout)
+    }
     return {path: contents[path] for path in names if path in contents}
-
-
-def select_day_records(store: Store, day: str) -> list[Record]:
-    """Return the live episodic records of a day such as `2026-02-07`, in no particular order."""
-    try:
-        begin = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
-    except ValueError:
-        return []
-    end = begin + timedelta(days=1) if begin.date() < date.max else None
-    wanted = Filter(layers=("episodic",), created_after=begin, created_before=end, archived=False)
-    return [record for record in store.find(wanted) if not record.archived]
 
 
 def iter_contents(store: Store, path: str) -> Iterator[bytes]:
@@ -144,17 +145,18 @@ def iter_contents(store: Store, path: str) -> Iterator[bytes]:
                     yield content.data
 
 
-def is_earlier_content(store: Store, path: str, data: bytes) -> bool:
+def is_earlier_content(store: Store, index: LineIndex | LockedFileState, path: str, data: bytes) -> bool:
     """Return whether a file, of which nothing else is known, should have had this content at some time.
 
-    A session may be as it likes, because sessions are not edited by hand. A log or day may lack its end.
+    A session may be as it likes, because sessions are not edited by hand. A log may lack its end. The lines of a page
+    of records are compared one by one, when it is imported.
     """
     place = parse_path(path)
-    if place is None:
+    if place is None or place.form == "lines":
         return False
     if place.form in ("record", "page"):
         return drop_block(path, data) in (drop_block(path, each) for each in iter_contents(store, path))
-    content = render_expected_content(store, path)
+    content = render_expected_content(store, index, path)
     if place.form == "session":
         session = parse_session_id(place.name) or _parse_id(data) or ""
         return content is not None or bool(store.journal(id=session, limit=1))
@@ -180,29 +182,6 @@ def _find_session(store: Store, path: str, name: str) -> SessionState | None:
     return next((state for state in states if build_session_path(state.id) == path), None)
 
 
-def patch_episodic(data: bytes, values: Mapping[str, Value | None]) -> bytes:
-    """Return an episodic file in canonical form after some of its records have changed.
-
-    Rendering all records of the day takes about ten times as long.
-
-    Args:
-        data: The file.
-        values: The records by id as they are now; None for those that are no longer in it.
-    """
-    changed = tuple(f'{{"id": "{name}"'.encode() for name in values)
-    lines = [line for line in data.splitlines(keepends=True) if not line.startswith(changed)]
-    for value in values.values():
-        if isinstance(value, Record):
-            insort(lines, render_line(value), key=parse_sort_key)
-    return b"".join(lines)
-
-
-def parse_sort_key(line: bytes) -> tuple[datetime, str]:
-    """Return the sort key of a line in canonical form."""
-    fields = json.loads(line)
-    return parse_time(fields["created_at"]), fields["id"]
-
-
 def _parse_id(line: bytes) -> str | None:
     """Return the id in a line of JSON, or None."""
     try:
@@ -226,8 +205,11 @@ def is_id(text: str) -> bool:
 
 
 def keep_written(ledger: LockedFileState, file: FileRecord, data: bytes) -> None:
-    """Set the record of a file with the content of the store; store its text unless the journal has it."""
-    ledger.put_text(file, None if parse_form(file.path) == "record" else data)
+    """Set the record of a file with the content of the store; store its text if an edit of it needs that."""
+    ledger.put_text(file, data if parse_form(file.path) in _WITH_TEXT else None)
+
+
+_WITH_TEXT = frozenset({"lines", "page", "log"})
 
 
 def read_base_text(store: Store, ledger: LockedFileState, path: str) -> bytes | None:
@@ -251,24 +233,26 @@ _ROWS = 1_000
 class PendingChanges:
     """Changes since the last journal entry that the files are known to show, by the files that they affect."""
 
-    def __init__(self, store: Store, sequence: int) -> None:
-        """Follow the journal of a store after an entry; nothing is read before it is needed.
+    def __init__(self, store: Store, ledger: LockedFileState) -> None:
+        """Follow the journal of a store after the last entry that a state shows; nothing is read before it is needed.
 
         Args:
             store: The store.
-            sequence: The number of the entry. If it is 0, no file is known, and nothing is pending.
+            ledger: The state. If it shows no entry, no file is known, and nothing is pending.
         """
         self._store = store
-        self._sequence = sequence
+        self._ledger = ledger
+        self._sequence = ledger.progress.sequence
 
     def may_have_removed(self, path: str) -> bool:
         """Return whether something was moved away from a path, or removed."""
         return any(_is_at(each.before, path) and not _is_at(each.after, path) for each in self._find(path))
 
     def may_have_written(self, path: str, data: bytes) -> bool:
-        """Return whether a file should have had this content at some moment."""
+        """Return whether a file should have had this content at some moment; always False for a page of records."""
         changes = self._find(path)
-        values = {value.id: value for value in read_values(self._store, path)} if changes else {}
+        present = read_values(self._store, self._ledger, path) if changes else ()
+        values = {value.id: value for value in present}
         for change in (*reversed(changes), None):
             content = render_values(path, values.values())
             if content is not None and drop_block(path, content.data) == drop_block(path, data):

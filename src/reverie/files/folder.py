@@ -21,19 +21,20 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reverie.domain.change import JournalEntry
+from reverie.domain.change import JournalEntry, Value
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, quote_value
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
+from reverie.domain.record import Record
 from reverie.domain.text.validation import validate_text, validate_values
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
 from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
-from reverie.files.layout import build_page_path, parse_path
+from reverie.files.layout import Layout, build_page_path, build_path, parse_path
 from reverie.files.mirror import MirrorReport, MirrorWriter
 from reverie.files.scan import scan
 from reverie.files.state import FileState
@@ -78,18 +79,19 @@ _CATCHING_UP = "many changes are being written to the files: try again in a mome
 class MemoryFolder:
     """Files of one memory. Safe for several threads, several processes, and across forks."""
 
-    def __init__(self, root: Path, writer: StoreWriter) -> None:
+    def __init__(self, root: Path, writer: StoreWriter, *, layout: Layout = "pages") -> None:
         """Keep the files of a store in `root`; nothing is read or written before `start`.
 
         Args:
             root: The memory's folder, which must exist.
             writer: Commits hand edits; it publishes them to others, not to this folder.
+            layout: Where records are: on pages, or each in a file of its own.
         """
         self._root = root
         self._store = writer.store
         self._clock = writer.clock
         self._state = FileState(root)
-        self._mirror = MirrorWriter(root, writer.store, self._state, clock=writer.clock)
+        self._mirror = MirrorWriter(root, writer.store, self._state, clock=writer.clock, layout=layout)
         self._hands = HandEditImporter(writer, self._state, root)
         self._times = self._mirror.disk.mtimes
         self._changed = threading.Condition()
@@ -162,14 +164,24 @@ class MemoryFolder:
         if any(row.forgotten for row in rows):
             self.flush()
 
-    def notice_erasure(self, rows: Sequence[JournalEntry], paths: Collection[str]) -> None:
+    def notice_erasure(self, rows: Sequence[JournalEntry], values: Iterable[Value]) -> None:
         """Note what files show erased values, so that not all files have to be compared; call it before `notice`.
 
         Args:
             rows: The journal entries of the erasure.
-            paths: The files, relative to the memory's folder.
+            values: The erased values, in all their versions.
         """
-        self._mirror.erased = dict.fromkeys((row.sequence for row in rows), frozenset(paths))
+        paths = frozenset({*self.find_paths(values), build_page_path(MEMORY_PAGE)})
+        self._mirror.erased = dict.fromkeys((row.sequence for row in rows), paths)
+
+    def find_paths(self, values: Iterable[Value]) -> list[str]:
+        """Return the files that may show some values, relative to the memory's folder."""
+        paths: dict[str, None] = {}
+        for value in values:
+            paths[build_path(value)] = None
+            if isinstance(value, Record) and (page := self._state.locate(value.id)) is not None:
+                paths[page] = None
+        return list(paths)
 
     def flush(self, timeout_s: float = 60.0) -> bool:
         """Write the files of all changes so far, and wait until the background has nothing to do.

@@ -4,15 +4,23 @@ Every path here is relative to the memory's folder, with `/` between its parts:
 
     memory/MEMORY.md                           a page; other names may have folders, memory/projects/atlas.md
     memory/HISTORY.md, memory/2026-02-07.md    a log, paragraph by paragraph
-    memory/3f9a0c41d7be.json                   a record without a category
-    memory/{category}/{id}.json                a record
-    memory/episodic/2026-02-07.jsonl           the episodic records created on that day (UTC), one a line
-    memory/.archive/{category}/{id}.json       an archived record, of whatever layer
+    memory/records/{category}.md               the records of a category, one a line; then {category}.2.md
+    memory/records/(unfiled).md                those without a category
+    memory/episodic/2026-02-07.md              the episodic records created on that day (UTC)
+    memory/.archive/{category}.md              archived records, of whatever layer
     sessions/{name}.jsonl                      a session: its fields, then its turns, one a line
+
+In the layout `records`, each record that is not on the page of a day has a file of its own:
+
+    memory/{category}/{id}.json                a record
+    memory/.archive/{category}/{id}.json       an archived record
 
 Everything is UTF-8, lines end in a line feed alone and the last line has one. Split lines of JSON at line
 feeds only: other separators that Unicode knows may stand inside a line. JSON is written in one way only, so
 that equal values give equal bytes. `parsing` reads it back.
+
+A line of a page of records has the form of the living page (`domain.living_page`). Its comment has the id, the time of
+creation, and the other fields that are not usual, as JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +28,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, assert_never, cast
@@ -28,25 +36,41 @@ from typing import Any, Literal, NamedTuple, assert_never, cast
 from reverie.domain.change import Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import HISTORY, Page, Paragraph, is_log
-from reverie.domain.record import HOME_LAYERS, WRITTEN_IF_SET, Kind, Record
+from reverie.domain.living_page import PAGE_HINT, Line, is_visible_tag, render_line
+from reverie.domain.page import FOLDERS_OF_RECORDS, HISTORY, Page, Paragraph, is_log
+from reverie.domain.record import HOME_LAYERS, WRITTEN_IF_SET, Kind, Record, infer_kind
 from reverie.domain.text.json_values import to_json_value
 from reverie.files.names import build_file_name
 
-Form = Literal["record", "episodic", "page", "log", "session"]
-"""Form of a file."""
+Form = Literal["record", "lines", "page", "log", "session"]
+"""Form of a file; `lines` is a page of records."""
+
+Layout = Literal["pages", "records"]
+"""Where records are: on pages, or each in a file of its own."""
 
 MEMORY = "memory"
 SESSIONS = "sessions"
 ARCHIVE = ".archive"
 HOOKS = "hooks"
-EPISODIC = "episodic"
+RECORDS, EPISODIC = FOLDERS_OF_RECORDS
+UNFILED = "(unfiled)"
+"""Name of the page of the records without a category, which no category can have."""
+
+MAX_LINES = 200
+"""Records on a page; more are on a second page."""
+
+MAX_PAGE_BYTES = 200_000
+"""Size from which on no record is added to a page."""
 
 RECOVERED = ".recovered-"
 """Suffix, before a number, of an edit that came while its file was replaced."""
 
 _json = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_json_ascii = json.JSONEncoder(check_circular=False, separators=(",", ":")).encode
 _RECOVERED = defer_regex(r"(?P<path>.+)\.recovered-\d+")
+_NUMBER = defer_regex(r"\.([2-9]|[1-9]\d+)\.md\Z")
+_DEVICE = defer_regex(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
+_IN_COMMENT = defer_regex(r"[<>`]|(?<=-)-")
 
 
 class FileLocation(NamedTuple):
@@ -54,18 +78,20 @@ class FileLocation(NamedTuple):
 
     Attributes:
         form: The form of the file.
-        name: For a record the name of the file without its ending, which should be the id; for episodic
-            records the day; for a page or log its name, such as `projects/atlas.md`; for a session the
-            name of the file without its ending (`names.parse_session_id` reads it).
-        category: The folders of a record's file, joined by `/`, whether they are a valid category or not;
-            None at the root.
-        archived: Whether a record's file is in the archive.
+        name: For a record the name of the file without its ending, which should be the id; for a page of records the
+            name of the first page of its records, without the ending; for a page or log its name, such as
+            `projects/atlas.md`; for a session the name of the file without its ending (`names.parse_session_id`
+            reads it).
+        category: Of records, what the path says, whether it is a valid category or not; None for no category.
+        archived: Whether a file of records is in the archive.
+        is_day: Whether it is a page of the episodic records of a day.
     """
 
     form: Form
     name: str
     category: str | None = None
     archived: bool = False
+    is_day: bool = False
 
 
 def build_path(value: Value) -> str:
@@ -76,15 +102,13 @@ def build_path(value: Value) -> str:
             in that of its log.
 
     Returns:
-        The path, relative to the memory's folder, such as `memory/a/b/3f9a0c41d7be.json`.
+        The path, relative to the memory's folder; for a record that of its own file, such as
+        `memory/a/b/3f9a0c41d7be.json` (`build_stem` tells whether it is on a page instead).
     """
     match value:
         case Record():
-            if value.archived:
-                return _build_record_path(f"{MEMORY}/{ARCHIVE}", value)
-            if value.layer == "episodic":
-                return build_episodic_path(value.created_at)
-            return _build_record_path(MEMORY, value)
+            folder = f"{MEMORY}/{ARCHIVE}" if value.archived else MEMORY
+            return "/".join(filter(None, (folder, value.category, f"{value.id}.json")))
         case Turn():
             return build_session_path(value.session)
         case SessionState():
@@ -107,18 +131,50 @@ def build_page_path(name: str) -> str:
     return f"{MEMORY}/{name}"
 
 
-def build_episodic_path(moment: datetime) -> str:
-    """Return the path of the live episodic records that were created on the day of a moment (UTC)."""
-    return f"{MEMORY}/{EPISODIC}/{moment.astimezone(UTC).date().isoformat()}.jsonl"
+def build_stem(record: Record, layout: str) -> str | None:
+    """Return the path of the first page for records like this one, without `.md`; None if it has its own file.
+
+    Args:
+        record: The record.
+        layout: The layout of the files.
+    """
+    if record.layer == "episodic" and not record.archived:
+        return f"{MEMORY}/{EPISODIC}/{record.created_at.astimezone(UTC).date().isoformat()}"
+    if layout == "records":
+        return None
+    return f"{MEMORY}/{ARCHIVE if record.archived else RECORDS}/{_name_page(record.category)}"
+
+
+@lru_cache(maxsize=1_024)
+def _name_page(category: str | None) -> str:
+    """Return the name of the page of a category: in lower case, and never that of a device of Windows.
+
+    Two categories that differ in case share a page, because they cannot have two on every file system.
+    """
+    if category is None:
+        return UNFILED
+    segments = category.lower().split("/")
+    return "/".join(f"{name}~" if _DEVICE.fullmatch(name) else name for name in segments)
+
+
+def build_numbered_path(stem: str, number: int) -> str:
+    """Return the path of a page of records, such as `memory/records/work.2.md` for the second one."""
+    return f"{stem}.md" if number == 1 else f"{stem}.{number}.md"
+
+
+def split_numbered_path(path: str) -> tuple[str, int]:
+    """Return the stem and the number of a page of records."""
+    found = _NUMBER.search(path)
+    return (path[: found.start()], int(found[1])) if found else (path.removesuffix(".md"), 1)
 
 
 @lru_cache(maxsize=1_024)
 def parse_path(path: str) -> FileLocation | None:
     """Parse a path; return None if it is not in Reverie's layout.
 
-    Every `.json` below `memory/` counts as a record, and every `.md` as a page or log. Every `.jsonl` in
-    `memory/episodic/` and `sessions/` counts as a file of that form. So one with a wrong name is reported rather
-    than ignored. Names that begin with a dot do not count, apart from the archive.
+    Every `.json` below `memory/` counts as a record, and every `.md` as a page of records, page or log. Every `.jsonl`
+    in `sessions/` counts as a session. So one with a wrong name is reported rather than ignored. Names that begin with
+    a dot do not count, apart from the archive.
     """
     folder, *segments = path.split("/")
     archived = folder == MEMORY and segments[:1] == [ARCHIVE]
@@ -135,14 +191,15 @@ def parse_path(path: str) -> FileLocation | None:
         return None
     if ending == "json":
         return FileLocation(form="record", name=stem, category="/".join(folders) or None, archived=archived)
-    if archived:
+    if ending != "md":
         return None
-    if ending == "md":
-        name = "/".join(inside)
-        return FileLocation(form="log" if is_log(name) else "page", name=name)
-    if ending == "jsonl" and folders == [EPISODIC]:
-        return FileLocation(form="episodic", name=stem)
-    return None
+    if archived or folders[:1] in ([RECORDS], [EPISODIC]):
+        name = "/".join(split_numbered_path(path)[0].split("/")[2:])
+        is_day = not archived and folders[0] == EPISODIC
+        category = None if is_day or name == UNFILED else name
+        return FileLocation(form="lines", name=name, category=category, archived=archived, is_day=is_day)
+    name = "/".join(inside)
+    return FileLocation(form="log" if is_log(name) else "page", name=name)
 
 
 def parse_form(path: str) -> Form | None:
@@ -205,19 +262,47 @@ def _list_usual_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     return usual
 
 
-def render_line(record: Record) -> bytes:
-    """Return a record as a line of an episodic file."""
-    return f"{_json(record.to_dict())}\n".encode()
+def render_lines(path: str, records: Iterable[Record]) -> bytes:
+    """Return the content of a page of records: a line of explanation, then a line for each of them."""
+    return FIRST_LINE + render_added_lines(path, records)
 
 
-def render_episodic(records: Iterable[Record]) -> bytes:
-    """Return the content of an episodic file: a line a record, in the order of `get_sort_key`."""
-    return b"".join(map(render_line, sorted(records, key=get_sort_key)))
+def render_added_lines(path: str, records: Iterable[Record]) -> bytes:
+    """Return what is appended to a page of records."""
+    return "".join(f"{_render_record_line(path, record)}\n" for record in records).encode()
 
 
-def get_sort_key(record: Record) -> tuple[datetime, str]:
-    """Return what orders the records of an episodic file."""
-    return record.created_at, record.id
+FIRST_LINE = f"<!-- reverie:page: {PAGE_HINT} -->\n\n".encode()
+"""Beginning of a page of records, which a reader does not see."""
+
+_IN_LINE = frozenset({"id", "content", "pinned", "created_at", "permission"})
+
+
+def _render_record_line(path: str, record: Record) -> str:
+    place = parse_path(path)
+    assert place is not None
+    values = record.to_dict()
+    usual = _list_usual_fields(values) | {"kind": infer_line_kind(place, record.category)}
+    usual["category"] = place.category
+    if place.is_day:
+        usual["layer"] = "episodic"
+    tags = tuple(filter(is_visible_tag, record.tags))
+    if len(tags) == len(record.tags):
+        usual["tags"] = values["tags"]
+    others = {
+        name: value
+        for name, value in values.items()
+        if name not in _IN_LINE and (name not in usual or value != usual[name])
+    }
+    details = values["created_at"]
+    if others:
+        details += " " + _IN_COMMENT.sub(lambda match: f"\\u{ord(match[0]):04x}", _json_ascii(others))
+    return render_line(Line(record.id, record.content, "", record.permission, tags, record.pinned, details))
+
+
+def infer_line_kind(place: FileLocation, category: str | None) -> Kind:
+    """Return the kind of a record on a page whose line does not name it."""
+    return "event" if place.is_day else infer_kind(category) or "fact"
 
 
 def render_page(page: Page) -> bytes:
@@ -278,10 +363,6 @@ def _to_turn_dict(turn: Turn) -> dict[str, Any]:
     return {name: fields[name] for name in _TURN_FIRST} | {
         name: fields[name] for name in _TURN_REST if fields[name]
     }
-
-
-def _build_record_path(folder: str, record: Record) -> str:
-    return f"{folder}/{record.category}/{record.id}.json" if record.category else f"{folder}/{record.id}.json"
 
 
 def _render_field(value: Any) -> str:

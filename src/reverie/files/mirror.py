@@ -1,10 +1,13 @@
 """Mirror of the store in files, which follows the journal.
 
 The entries since the number in `files.db` decide which files are affected. A file is written with its content from
-the store as it is now, so order and repetition do not matter. If the newest entries only add to the end of a session
-or log, that is appended; in the file of a day they replace their lines. What a killed process did not write, the next
-one writes. Where the folder or `files.db` was lost, the journal is followed from its beginning, and only what differs
-is written.
+the store as it is now, so order and repetition do not matter. If the newest entries only add to the end of a session,
+log or page of records, that is appended. What a killed process did not write, the next one writes. Where the folder or
+`files.db` was lost, the journal is followed from its beginning, and only what differs is written.
+
+A record stays on the page that it is on while its category is that of the page. Otherwise it goes to the end of the
+last page of its category (`build_stem`), or has a file of its own in the layout `records`. When the layout changes, or
+files of an earlier version are there, these are packed into one file, and then written anew and removed.
 
 Before a file is replaced or removed it is read. If its checksum is that of its `FileRecord`, it may go. So may an
 earlier content, or what an interrupted append left. Anything else is a hand edit: the file is left as it is,
@@ -26,30 +29,40 @@ from pathlib import Path
 from reverie.domain.change import JournalEntry, Subject, Value
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import StoreCorrupt, StoreError
-from reverie.domain.filter import Filter
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.page import Paragraph
+from reverie.domain.record import Record
 from reverie.domain.text.timestamps import Clock
 from reverie.files.atomic import AtomicFolder, FileStamp, UnsafePath
+from reverie.files.conversion import adopt_pages, convert
 from reverie.files.expected import (
     ExpectedContent,
     PendingChanges,
+    has_own_file,
     is_earlier_content,
     keep_written,
-    patch_episodic,
     read_base_text,
+    read_values,
     render_expected_content,
     render_expected_records,
+    render_values,
 )
 from reverie.files.layout import (
+    MAX_LINES,
+    MAX_PAGE_BYTES,
     MEMORY,
     SESSIONS,
     Form,
+    Layout,
+    build_numbered_path,
     build_page_path,
     build_path,
+    build_stem,
     parse_form,
+    render_added_lines,
     render_addition,
     render_turns,
+    split_numbered_path,
 )
 from reverie.files.state import (
     NO_PROGRESS,
@@ -80,15 +93,20 @@ class FileChanges:
     only_added: bool = True
 
 
-def find_changed_files(rows: Iterable[JournalEntry]) -> dict[str, FileChanges]:
-    """Return the files that journal entries, in their order, affect, by path."""
+def find_changed_files(rows: Iterable[JournalEntry], layout: str) -> dict[str, FileChanges]:
+    """Return the files that journal entries, in their order, affect, by path; not the pages of records."""
+
+    def find_path(value: Value | None) -> str | None:
+        if value is None or (isinstance(value, Record) and not has_own_file(value, layout)):
+            return None
+        return build_path(value)
+
     files: dict[str, FileChanges] = {}
     for row in rows:
         if row.edit is None:
             continue
         value = row.edit.value
-        old_path = None if row.before is None else build_path(row.before)
-        new_path = None if row.after is None else build_path(row.after)
+        old_path, new_path = find_path(row.before), find_path(row.after)
         for path in dict.fromkeys(filter(None, (old_path, new_path))):
             file = files.setdefault(path, FileChanges())
             file.last = row.sequence
@@ -102,7 +120,7 @@ _log = logging.getLogger("reverie")
 FILES_FAILED = "files.failed"
 """Name of the store's counter of files that could not be written."""
 
-_GROWING: frozenset[Form] = frozenset({"session", "log"})
+_GROWING: frozenset[Form] = frozenset({"session", "log", "lines"})
 _BATCH = 250
 _DUE_AT_ONCE = 100
 _PAUSE_S = 0.002
@@ -110,7 +128,7 @@ _TOLD = 3
 _TOPS = (MEMORY, SESSIONS)
 _PAGE = build_page_path(MEMORY_PAGE)
 _FORMS: Mapping[Subject, frozenset[Form]] = {
-    "record": frozenset({"record", "episodic", "page"}),
+    "record": frozenset({"record", "lines", "page"}),
     "turn": frozenset({"session"}),
     "session": frozenset({"session"}),
     "page": frozenset({"page"}),
@@ -153,7 +171,9 @@ class MirrorWriter:
         disk: The files.
     """
 
-    def __init__(self, root: Path, store: Store, state: FileState, *, clock: Clock) -> None:
+    def __init__(
+        self, root: Path, store: Store, state: FileState, *, clock: Clock, layout: Layout = "pages"
+    ) -> None:
         """Mirror `store` below `root`.
 
         Args:
@@ -161,12 +181,15 @@ class MirrorWriter:
             store: The store.
             state: The state of the files.
             clock: Returns the current time, for the counter of failures.
+            layout: Where records are.
         """
         self.failed: dict[str, str] = {}
         self.erased: dict[int, frozenset[str]] = {}
         self._store = store
         self._state = state
         self._clock = clock
+        self._layout = layout
+        self._root = root
         self.disk = AtomicFolder(root)
 
     def write(self, *, batches: int | None = None, retry: bool = True) -> MirrorReport:
@@ -188,7 +211,7 @@ class MirrorWriter:
                 with self._state.lock() as ledger:
                     batch = _Batch(self, ledger, report)
                     if not done:
-                        batch.check_state()
+                        batch.check_state(self._root, self._layout)
                     batch.drop_lost_folders()
                     report.complete = batch.follow(shown) and (not retry or batch.write_due(tried))
                     if report.complete:
@@ -205,7 +228,7 @@ class MirrorWriter:
         report = MirrorReport()
         with self._suppress_errors(report), self._state.lock() as ledger:
             batch = _Batch(self, ledger, report)
-            batch.check_state()
+            batch.check_state(self._root, self._layout)
             batch.drop_lost_folders()
         self._report_failures(report)
         return report
@@ -269,9 +292,13 @@ class _Batch:
 
     # -- after failures ----------------------------------------------------------------------------------
 
-    def check_state(self) -> None:
-        """Clear the state if it belongs to another store; settle what killed processes left."""
+    def check_state(self, root: Path, layout: Layout) -> None:
+        """Clear the state if it belongs to another store, convert another layout, settle what killed processes left."""
         self._clear_foreign_state()
+        if self._ledger.layout != layout:
+            convert(root, self._disk, self._ledger, layout)
+        if not self._ledger.progress.sequence:
+            adopt_pages(root, self._disk, self._ledger)
         for draft, path in self._disk.list_drafts():
             with self._record_failure(path):
                 self._settle_draft(draft, path)
@@ -299,7 +326,7 @@ class _Batch:
         elif (
             not data
             or (known is not None and _has_same_content(known, data))
-            or is_earlier_content(self._store, path, data)
+            or is_earlier_content(self._store, self._ledger, path, data)
             or self._may_have_written(path, data)
         ):
             self._disk.remove_draft(draft)
@@ -314,6 +341,8 @@ class _Batch:
             if self._disk.is_lost(top) and (missing := self._ledger.known(f"{top}/")):
                 _log.warning("the folder %r is missing and is written again from the store", top)
                 self._ledger.drop(missing)
+                for path in self._ledger.find_pages() if top == MEMORY else ():
+                    self._ledger.set_ids(path, [])
                 self._ledger.advance(NO_PROGRESS)
 
     # -- following the journal ---------------------------------------------------------------------------
@@ -329,13 +358,16 @@ class _Batch:
             return True
         newest = self._store.sequence()  # before any content is read
         is_last = rows[-1].sequence >= newest
-        changed = {
-            path: file for path, file in find_changed_files(rows).items() if file.last > shown.get(path, 0)
-        }
-        contents = render_expected_records(self._store, changed)
+        files = find_changed_files(rows, self._ledger.layout)
+        changed = {path: file for path, file in files.items() if file.last > shown.get(path, 0)}
+        changed |= self._place_records(rows, shown)
+        contents = render_expected_records(self._store, self._ledger, changed)
+        rewritten = set(changed)
         for path, file in changed.items():
-            if not (is_last and self._append(path, file)):
-                self._write(path, contents.get(path), file if is_last else None)
+            if (is_last or parse_form(path) == "lines") and self._append(path, file):
+                rewritten -= set() if is_last else {path}
+            else:
+                self._write(path, contents.get(path))
         forgotten = [row for row in rows if row.forgotten]
         for path in frozenset[str]().union(*(self._erased.get(row.sequence, ()) for row in forgotten)):
             self._write(path)
@@ -345,20 +377,72 @@ class _Batch:
             if row.sequence not in self._erased and shown.get(row.subject, 0) < newest
         }
         self._write_forms(erased)
-        shown.update(dict.fromkeys([*changed, *erased], newest))
+        shown.update(dict.fromkeys([*rewritten, *erased], newest))
         self._ledger.advance(MirrorProgress(rows[-1].sequence, compute_stamp(rows[-1])))
         return is_last
+
+    def _place_records(
+        self, rows: Iterable[JournalEntry], shown: Mapping[str, int]
+    ) -> dict[str, FileChanges]:
+        """Return the changes of pages of records, after every changed record was put on its page."""
+        ledger, layout = self._ledger, self._ledger.layout
+        last = {
+            row.edit.value.id: row.sequence
+            for row in rows
+            if row.edit is not None and isinstance(row.edit.value, Record)
+        }
+        files: dict[str, FileChanges] = {}
+
+        def change(path: str, name: str, value: Record | None, *, is_added: bool = False) -> None:
+            file = files.setdefault(path, FileChanges())
+            file.last = max(file.last, last[name])
+            file.only_added &= is_added
+            file.values[name] = value
+
+        for name, record in self._read_records(list(last)).items():
+            path = ledger.locate(name)
+            stem = None if record is None else build_stem(record, layout)
+            if path is not None and split_numbered_path(path)[0] != stem:
+                ledger.set_ids(path, [each for each in ledger.read_ids(path) if each != name])
+                change(path, name, None)
+                path = None
+            if record is None or stem is None:
+                continue
+            if path is None:
+                path = self._find_room(stem)
+                ledger.set_ids(path, [*ledger.read_ids(path), name])
+                change(path, name, record, is_added=True)
+            elif last[name] > shown.get(path, 0):
+                change(path, name, record)
+        return files
+
+    def _read_records(self, names: Sequence[str]) -> dict[str, Record | None]:
+        """Return records by id as they are now, None for one that is gone, without those that cannot be read."""
+        try:
+            records = self._store.records(names)
+        except StoreCorrupt:
+            found: dict[str, Record | None] = {}
+            for name in names:
+                with self._record_failure(self._ledger.locate(name) or f"{MEMORY}/{name}.json"):
+                    found[name] = next(iter(self._store.records([name])), None)
+            return found
+        return dict.fromkeys(names) | {record.id: record for record in records}
+
+    def _find_room(self, stem: str) -> str:
+        """Return the last page of a stem, or the next one if that is full."""
+        pages = self._ledger.count_lines(stem)
+        path = max(pages, key=lambda each: split_numbered_path(each)[1], default=f"{stem}.md")
+        file = self._ledger.find(path)
+        is_full = pages.get(path, 0) >= MAX_LINES or (file is not None and file.size > MAX_PAGE_BYTES)
+        return build_numbered_path(stem, split_numbered_path(path)[1] + 1) if is_full else path
 
     def _write_forms(self, subjects: Collection[Subject]) -> None:
         """Write all files of some kinds of values: something was erased, and nothing says what."""
         if not subjects:
             return
         forms = frozenset[Form]().union(*(_FORMS[subject] for subject in subjects))
-        records = self._store.find(Filter(archived=None)) if "record" in forms else []
-        present = set(map(build_path, records))
         for path in self._ledger.known():
-            form = parse_form(path)
-            if form in forms and not (form == "record" and path in present):
+            if parse_form(path) in forms:
                 self._write(path)
 
     def write_due(self, tried: set[str]) -> bool:
@@ -381,7 +465,7 @@ class _Batch:
         """Write `MEMORY.md` if its block was composed anew, which no entry of the journal says."""
         if not read_block(self._store) or _PAGE in self._report.edited:
             return
-        content, known = render_expected_content(self._store, _PAGE), self._ledger.find(_PAGE)
+        content, known = render_expected_content(self._store, self._ledger, _PAGE), self._ledger.find(_PAGE)
         if content is not None and (known is None or not _has_same_content(known, content.data)):
             self._write(_PAGE, content)
 
@@ -412,6 +496,9 @@ class _Batch:
         """Return what values add to the end of a file; None if they belong elsewhere."""
         turns = [value for value in added if isinstance(value, Turn)]
         paragraphs = [value for value in added if isinstance(value, Paragraph)]
+        records = [value for value in added if isinstance(value, Record)]
+        if records:
+            return render_added_lines(known.path, records)
         if turns and len(turns) == len(added):
             positions = range(known.pieces, known.pieces + len(turns))
             return render_turns(turns) if [turn.position for turn in turns] == [*positions] else None
@@ -422,21 +509,15 @@ class _Batch:
             return render_addition(name, new, to_empty=known.pieces == 0) if in_order else None
         return None
 
-    def _write(
-        self, path: str, content: ExpectedContent | None = None, changes: FileChanges | None = None
-    ) -> None:
-        """Write a file with some content, or remove it; by default with its content from the store.
-
-        Args:
-            path: The file.
-            content: Its content, if it is known.
-            changes: All that changed since the file was last written, if they are known.
-        """
+    def _write(self, path: str, content: ExpectedContent | None = None) -> None:
+        """Write a file with some content, or remove it; by default with its content from the store."""
         with self._record_failure(path):
             known, seen = self._ledger.find(path), self._disk.stat(path)
-            if content is None and changes is not None:
-                content = self._patch_day(path, known, changes)
-            content = content or render_expected_content(self._store, path)
+            if content is None:
+                values = read_values(self._store, self._ledger, path)
+                content = render_values(path, values)
+                if parse_form(path) == "lines":
+                    self._ledger.set_ids(path, [value.id for value in values])
             if seen is None:
                 self._settle_absent(path, known, content)
             elif (
@@ -449,16 +530,6 @@ class _Batch:
                     self._ledger.put([known._replace(pieces=content.pieces)])
             else:
                 self._settle_present(path, known, content)
-
-    def _patch_day(self, path: str, known: FileRecord | None, changes: FileChanges) -> ExpectedContent | None:
-        """Return the content of a day's file with its changes; None if it is empty or not as it was written."""
-        if known is None or known.pieces < 0 or parse_form(path) != "episodic":
-            return None
-        found = self._disk.read(path)
-        if found is None or not _has_same_content(known, found[0]):
-            return None
-        data = patch_episodic(found[0], changes.values)
-        return ExpectedContent(data, data.count(b"\n")) if data else None
 
     def _settle_absent(self, path: str, known: FileRecord | None, content: ExpectedContent | None) -> None:
         """Create a missing file, unless a person has removed it."""
@@ -483,7 +554,7 @@ class _Batch:
             self._replace(path, seen, known, content)
         elif (
             _is_torn(path, data, known, content)
-            or (known is None and is_earlier_content(self._store, path, data))
+            or (known is None and is_earlier_content(self._store, self._ledger, path, data))
             or self._may_have_written(path, data)
         ):
             written = FileRecord(path, seen.size, seen.mtime_ns, compute_checksum(data))
@@ -494,7 +565,7 @@ class _Batch:
 
     def _may_have_written(self, path: str, data: bytes) -> bool:
         """Return whether a process may have written this content and not recorded that."""
-        return PendingChanges(self._store, self._ledger.progress.sequence).may_have_written(path, data)
+        return PendingChanges(self._store, self._ledger).may_have_written(path, data)
 
     def _replace(
         self, path: str, seen: FileStamp, known: FileRecord | None, content: ExpectedContent | None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from reverie.domain.conversation import SessionState, ToolCall, Turn, validate_s
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify, describe_intake, reread
 from reverie.domain.lazy_regex import defer_regex
+from reverie.domain.living_page import Line, is_visible_tag, parse_line
 from reverie.domain.page import HISTORY, Page, parse_daily_note_day, validate_page, validate_page_name
 from reverie.domain.record import (
     HOME_LAYERS,
@@ -46,7 +47,7 @@ LARGEST: Final[Mapping[layout.Form, int]] = MappingProxyType(
         "record": 64 * 2**20,
         "page": 4 * 2**20,
         "log": 256 * 2**20,
-        "episodic": 1024 * 2**20,
+        "lines": 64 * 2**20,
         "session": 1024 * 2**20,
     }
 )
@@ -59,6 +60,7 @@ _MOST_OFTEN = 1_000_000_000
 _MARKERS = (defer_regex(r"<{7}(?: .*)?"), defer_regex(r"={7}"), defer_regex(r">{7}(?: .*)?"))
 _BLANK_LINES = defer_regex(r"\n[^\S\n]*\n")
 _STAMP = defer_regex(r"\[(?:(\d{4}-\d{2}-\d{2})[ T])?(\d{2}):(\d{2})\]")
+_WORD = defer_regex(r"\w")
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 _Checks = Mapping[str, Callable[[Any], Any]]
@@ -83,6 +85,20 @@ class BrokenFile:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.why}"
+
+
+class PageRow(NamedTuple):
+    """A line of a page of records.
+
+    Attributes:
+        number: Its number in the file, counted from 1.
+        text: The row.
+        line: The parsed line; its id is empty if a row above it has the same.
+    """
+
+    number: int
+    text: str
+    line: Line
 
 
 class ParsedLine(NamedTuple):
@@ -113,8 +129,68 @@ def read_record(path: str, data: bytes) -> Fields:
     return _parse_object(_decode_text(path, data), _RECORD)
 
 
+def read_rows(path: str, data: bytes) -> list[PageRow]:
+    """Parse a page of records; properties at its beginning, headings and rows without a word are left out.
+
+    Raises:
+        InvalidInput: the file as a whole is not valid.
+    """
+    text = _decode_text(path, data, errors="surrogateescape")
+    if not text.strip():
+        raise EmptiedFile("it is empty: delete the file, or restore what stood there")
+    rows = text.split("\n")
+    start = rows.index("---", 1) + 1 if rows[0] == "---" and "---" in rows[1:] else 0
+    found: list[PageRow] = []
+    seen: set[str] = set()
+    for number, row in enumerate(rows[start:], start + 1):
+        line = parse_line(row)
+        if line is None or not (line.id or _WORD.search(line.text)):
+            continue
+        if line.id in seen:
+            line = line._replace(id="")
+        seen.add(line.id)
+        found.append(PageRow(number, row, line))
+    return found
+
+
+def check_row(row: PageRow) -> None:
+    """Raise `InvalidInput` if a row is not UTF-8."""
+    if _SURROGATES.search(row.text):
+        raise InvalidInput(f"line {row.number}: it is not UTF-8 text: save it as UTF-8")
+
+
+def read_row(row: PageRow, place: layout.FileLocation) -> dict[str, Any]:
+    """Return the fields of the record that a row describes; only the given ones for a row that a person has written.
+
+    Raises:
+        InvalidInput: the row is not valid.
+    """
+    before, line = f"line {row.number}: ", row.line
+    fields: dict[str, Any] = {"content": line.text, "tags": line.tags, "pinned": line.is_pinned}
+    fields |= {"permission": True} if line.permission else {}
+    given = None if place.category is None else validate_category(place.category)
+    if not line.details:
+        return {**fields, "category": given}
+    created_at, _, others = line.details.partition(" ")
+    try:
+        moment = timestamps.parse_time(created_at, name="time")
+    except InvalidInput as error:
+        raise InvalidInput(f"{before}{error}") from None
+    found = _parse_object(others or "{}", _RECORD, line=row.number)
+    category = found.get("category", given)
+    usual = {"kind": layout.infer_line_kind(place, category), "category": category}
+    tags = merge_visible_tags(found.get("tags", ()), line.tags)
+    return usual | found | fields | {"created_at": moment, "tags": tags}
+
+
+def merge_visible_tags(tags: Sequence[str], visible: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags of a record after an edit of those that its line shows."""
+    kept = [tag for tag in tags if tag in visible or not is_visible_tag(tag)]
+    return normalize_labels([*kept, *(tag for tag in visible if tag not in kept)], name="tag")
+
+
 def read_lines(path: str, data: bytes) -> list[ParsedLine]:
-    """Parse the lines of a file that are not blank: each a record, or a session and then its turns.
+    """Parse the lines of a file that are not blank: a session, and then its turns.
 
     A line that cannot be parsed, or has the id of a line above it, is returned with the reason.
 
@@ -126,10 +202,9 @@ def read_lines(path: str, data: bytes) -> list[ParsedLine]:
         raise EmptiedFile("it is empty: delete the file, or restore what stood there")
     found: list[ParsedLine] = []
     numbers: dict[str, int] = {}
-    is_session = layout.parse_form(path) == "session"
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            checks = (_TURN if found else _STATE) if is_session else _RECORD
+            checks = _TURN if found else _STATE
             try:
                 found.append(ParsedLine(number, line, _parse_line(line, checks, number, numbers)))
             except InvalidInput as error:
@@ -422,8 +497,8 @@ def build_record(
     """Return the record that a file or line describes, with the missing fields filled in.
 
     A missing field has the value of `base`. In a new record a missing category is that of the folder, the kind
-    follows from the category, and the layer from the kind. The times are now; in an episodic file of another day
-    they are its noon. All else is as in `Record`.
+    follows from the category, and the layer from the kind. The times are now; on the page of another day they are its
+    noon. All else is as in `Record`.
 
     Args:
         fields: The given fields.
@@ -444,7 +519,7 @@ def build_record(
         given["category"] = None if place.category is None else validate_category(place.category)
     is_by_hand = "created_at" not in given  # what the program leaves out of a file has its usual value
     created = given.setdefault("created_at", _infer_created_at(place, now))
-    named = given.get("kind") or ("event" if place.form == "episodic" else infer_kind(given.get("category")))
+    named = given.get("kind") or ("event" if place.is_day else infer_kind(given.get("category")))
     intake = classify(
         str(given["content"]), origin=given.get("origin", "owner"), at=created, zone=UTC, kind=named
     )
@@ -452,9 +527,9 @@ def build_record(
     validate_choice(kind, KINDS, name="kind")
     if is_by_hand:
         given = {**describe_intake(intake), **given}
-    if kind == "anti_pattern":
-        given.setdefault("tags", (ANTI_PATTERN_TAG,))
-    given.setdefault("layer", "episodic" if place.form == "episodic" else HOME_LAYERS[kind])
+    if kind == "anti_pattern" and (is_by_hand or "tags" not in given):
+        given["tags"] = given.get("tags") or (ANTI_PATTERN_TAG,)
+    given.setdefault("layer", "episodic" if place.is_day else HOME_LAYERS[kind])
     for name in ("updated_at", "last_seen_at"):
         given.setdefault(name, created)
     return validate_record(Record(id=id, **given))
@@ -462,7 +537,7 @@ def build_record(
 
 def _infer_created_at(place: layout.FileLocation, now: datetime) -> datetime:
     """Return the time of a new record that has none: now, or noon of the day of its file."""
-    day = parse_daily_note_day(f"{place.name}.md") if place.form == "episodic" else None
+    day = parse_daily_note_day(f"{place.name}.md") if place.is_day else None
     return now if day in (None, now.date()) else datetime.combine(day or now, time(12), UTC)
 
 

@@ -17,7 +17,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -259,8 +259,10 @@ class _Rebuild:
                 return
             data, seen = found
             match place.form:
-                case "record" | "episodic":
-                    self._take_records(path, place, data, seen.mtime_ns)
+                case "record":
+                    self._take_record(path, place, data, seen.mtime_ns)
+                case "lines":
+                    self._take_lines(path, place, data, seen.mtime_ns)
                 case "page":
                     self._take_page(path, place, data, seen.mtime_ns)
                 case "log":
@@ -274,25 +276,28 @@ class _Rebuild:
 
     # -- records -----------------------------------------------------------------------------------------
 
-    def _take_records(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
-        if place.form == "record":
-            found = [parsing.read_record(path, data)]
+    def _take_record(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
+        fields = parsing.read_record(path, data)
+        name = fields.get("id") or (place.name if is_id(place.name) else None) or self._new_id()
+        record = build_placed_record(fields, id=name, base=None, path=path, now=self._now)
+        if build_path(record) == path and "id" in fields:
+            self._add_record(path, record, mtime_ns, proper=True)
         else:
-            lines = parsing.read_lines(path, data)
-            found = [line.fields for line in lines if line.fields is not None]
-            for line in lines:
-                if line.why:
-                    self._record_broken(path, f"{line.why}; the other lines were taken")
-        for fields in found:
-            name = fields.get("id") or (place.name if place.form == "record" and is_id(place.name) else None)
+            self._misplaced.append((path, record, mtime_ns))
+
+    def _take_lines(self, path: str, place: FileLocation, data: bytes, mtime_ns: int) -> None:
+        for row in parsing.read_rows(path, data):
             try:
-                record = build_placed_record(
-                    fields, id=name or self._new_id(), base=None, path=path, now=self._now
-                )
+                parsing.check_row(row)
+                fields = parsing.read_row(row, place)
+                name = row.line.id or self._new_id()
+                record = parsing.build_record(fields, id=name, base=None, place=place, now=self._now)
             except InvalidInput as error:
-                self._record_broken(path, str(error))
+                self._record_broken(path, f"{error}; the other lines were taken")
                 continue
-            if build_path(record) == path and "id" in fields:
+            if place.archived and not record.archived:
+                record = replace(record, archived_at=self._now)
+            if row.line.id and row.line.details:
                 self._add_record(path, record, mtime_ns, proper=True)
             else:
                 self._misplaced.append((path, record, mtime_ns))

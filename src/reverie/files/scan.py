@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
 
+from reverie.domain.living_page import parse_line
 from reverie.domain.text.shingles import PhraseMatcher
-from reverie.files.atomic import DRAFTS, is_lost
+from reverie.files.atomic import DRAFTS, AtomicFolder, is_lost
 from reverie.files.layout import (
     ARCHIVE,
     MEMORY,
@@ -290,6 +291,11 @@ def scrub_files(
         if not (mirrored or dry_run):
             ledger.drop_texts()
         for path, size in list(_iter_unknown_files(root, ledger.stamps() if mirrored else {})):
+            text = _drop_lines(root, path, records, dry_run=dry_run)
+            if text is not None:
+                if size > LONGEST_FILE or phrases.has_match(path) or phrases.has_match(text):
+                    left.append(path)
+                continue
             marked = path in whole or path.startswith(prefixes) or _extract_record_id(path) in records
             too_large = size > LONGEST_FILE
             if not (marked or too_large or phrases.has_match(path) or _may_have_phrase(root / path, phrases)):
@@ -322,6 +328,28 @@ def _iter_unknown_files(root: Path, known: Mapping[str, tuple[int, int]]) -> Ite
                     status = entry.stat(follow_symlinks=False)
                     if known.get(path) != (status.st_size, status.st_mtime_ns):
                         yield path, status.st_size
+
+
+def _drop_lines(root: Path, path: str, records: Collection[str], *, dry_run: bool) -> str | None:
+    """Remove the lines of erased records from a page of records, and the page if no line is left.
+
+    Returns:
+        What is left of the text; None if it is not such a page.
+    """
+    place, disk = parse_path(path), AtomicFolder(root)
+    found = disk.read(path) if place is not None and place.form == "lines" else None
+    if found is None:
+        return None
+    data, stamp = found
+    rows = data.decode(errors="surrogateescape").split("\n")
+    lines = [parse_line(row) for row in rows]
+    kept = [row for row, line in zip(rows, lines, strict=True) if line is None or line.id not in records]
+    if len(kept) < len(rows) and not dry_run:
+        if all(line is None or line.id in records for line in lines):
+            disk.remove(path, stamp)
+        else:
+            disk.replace(path, "\n".join(kept).encode(errors="surrogateescape"), stamp)
+    return "\n".join(kept)
 
 
 def _may_have_phrase(file: Path, phrases: PhraseMatcher) -> bool:

@@ -1,9 +1,9 @@
 """State of the mirrored files, in a small SQLite database beside the store.
 
 `files.db` holds the size, time and checksum of every file that was written or imported. It holds the text that
-was last written to it, the base version of the next hand edit, unless the journal gives that back
-(`expected.read_base_text`). It also holds the number of the last journal entry that the files show. Its write
-transaction is the lock between the processes that write files.
+was last written to it, the base version of the next hand edit, if the file is edited by hand and the journal does
+not give that back (`expected.read_base_text`). It knows which records are on which page, and the number of the last
+journal entry that the files show. Its write transaction is the lock between the processes that write files.
 
 The database is derived. If it is lost, damaged or of another memory, all files are compared with the store
 once. A hand edit that was not imported yet is then merged without its base version. It is therefore written
@@ -22,7 +22,7 @@ import stat
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -38,7 +38,7 @@ FILES_DATABASE = "files.db"
 NOTHING_WRITTEN = 1
 """The checksum of no bytes."""
 
-_OURS = (0x52766666, 5)  # `Rvff` in ASCII, and the version; a file of another version is replaced
+_OURS = (0x52766666, 6)  # `Rvff` in ASCII, and the version; a file of another version is replaced
 _TABLES = (
     """
     CREATE TABLE files (
@@ -57,8 +57,9 @@ _TABLES = (
         PRIMARY KEY (path, part)
     ) WITHOUT ROWID
     """,
-    "CREATE TABLE progress (sequence INTEGER NOT NULL, stamp TEXT NOT NULL)",
-    "INSERT INTO progress VALUES (0, '')",
+    "CREATE TABLE lines (path TEXT PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE progress (sequence INTEGER NOT NULL, stamp TEXT NOT NULL, layout TEXT NOT NULL)",
+    "INSERT INTO progress VALUES (0, '', '')",
     "CREATE TABLE due (path TEXT PRIMARY KEY) WITHOUT ROWID",
     """
     CREATE TABLE notes (
@@ -70,6 +71,8 @@ _TABLES = (
     """,
 )
 _COLUMNS = "path, size, mtime_ns, checksum, pieces"
+_ID_BYTES = 6
+_MAX_PARTS = 32
 _HALF = 0xFFFFFFFF
 _SIGN = 1 << 64
 _TRIES = 5
@@ -102,7 +105,7 @@ class FileRecord(NamedTuple):
         size: Its length in bytes.
         mtime_ns: Its time of modification, as `os.stat` gives it.
         checksum: `compute_checksum` of its bytes.
-        pieces: How many turns, paragraphs or episodic records it holds; -1 where that is not known, as in a
+        pieces: How many turns, paragraphs or lines of records it holds; -1 where that is not known, as in a
             file that a person wrote.
     """
 
@@ -152,6 +155,22 @@ def compute_stamp(row: JournalEntry) -> str:
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
+class LineIndex(NamedTuple):
+    """The layout of the files, and the records on each page.
+
+    Attributes:
+        layout: The layout; empty before the first file was written.
+        pages: The ids of records by the path of their page, in their order.
+    """
+
+    layout: str
+    pages: Mapping[str, list[str]]
+
+    def read_ids(self, path: str) -> list[str]:
+        """Return the ids of the records on a page, in their order."""
+        return self.pages.get(path, [])
+
+
 class FileStateReader:
     """Queries of the state on one connection."""
 
@@ -193,17 +212,57 @@ class FileStateReader:
         row = self._file.execute("SELECT sequence, stamp FROM progress").fetchone()
         return MirrorProgress(int(row[0]), row[1]) if row else NO_PROGRESS
 
+    def read_layout(self) -> str:
+        """Return the layout of the files; empty before the first was written."""
+        row = self._file.execute("SELECT layout FROM progress").fetchone()
+        return str(row[0]) if row else ""
+
+    def find_pages(self) -> dict[str, list[str]]:
+        """Return the ids of the records on every page."""
+        return {path: _unpack_ids(ids) for path, ids in self._file.execute("SELECT path, ids FROM lines")}
+
+    def count_lines(self, stem: str) -> dict[str, int]:
+        """Return the numbers of records on the pages of a stem such as `memory/records/work`."""
+        # `/` is the character after `.`, so this selects exactly `{stem}.md`, `{stem}.2.md` and so on.
+        query = "SELECT path, length(ids) FROM lines WHERE path > ? AND path < ?"
+        return {path: size // _ID_BYTES for path, size in self._file.execute(query, (f"{stem}.", f"{stem}/"))}
+
+    def read_ids(self, path: str) -> list[str]:
+        """Return the ids of the records on a page, in their order."""
+        row = self._file.execute("SELECT ids FROM lines WHERE path = ?", (path,)).fetchone()
+        return _unpack_ids(row[0]) if row else []
+
+    def locate(self, id: str) -> str | None:
+        """Return the page that a record is on, or None."""
+        rows = self._file.execute("SELECT path, ids FROM lines WHERE instr(ids, ?)", (bytes.fromhex(id),))
+        return next((path for path, ids in rows if id in _unpack_ids(ids)), None)
+
 
 class LockedFileState(FileStateReader):
     """The state inside its lock: reads are current, and changes are committed when the lock is released.
 
     Attributes:
         progress: The last journal entry that the files show; set it with `advance`.
+        layout: The layout of the files; set it with `set_layout`.
     """
 
     def __init__(self, file: sqlite3.Connection) -> None:
         super().__init__(file)
         self.progress = self.read_progress()
+        self.layout = self.read_layout()
+
+    def set_layout(self, layout: str) -> None:
+        """Set the layout of the files."""
+        self._file.execute("UPDATE progress SET layout = ?", (layout,))
+        self.layout = layout
+
+    def set_ids(self, path: str, ids: Sequence[str]) -> None:
+        """Set the records on a page, in their order."""
+        if ids:
+            packed = bytes.fromhex("".join(ids))
+            self._file.execute("INSERT OR REPLACE INTO lines (path, ids) VALUES (?, ?)", (path, packed))
+        else:
+            self._file.execute("DELETE FROM lines WHERE path = ?", (path,))
 
     def put(self, files: Iterable[FileRecord]) -> None:
         """Set the records of files whose text has not changed."""
@@ -217,16 +276,22 @@ class LockedFileState(FileStateReader):
     def append_text(self, file: FileRecord, data: bytes) -> None:
         """Set the record of a file to which `data` was appended."""
         self.put([file])
-        self._file.execute(
-            "INSERT INTO texts SELECT ?1, max(part) + 1, ?2 FROM texts WHERE path = ?1"
-            " HAVING max(part) IS NOT NULL",
-            (file.path, data),
-        )
+        query = "SELECT max(part) FROM texts WHERE path = ?"
+        (last,) = self._file.execute(query, (file.path,)).fetchone()
+        if last is None:
+            return
+        row = (file.path, last + 1, zlib.compress(data))
+        self._file.execute("INSERT INTO texts (path, part, data) VALUES (?, ?, ?)", row)
+        if last + 1 >= _MAX_PARTS:
+            self.keep_text(file.path, self.read_text(file.path))
 
     def read_text(self, path: str) -> bytes | None:
         """Return the text that was last written to a file; None if it is not known."""
         parts = self._file.execute("SELECT data FROM texts WHERE path = ? ORDER BY part", (path,)).fetchall()
-        text = b"".join(data for (data,) in parts)
+        try:
+            text = b"".join(zlib.decompress(data) for (data,) in parts)
+        except zlib.error:
+            return None
         file = self.find(path)
         if not parts or (file is not None and file.checksum != compute_checksum(text)):
             return None
@@ -236,7 +301,8 @@ class LockedFileState(FileStateReader):
         """Set the text of a file, or remove it."""
         self.drop_texts([path])
         if data is not None:
-            self._file.execute("INSERT INTO texts VALUES (?, 0, ?)", (path, data))
+            row = (path, zlib.compress(data))
+            self._file.execute("INSERT INTO texts (path, part, data) VALUES (?, 0, ?)", row)
 
     def drop_texts(self, paths: Iterable[str] | None = None) -> None:
         """Remove the texts of files, or all texts."""
@@ -274,8 +340,9 @@ class LockedFileState(FileStateReader):
         self._file.execute("DELETE FROM notes WHERE kind = ? AND path = ?", (kind, path))
 
     def clear(self) -> None:
-        """Remove all records, texts, progress and due files; notes stay."""
+        """Remove all records, texts, lines, progress and due files; notes stay."""
         self._file.execute("DELETE FROM files")
+        self._file.execute("DELETE FROM lines")
         self.drop_texts()
         self._file.execute("DELETE FROM due")
         self.advance(NO_PROGRESS)
@@ -354,6 +421,14 @@ class FileState:
     def progress(self) -> MirrorProgress:
         """Return the last journal entry that the files show."""
         return self._read(FileStateReader.read_progress)
+
+    def read_index(self) -> LineIndex:
+        """Return the layout of the files, and the records on each page."""
+        return self._read(lambda reader: LineIndex(reader.read_layout(), reader.find_pages()))
+
+    def locate(self, id: str) -> str | None:
+        """Return the page that a record is on, or None."""
+        return self._read(lambda reader: reader.locate(id))
 
     def notes(self, kind: NoteKind) -> dict[str, dict[str, Any]]:
         """Return the notes of a kind by the paths of their files."""
@@ -548,6 +623,11 @@ def _read_format_ids(file: sqlite3.Connection) -> tuple[int, int]:
     (application,) = file.execute("PRAGMA application_id").fetchone()
     (version,) = file.execute("PRAGMA user_version").fetchone()
     return application, version
+
+
+def _unpack_ids(packed: bytes) -> list[str]:
+    text = packed.hex()
+    return [text[start : start + 2 * _ID_BYTES] for start in range(0, len(text), 2 * _ID_BYTES)]
 
 
 def _is_broken(error: BaseException) -> bool:

@@ -804,7 +804,7 @@ def test_forgetting_that_stops_half_way_says_so_and_what_finishes_it(tmp_path: P
 
 def test_its_files_go_and_one_that_could_not_be_taken_in_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "m"
-    with Memory.open(folder) as memory:
+    with Memory.open(folder, settings=Settings(files="records")) as memory:
         secret = memory.save(SECRET, category="people").record
         other = memory.save("Bob likes tea").record
         memory.pages.write("MEMORY.md", f"- {QUOTE}\n- Bob\n")
@@ -884,16 +884,19 @@ def test_a_copy_that_cannot_be_removed_keeps_nothing_else_from_being_cleaned(
 def test_files_that_are_not_kept_up_to_date_any_more_are_looked_through(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     with Memory.open(folder) as memory:
+        memory.save("Bob likes tea")
         secret = memory.save(SECRET).record
         memory.session("chat:1").add("user", QUOTE)
         memory.session("chat:2").add("user", SECRET)
-    with Memory.open(folder, settings=Settings(files=False)) as memory:
+    with Memory.open(folder, settings=Settings(files="none")) as memory:
         assert memory.folder is None
         plan = memory.admin.forget(secret.id, turns=True, dry_run=True)
-        assert (folder / f"memory/{secret.id}.json").exists()
+        page = folder / "memory/records/(unfiled).md"
+        assert SECRET in page.read_text()
         done = memory.admin.forget(secret.id, turns=True)
         assert left(plan) == left(done)
-        assert not (folder / f"memory/{secret.id}.json").exists()
+        assert SECRET not in page.read_text()
+        assert "Bob likes tea" in page.read_text()
         assert left(done) >= {("file", "sessions/chat:1.jsonl"), ("file", "sessions/chat:2.jsonl")}
         memory.save("Something else")
         memory.admin.forget(session="chat:2")
@@ -1046,9 +1049,32 @@ def test_a_broken_file_whose_name_has_the_text_is_named(tmp_path: Path) -> None:
         assert broken <= {item.id for item in memory.admin.forget(secret.id).left}
 
 
-def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
+def test_a_line_goes_from_a_page_that_could_not_be_imported(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     with Memory.open(folder) as memory:
+        secret, other = memory.save(SECRET, category="people").record, memory.save("Bob", category="people")
+        memory.save("Bob likes tea", category="food")
+        assert memory.flush()
+        page = folder / "memory/records/people.md"
+        page.write_text(page.read_text().replace("- Bob <", "- Bob likes tea <") + "- By hand\n")
+        assert memory.folder is not None
+        memory.folder.sync()
+        assert [
+            problem.what.startswith(f"{'memory/records/people.md'!r}") for problem in memory.folder.problems()
+        ]
+        done = memory.admin.forget(secret.id)
+        assert left(done) == set()
+        assert SECRET not in page.read_text()
+        assert f"- Bob likes tea <!-- {other.record.id} " in page.read_text(), "it is a person's work"
+        memory.folder.sync()
+        assert memory.get(other.record.id) == other.record
+    for file in folder.rglob("*"):
+        assert file.is_dir() or SECRET.encode() not in file.read_bytes(), file
+
+
+def test_a_note_about_a_broken_file_does_not_quote_it(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    with Memory.open(folder, settings=Settings(files="records")) as memory:
         kept = memory.save("Bob likes tea").record
         assert memory.flush()
         file = folder / f"memory/{kept.id}.json"

@@ -24,7 +24,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.files.expected import render_expected_content
-from reverie.files.layout import build_path
+from reverie.files.layout import Layout, build_path
 from tests.files.hand_edit_fixture import EditedFolder, make_note, open_edited_folder
 from tests.profiles import THOROUGH
 from tests.support.contract.factories import NOW, make_session, make_turn
@@ -32,6 +32,8 @@ from tests.support.contract.factories import NOW, make_session, make_turn
 WORD = re.compile(r"word\d+")
 CATEGORIES = ("notes", "ideas", "ideas/new", None)
 CHAT = "sessions/chat:1.jsonl"
+PAGES = r"^memory/(records|episodic|\.archive)/.*\.md$"
+FILES = rf"{PAGES}|^memory/.*\.json$"
 RUNS = int(os.environ.get("REVERIE_FUZZ_RUNS", "12" if THOROUGH else "4"))
 STEPS = 80
 
@@ -147,7 +149,8 @@ class Play:
     # -- the person --------------------------------------------------------------------------------------
 
     def person(self) -> None:
-        acts: list[Callable[[], None]] = [self.edit_record] * 3 + [self.edit_lines] * 3
+        acts: list[Callable[[], None]] = [self.edit_record] * 3
+        acts += [self.edit_lines] * (6 if self.edited_folder.layout == "pages" else 3)
         acts += [self.edit_text] * 4 + [self.edit_chat] * 2
         acts += [self.new_file, self.new_file, self.delete, self.move, self.move, self.copy, self.spoil]
         acts += [self.spoil, self.repair, self.repair, self.put_back, self.slip_in, self.settle]
@@ -204,20 +207,30 @@ class Play:
         self._save("/".join(filter(None, ("memory", folder, f"{self.word()}.json"))), json.dumps(fields))
 
     def edit_lines(self) -> None:
-        name = self._pick(r"^memory/episodic/.*\.jsonl$") or "memory/episodic/2026-03-01.jsonl"
+        name = self._pick(PAGES) or "memory/episodic/2026-03-01.md"
         lines = self._text(name).split("\n")[:-1]
-        act = self.dice.choice(["add", "change", "remove"])
-        if act == "add" or not lines:
-            lines.append(json.dumps({"content": self.word()}))
-        elif act == "remove":
+        act = self.dice.choice(["add", "change", "change", "remove", "mark", "move", "move", "repeat"])
+        rows = [number for number, line in enumerate(lines) if line.startswith("- ")]
+        place = self.dice.choice(rows) if rows else 0
+        if act == "add" or not rows:
+            lines.insert(self.dice.choice([len(lines), place]), f"- {self.word()}")
+        elif act in ("remove", "move"):
             self.removals += 1
-            lines.pop(self.dice.randrange(len(lines)))
+            moved = lines.pop(place)
+            if act == "move":
+                folder = self.dice.choice(
+                    ["records/notes", "records/Ideas", "episodic/2026-03-01", ".archive/x"]
+                )
+                target = f"memory/{folder}.md"
+                self._save(target, self._text(target) + f"{moved}\n" if target != name else moved)
+                if target == name:
+                    return
+        elif act == "repeat":
+            lines.append(lines[place])
+        elif act == "mark":
+            lines[place] = lines[place].replace(" <!--", f" #{self.word()} 📌 <!--")
         else:
-            place = self.dice.randrange(len(lines))
-            try:
-                lines[place] = json.dumps(json.loads(lines[place]) | {"content": self.word()})
-            except ValueError:
-                return
+            lines[place] = f"- {self.word()}" + lines[place][lines[place].find(" <!--") :]
         self._save(name, "".join(f"{line}\n" for line in lines))
 
     def edit_text(self) -> None:
@@ -264,21 +277,25 @@ class Play:
             self.edited_folder.path(name).unlink()
 
     def move(self) -> None:
-        name = self._pick(r"^memory/.*\.json$")
+        name = self._pick(FILES)
         if name is None:
             return
         folder = self.dice.choice(["notes", "ideas", ".archive/notes", "", "bad name"])
-        stem = self.dice.choice([Path(name).name, f"{self.word()}.json"])
+        if name.endswith(".md"):
+            folder = self.dice.choice(["records/a", ".archive", "records/bad (name)"])
+        stem = self.dice.choice([Path(name).name, f"{self.word()}{Path(name).suffix}"])
         target = "/".join(filter(None, ("memory", folder, stem)))
         if not self.edited_folder.path(target).exists():
-            self.removals += 1
+            self.removals += 1 + self.edited_folder.path(name).read_bytes().count(b"\n")
             self.edited_folder.path(target).parent.mkdir(parents=True, exist_ok=True)
             self.edited_folder.path(name).rename(self.edited_folder.path(target))
 
     def copy(self) -> None:
-        name = self._pick(r"^memory/.*\.json$")
-        if name is not None:
+        name = self._pick(FILES)
+        if name is not None and name.endswith(".json"):
             shutil.copy(self.edited_folder.path(name), self.edited_folder.path(f"memory/{self.word()}.json"))
+        elif name is not None:
+            self._save(f"{name.removesuffix('.md')} (1).md", self._text(name) + f"- {self.word()}\n")
 
     def spoil(self) -> None:
         name = self._pick(r"")
@@ -386,14 +403,23 @@ class Play:
         self.edited_folder.assert_settled()
         for name in self.edited_folder.files():
             if not name.endswith(".conflict.json"):
-                content = render_expected_content(self.edited_folder.store, name)
+                index = self.edited_folder.state.read_index()
+                content = render_expected_content(self.edited_folder.store, index, name)
                 assert content is not None, f"{name!r} should not be there after {self.done}"
                 assert content.data == self.edited_folder.path(name).read_bytes(), (
                     f"{name!r} after {self.done}"
                 )
         there = set(self.edited_folder.files())
+        on_pages = [
+            name
+            for path, names in self.edited_folder.state.read_index().pages.items()
+            if path in there
+            for name in names
+        ]
+        assert len(on_pages) == len(set(on_pages))
         for record in self.edited_folder.store.find(Filter(archived=None)):
-            assert build_path(record) in there, f"{build_path(record)!r} is missing after {self.done}"
+            is_there = record.id in on_pages or build_path(record) in there
+            assert is_there, f"{record.id!r} is missing after {self.done}"
         assert len(self._archived_by_hand()) <= self.removals
 
     def _archived_by_hand(self) -> list[Change]:
@@ -411,9 +437,12 @@ def _words_of(value: Value | None) -> set[str]:
     return set() if value is None else set(WORD.findall(json.dumps(value.to_dict())))
 
 
+@pytest.mark.parametrize("layout", ["pages", "records"])
 @pytest.mark.parametrize("seed", range(RUNS))
-def test_whatever_a_person_and_the_program_do_nothing_is_lost(tmp_path: Path, seed: int) -> None:
-    with open_edited_folder(tmp_path / "memory") as edited_folder:
+def test_whatever_a_person_and_the_program_do_nothing_is_lost(
+    tmp_path: Path, seed: int, layout: Layout
+) -> None:
+    with open_edited_folder(tmp_path / "memory", layout) as edited_folder:
         play = Play(edited_folder, seed)
         for _ in range(STEPS):
             play.edited_folder.clock.move(seconds=7)

@@ -18,7 +18,6 @@ import pytest
 
 from reverie import Memory
 from reverie.domain.change import Change
-from reverie.domain.filter import Filter
 from reverie.files.hand_edits.intake import SAVING_S
 from reverie.files.layout import render_record
 from tests.files.hand_edit_fixture import (
@@ -305,7 +304,7 @@ def test_a_record_moved_by_the_program_while_a_person_edits_it_has_both(edited_f
 def test_an_old_version_is_an_edit_if_a_person_put_it_back_and_stale_if_nobody_knows(
     edited_folder: EditedFolder,
 ) -> None:
-    day, event = "memory/episodic/2026-03-01.jsonl", make_record(2, layer="episodic", kind="event")
+    day, event = "memory/episodic/2026-03-01.md", make_record(2, layer="episodic", kind="event")
     edited_folder.add(make_note(1), event, make_record(3, layer="episodic"))
     old = {path: edited_folder.path(path).read_bytes() for path in (build_note_path(1), day)}
     edited_folder.change(make_note(1), make_note(1, content="Newer", updated_at=make_time(5)))
@@ -321,7 +320,7 @@ def test_an_old_version_is_an_edit_if_a_person_put_it_back_and_stale_if_nobody_k
     assert not edited_folder.sync().taken
     assert edited_folder.store.sequence() == before
     assert edited_folder.load_json(build_note_path(1))["content"] == "Newer"
-    assert edited_folder.load_json(day)["seen_count"] == 2
+    assert '"seen_count":2' in edited_folder.read(day)
     edited_folder.write(build_note_path(1), old[build_note_path(1)])
     assert [edit.what for edit in edited_folder.sync().taken] == ["changed"]
     assert edited_folder.record(1).content == make_note(1).content
@@ -477,22 +476,19 @@ def test_deleting_an_emptied_file_removes_what_it_said_as_the_problem_advises(
     edited_folder.assert_settled()
 
 
-def test_deleting_a_log_or_a_day_that_lost_most_of_it_removes_the_rest_as_the_problem_advises(
+def test_deleting_a_log_that_lost_most_of_it_removes_the_rest_as_the_problem_advises(
     edited_folder: EditedFolder,
 ) -> None:
-    records = [make_record(n, layer="episodic", moment=make_time(n)) for n in range(1, 41)]
-    paragraphs = [make_paragraph(n, f"Paragraph {n}") for n in range(41, 81)]
-    edited_folder.add(*records, *paragraphs)
+    edited_folder.add(*(make_paragraph(n, f"Paragraph {n}") for n in range(41, 81)))
     edited_folder.clock.move(hours=1)
-    for path, text in ((DAY, edited_folder.read(DAY).split("\n")[0] + "\n"), ("memory/HISTORY.md", "\n")):
-        edited_folder.write(path, text)
-        edited_folder.sync()
-        (problem,) = edited_folder.importer.problems()
-        assert "delete the file" in problem.why
-        edited_folder.path(path).unlink()
-        edited_folder.sync()
-        assert not edited_folder.path(path).exists()
-    assert all(record.archived for record in edited_folder.store.find(Filter(archived=None)))
+    path = "memory/HISTORY.md"
+    edited_folder.write(path, "\n")
+    edited_folder.sync()
+    (problem,) = edited_folder.importer.problems()
+    assert "delete the file" in problem.why
+    edited_folder.path(path).unlink()
+    edited_folder.sync()
+    assert not edited_folder.path(path).exists()
     assert edited_folder.store.logs() == {}
     edited_folder.assert_settled()
 
@@ -508,7 +504,8 @@ WRONG: list[tuple[str, str | bytes, str]] = [
     ("memory/notes/x.json", "<<<<<<< a\n{}\n=======\n{}\n>>>>>>> b\n", "merge-conflict"),
     ("memory/notes/x.json", '{"content": "x", "id": "nonsense"}', "id is 'nonsense'"),
     ("memory/My Notes.md", "text", "name it like"),
-    ("memory/episodic/2026-03-01.jsonl", '{"content": "x"', "line 1, column 16"),
+    ("memory/episodic/2026-03-01.md", "", "it is empty"),
+    ("memory/records/x (1).md", "- x", "category is 'x (1)'"),
     ("sessions/chat.jsonl", '{"role": "user"}', "unknown field 'role'"),
     ("sessions/%zz.jsonl", '{"id": "other"}\n', "not that of the file"),
 ]
@@ -826,7 +823,7 @@ def test_an_edit_taken_in_by_a_process_that_was_killed_is_not_taken_in_twice(
     edited_folder.write("memory/notes/new.json", '{"content": "New"}')
     edited_folder.write("memory/MEMORY.md", "a\nmine\n")
     edited_folder.write("memory/HISTORY.md", "One.\n\nTwo.\n")
-    edited_folder.write(DAY, '{"content": "It rained"}\n')
+    edited_folder.write(DAY, "- It rained\n")
 
     class Killed(BaseException):
         pass

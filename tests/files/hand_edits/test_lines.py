@@ -15,7 +15,6 @@ from tests.files.hand_edit_fixture import (
     CHAT,
     DAY,
     EditedFolder,
-    build_note_path,
     list_paragraph_texts,
     make_note,
     make_page,
@@ -200,169 +199,6 @@ def test_many_paragraphs_put_between_two_find_room(edited_folder: EditedFolder) 
     edited_folder.assert_settled()
 
 
-# -- episodic files ------------------------------------------------------------------------------------------
-
-
-def test_lines_of_an_episodic_file_are_edited_added_and_taken_out(edited_folder: EditedFolder) -> None:
-    edited_folder.add(
-        *(make_record(n, layer="episodic", kind="event", moment=make_time(n)) for n in (1, 2, 3))
-    )
-    edited_folder.clock.move(hours=2)
-    edited_folder.edit_line(DAY, 1, content="Corrected")
-    lines = edited_folder.read(DAY).split("\n")
-    edited_folder.write(DAY, "\n".join([*lines[1:3], '{"content": "Something happened"}', ""]))
-    taken = edited_folder.sync().taken
-    assert sorted(each.what for each in taken) == ["added", "archived", "changed"]
-    assert edited_folder.record(2).content == "Corrected"
-    assert (edited_folder.record(1).archived, edited_folder.record(1).archive_reason) == (
-        True,
-        "file deleted by hand",
-    )
-    added = next(each.id for each in taken if each.what == "added")
-    (found,) = edited_folder.store.records([added])
-    assert (found.kind, found.layer, found.created_at) == ("event", "episodic", edited_folder.clock())
-    assert edited_folder.files() == ["memory/.archive/000000000001.json", DAY]
-    assert edited_folder.read(DAY).count("\n") == 3
-    edited_folder.assert_settled()
-
-
-def test_a_new_line_for_another_day_is_of_that_day(edited_folder: EditedFolder) -> None:
-    edited_folder.write("memory/episodic/2026-02-07.jsonl", '{"content": "It snowed"}\n')
-    (taken,) = edited_folder.sync().taken
-    (found,) = edited_folder.store.records([taken.id])
-    assert found.created_at.isoformat() == "2026-02-07T12:00:00+00:00"
-    assert edited_folder.files() == ["memory/episodic/2026-02-07.jsonl"]
-    edited_folder.assert_settled()
-
-
-def test_a_line_added_by_the_program_meanwhile_is_not_taken_for_deleted(edited_folder: EditedFolder) -> None:
-    edited_folder.add(*(make_record(n, layer="episodic", moment=make_time(n)) for n in (1, 2)))
-    edited_folder.edit_line(DAY, 0, content="Corrected")
-    edited_folder.add(make_record(3, layer="episodic", moment=make_time(3)))
-    edited_folder.sync()
-    assert [edited_folder.record(n).archived for n in (1, 2, 3)] == [False, False, False]
-    assert edited_folder.record(1).content == "Corrected"
-    assert edited_folder.read(DAY).count("\n") == 3
-    edited_folder.assert_settled()
-
-
-def test_a_deleted_episodic_file_archives_its_records(edited_folder: EditedFolder) -> None:
-    edited_folder.add(*(make_record(n, layer="episodic", moment=make_time(n)) for n in (1, 2)))
-    edited_folder.path(DAY).unlink()
-    assert [each.what for each in edited_folder.sync().taken] == ["archived", "archived"]
-    assert edited_folder.files() == ["memory/.archive/000000000001.json", "memory/.archive/000000000002.json"]
-    edited_folder.assert_settled()
-
-
-def test_the_layer_of_a_record_can_be_changed_by_hand(edited_folder: EditedFolder) -> None:
-    edited_folder.add(make_note(1))
-    edited_folder.clock.move(seconds=1)
-    edited_folder.edit(build_note_path(1), layer="episodic")
-    edited_folder.sync()
-    assert edited_folder.files() == [DAY]
-    edited_folder.edit_line(DAY, 0, layer="semantic")
-    edited_folder.sync()
-    assert edited_folder.files() == [build_note_path(1)]
-    edited_folder.assert_settled()
-
-
-BAD_LINES: dict[str, bytes] = {
-    "no JSON": b'{"id": "000000000002", "content": "The ferry le',
-    "a quotation mark too many": b'{"id": "000000000002", "content": "The "ferry" left"}',
-    "no object": b'["000000000002"]',
-    "an unknown field": b'{"id": "000000000002", "contents": "The ferry left"}',
-    "a value of another type": b'{"id": "000000000002", "tags": "a"}',
-    "no content": b'{"id": "000000000002", "content": " "}',
-    "no category": b'{"id": "000000000002", "category": "../x"}',
-    "not UTF-8": b'{"id": "000000000002", "content": "caf\xe9"}',
-    "the id of another line": b'{"id": "000000000001", "content": "000000000002"}',
-    "no time": b'{"id": "000000000002", "created_at": "yesterday"}',
-    "the text of another record": b'{"id": "000000000002", "content": "Taken already"}',
-    "no number": b'{"id": "000000000002", "importance": NaN}',
-}
-
-
-def test_a_bad_line_is_held_back_and_all_other_edits_come_in(tmp_path: Path) -> None:
-    for number, (name, bad) in enumerate(BAD_LINES.items()):
-        with open_edited_folder(tmp_path / str(number)) as edited_folder:
-            edited_folder.add(make_note(9, content="Taken already"))
-            events = [
-                make_record(n, layer="episodic", kind="event", moment=make_time(n)) for n in range(1, 5)
-            ]
-            edited_folder.add(*events)
-            edited_folder.edit_line(DAY, 2, content="Corrected")
-            lines = edited_folder.path(DAY).read_bytes().splitlines()
-            new = b'{"content": "Something new"}'
-            text = b"\n".join([lines[0], bad, lines[2], new, b""])  # the fourth is removed
-            edited_folder.write(DAY, text)
-            report = edited_folder.sync()
-            assert sorted(each.what for each in report.taken) == ["added", "archived", "changed"], name
-            (problem,) = report.problems
-            assert (problem.path, "line" in problem.why, " 2" in problem.why) == (DAY, True, True), name
-            assert edited_folder.record(2) == events[1], name
-            assert (edited_folder.record(3).content, edited_folder.record(4).archived) == ("Corrected", True)
-            assert edited_folder.path(DAY).read_bytes() == text, "it stays as it is until it is corrected"
-
-            # The program goes on meanwhile, and nothing that it does is undone by the file.
-            added = next(each.id for each in report.taken if each.what == "added")
-            (first,) = edited_folder.store.records([added])
-            edited_folder.change(first, replace(first, content="Changed by the program"))
-            edited_folder.change(events[0], replace(events[0], archived_at=NOW, archive_reason="merged"))
-            third = edited_folder.record(3)
-            edited_folder.change(third, replace(third, seen_count=5))
-            edited_folder.add(make_record(5, layer="episodic", moment=make_time(5)))
-            assert edited_folder.sync().taken == [], name
-            assert edited_folder.path(DAY).read_bytes() == text
-            assert edited_folder.importer.conflicts() == []
-
-            edited_folder.write(DAY, text.replace(bad, b'{"id": "000000000002", "content": "Right now"}'))
-            assert [each.what for each in edited_folder.sync().taken] == ["changed"], name
-            assert (edited_folder.record(2).content, edited_folder.record(1).archived) == ("Right now", True)
-            assert (edited_folder.record(3).content, edited_folder.record(3).seen_count) == ("Corrected", 5)
-            assert edited_folder.store.records([added])[0].content == "Changed by the program"
-            assert edited_folder.importer.problems() == []
-            edited_folder.assert_settled()
-
-
-def test_nothing_is_removed_while_a_line_does_not_tell_whose_it_is(edited_folder: EditedFolder) -> None:
-    edited_folder.add(*(make_record(n, layer="episodic", moment=make_time(n)) for n in range(1, 5)))
-    lines = edited_folder.path(DAY).read_bytes().splitlines(keepends=True)
-    for text in (
-        lines[0] + b"what was I saying\n" + lines[3],
-        b"".join(lines)[: len(lines[0]) + len(lines[1]) + 60],  # saved half
-    ):
-        edited_folder.write(DAY, text)
-        report = edited_folder.sync()
-        assert (report.taken, [each.path for each in report.problems]) == ([], [DAY])
-        assert edited_folder.path(DAY).read_bytes() == text
-    edited_folder.write(DAY, lines[0] + lines[3])
-    assert sorted(each.id for each in edited_folder.sync().taken) == ["000000000002", "000000000003"]
-    edited_folder.assert_settled()
-
-
-def test_a_held_back_line_outlives_the_state_of_the_files(edited_folder: EditedFolder) -> None:
-    edited_folder.add(*(make_record(n, layer="episodic", moment=make_time(n)) for n in (1, 2)))
-    first, second = edited_folder.path(DAY).read_bytes().splitlines(keepends=True)
-    text = first.replace(b'"content": "', b'"content": "Said better: ') + b'{"id": ' + second
-    edited_folder.write(DAY, text)
-    edited_folder.sync()
-    edited_folder.state.close()
-    for path in edited_folder.root.glob("files.db*"):
-        path.unlink()
-    edited_folder.reopen()
-    edited_folder.add(make_record(3, layer="episodic", moment=make_time(3)))
-    edited_folder.sync()
-    report = edited_folder.sync()
-    assert (report.taken, [each.path for each in report.problems]) == ([], [DAY])
-    assert edited_folder.path(DAY).read_bytes() == text
-    assert edited_folder.record(1).content.startswith("Said better: ")
-    assert not any(edited_folder.record(n).archived for n in (1, 2, 3))
-    edited_folder.write(DAY, first + second)
-    edited_folder.sync()
-    assert edited_folder.importer.problems() == []
-    edited_folder.assert_settled()
-
-
 # -- sessions ------------------------------------------------------------------------------------------------
 
 
@@ -476,7 +312,7 @@ def test_without_the_state_of_the_files_an_edit_comes_in_and_nothing_is_removed(
     edited_folder.clock.move(hours=2)
     edited_folder.write("memory/MEMORY.md", "- one\n- by hand\n")
     edited_folder.write("memory/HISTORY.md", "Two.\n\nBy hand.\n")
-    edited_folder.write(DAY, edited_folder.read(DAY).split("\n")[1] + '\n{"content": "By hand"}\n')
+    edited_folder.write(DAY, edited_folder.read(DAY).split("\n")[3] + "\n- By hand\n")
     edited_folder.state.close()
     for path in edited_folder.root.glob("files.db*"):
         path.unlink()
@@ -485,5 +321,5 @@ def test_without_the_state_of_the_files_an_edit_comes_in_and_nothing_is_removed(
     assert set(edited_folder.read("memory/MEMORY.md").split("\n")) == {"- one", "- two", "- by hand", ""}
     assert sorted(list_paragraph_texts(edited_folder)) == ["By hand.", "One.", "Two."]
     assert [edited_folder.record(n).archived for n in (1, 2)] == [False, False]
-    assert edited_folder.read(DAY).count("\n") == 3
+    assert edited_folder.read(DAY).count("\n") == 5
     edited_folder.assert_settled()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reverie.domain.change import Change, Value
 from reverie.domain.page import Page
 from reverie.domain.record import Record
-from reverie.files.layout import build_path
+from reverie.files.layout import build_path, build_stem
 from tests.files.hand_edit_fixture import (
     EditedFolder,
     make_note,
@@ -136,7 +136,14 @@ def test_nobody_edits_whatever_is_recorded_and_whenever_files_are_examined(
             folder.sync()
             folder.sync()
             assert folder.list_hand_edits() == []
-            assert folder.files() == sorted({build_path(value) for value in now if value is not None})
+            stems = [build_stem(value, "records") if isinstance(value, Record) else None for value in now]
+            assert folder.files() == sorted(
+                {
+                    build_path(value) if stem is None else f"{stem}.md"
+                    for value, stem in zip(now, stems, strict=True)
+                    if value is not None
+                }
+            )
             folder.assert_settled()
     finally:
         shutil.rmtree(root)

@@ -372,7 +372,7 @@ def test_a_pin_goes_on_and_off(call: Call, answer: Answer, port: str) -> None:
 
 
 def test_a_list_that_the_default_limit_cuts_says_so(call: Call, folder: Path) -> None:
-    with Memory.open(folder, settings=Settings(files=False)) as memory:
+    with Memory.open(folder, settings=Settings(files="none")) as memory:
         memory.save_many([f"Gauge {number} is at {number * 7} metres" for number in range(50)])
         for number in range(51):
             memory.session(f"cli:{number}").add("user", "Hello")

@@ -30,8 +30,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def file_in(folder: Path) -> Path:
-    (found,) = (folder / "memory" / "notes").glob("*.json")
-    return found
+    return folder / "memory" / "records" / "notes.md"
+
+
+def read_id(folder: Path) -> str:
+    """Return the id of the record of the first line."""
+    return file_in(folder).read_text().split("5433 <!-- ")[1][:12]
 
 
 def replace_in(file: Path, old: str, new: str) -> None:
@@ -45,17 +49,17 @@ def replace_in(file: Path, old: str, new: str) -> None:
 
 
 def test_once_takes_in_what_was_edited_and_names_what_is_broken(folder: Path) -> None:
-    file = file_in(folder)
+    file, name = file_in(folder), read_id(folder)
     replace_in(file, "5433", "5434")
     (file.parent / "broken.json").write_text("{")
     done = run(folder, "watch", "--once")
     assert done.returncode == 1
     path = file.relative_to(folder).as_posix()
-    assert done.stdout.decode() == f"changed\trecord\t{file.stem}\t{path}\n"
-    assert done.stderr.decode().count("not imported: memory/notes/broken.json") == 1
+    assert done.stdout.decode() == f"changed\trecord\t{name}\t{path}\n"
+    assert done.stderr.decode().count("not imported: memory/records/broken.json") == 1
     again = run(folder, "watch", "--once")
     assert again.stdout == b""
-    assert again.stderr.decode().count("not imported: memory/notes/broken.json") == 1
+    assert again.stderr.decode().count("not imported: memory/records/broken.json") == 1
     assert b"5434" in run(folder, "list").stdout
     (file.parent / "broken.json").unlink()
     assert run(folder, "watch", "--once").returncode == 0
@@ -98,11 +102,11 @@ def test_watching_reports_a_broken_file_once_and_again_when_it_is_saved_again(
     folder: Path, watching: subprocess.Popen[str]
 ) -> None:
     assert line_of(watching.stderr).startswith(f"Watching {folder}")
-    notes = folder / "memory" / "notes"
+    notes = folder / "memory" / "records"
     (notes / "broken.json").write_text('{"content": 5}')
     assert "'content' is a number" in line_of(watching.stderr)
     for number in range(2):
-        (notes / f"good{number}.json").write_text(f'{{"content": "Likes tea {number}"}}')
+        (notes / f"good{number}.md").write_text(f"- Likes tea {number}\n")
         assert line_of(watching.stdout).startswith("added\trecord\t")
     (notes / "broken.json").write_text('{"content": "Likes", "colour": 1}')
     assert "unknown field 'colour'" in line_of(watching.stderr)
@@ -113,10 +117,10 @@ def test_watching_takes_in_an_edit_while_it_runs_and_ends_when_interrupted(
     folder: Path, watching: subprocess.Popen[str]
 ) -> None:
     assert line_of(watching.stderr).startswith(f"Watching {folder}")
-    file = file_in(folder)
+    file, name = file_in(folder), read_id(folder)
     replace_in(file, "5433", "5434")
-    assert line_of(watching.stdout).split("\t")[:3] == ["changed", "record", file.stem]
-    (folder / "memory" / "notes" / "new.json").write_text('{"content": "Likes tea"}')
+    assert line_of(watching.stdout).split("\t")[:3] == ["changed", "record", name]
+    (folder / "memory" / "records" / "new.md").write_text("- Likes tea\n")
     assert line_of(watching.stdout).startswith("added\trecord\t")
     assert b"Likes tea" in run(folder, "list").stdout
     watching.send_signal(signal.SIGINT)
@@ -157,13 +161,13 @@ def test_a_lost_database_is_made_again(folder: Path) -> None:
 
 
 def test_a_broken_database_is_moved_aside_and_broken_files_are_named(folder: Path) -> None:
-    (folder / "memory" / "notes" / "broken.json").write_text("{")
+    (folder / "memory" / "records" / "broken.json").write_text("{")
     (folder / "reverie.db").write_bytes(b"garbage" * 1000)
     done = run(folder, "rebuild", "--yes", "--json")
     assert done.returncode == 1
     found = json.loads(done.stdout)
     assert (found["records"], found["kept"]) == (1, str(folder / "reverie.db.broken-1"))
-    assert [broken["path"] for broken in found["broken"]] == ["memory/notes/broken.json"]
+    assert [broken["path"] for broken in found["broken"]] == ["memory/records/broken.json"]
     assert (folder / "reverie.db.broken-1").read_bytes() == b"garbage" * 1000
 
 

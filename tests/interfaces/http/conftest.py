@@ -17,7 +17,7 @@ BASE = "http://127.0.0.1"
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory", settings=Settings(files=False)) as memory:
+    with Memory.open(tmp_path / "memory", settings=Settings(files="none")) as memory:
         yield memory
 
 

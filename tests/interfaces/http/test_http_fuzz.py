@@ -72,7 +72,7 @@ def test_schema_driven_requests_get_answers_of_their_schema(tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("fuzz") / "memory"
-    with Memory.open(folder, settings=Settings(files=False)) as memory:
+    with Memory.open(folder, settings=Settings(files="none")) as memory:
         memory.scoped("user:alice").save("Alice plays the harp")
         app = build_application(HttpServer(memory), host="127.0.0.1", compatible=["mem0"])
         with TestClient(app, base_url=BASE, raise_server_exceptions=False) as client:

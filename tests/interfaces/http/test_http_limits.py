@@ -85,7 +85,7 @@ class StoppedEmbedder(ConceptEmbedder):
 def test_requests_do_not_wait_for_searches_or_for_saves(tmp_path: Path) -> None:
     embedder = StoppedEmbedder()
     with (
-        Memory.open(tmp_path / "memory", embedder=embedder, settings=Settings(files=False)) as memory,
+        Memory.open(tmp_path / "memory", embedder=embedder, settings=Settings(files="none")) as memory,
         serve_here(HttpServer(memory)) as client,
         ThreadPoolExecutor(81) as others,
     ):

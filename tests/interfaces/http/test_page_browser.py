@@ -45,7 +45,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Memory]:
-    with Memory.open(tmp_path / "memory", settings=Settings(files=False)) as memory:
+    with Memory.open(tmp_path / "memory", settings=Settings(files="none")) as memory:
         yield memory
 
 

@@ -30,7 +30,7 @@ from tests.support.contract.replay import is_journal_consistent, read_contents
 def folder(tmp_path: Path) -> Path:
     """A memory with everything in it: scopes, sessions, pages, entries, and things that were removed or erased."""
     clock = MovableClock()
-    with Memory.open(tmp_path / "from", settings=Settings(files=False), clock=clock) as memory:
+    with Memory.open(tmp_path / "from", settings=Settings(files="none"), clock=clock) as memory:
         saved = [
             memory.scoped(f"user:{n % 3}").save(f"Fact {n} about Oslo and tea", tags=["x"]) for n in range(40)
         ]

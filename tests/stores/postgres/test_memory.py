@@ -118,7 +118,7 @@ def test_another_machine_finds_at_once_what_one_has_saved(url: str, tmp_path: Pa
 @pytest.mark.slow
 def test_searches_are_those_of_sqlite_to_the_last_byte(url: str, settings: Settings, tmp_path: Path) -> None:
     clock = MovableClock()
-    with Memory.open(tmp_path / "memory", settings=Settings(files=False), clock=clock) as in_folder:
+    with Memory.open(tmp_path / "memory", settings=Settings(files="none"), clock=clock) as in_folder:
         fill(in_folder, clock)
         in_folder.dreams.judge_pending()
         rows = in_folder.history._store.journal(limit=100_000)

@@ -98,7 +98,7 @@ def test_weights_in_the_database_are_those_of_the_index_in_memory(url: str) -> N
 
 def assert_same_answers(url: str, folder: Path, clock: MovableClock, *, is_made_last: bool) -> None:
     """Compare what a folder finds with what its journal lets a database find, by an index and by tables."""
-    with Memory.open(folder, settings=Settings(files=False), clock=clock) as memory:
+    with Memory.open(folder, settings=Settings(files="none"), clock=clock) as memory:
         rows = memory.history._store.journal(limit=100_000)
         expected = search_everything(memory)
     with closing(PostgresStore(url if is_made_last else url + TABLES, analyse=analyze)) as store:
@@ -160,7 +160,7 @@ def test_answers_are_the_same_after_any_changes(
     postgres: PostgresServer, tmp_path: Path, seed: int, steps: int, is_made_last: bool
 ) -> None:
     clock, folder = MovableClock(), tmp_path / uuid.uuid4().hex
-    with Memory.open(folder, settings=Settings(files=False), clock=clock) as memory:
+    with Memory.open(folder, settings=Settings(files="none"), clock=clock) as memory:
         act_at_random(memory, clock, random.Random(seed), steps)
     assert_same_answers(postgres.url(uuid.uuid4().hex), folder, clock, is_made_last=is_made_last)
 
@@ -300,7 +300,7 @@ def test_a_copy_into_a_database_has_postings_if_its_url_says_so(
     postgres: PostgresServer, url: str, tmp_path: Path
 ) -> None:
     clock = MovableClock()
-    with Memory.open(tmp_path / "from", settings=Settings(files=False), clock=clock) as memory:
+    with Memory.open(tmp_path / "from", settings=Settings(files="none"), clock=clock) as memory:
         fill(memory, clock)
         memory.dreams.judge_pending()
         expected = search_everything(memory)

@@ -75,7 +75,7 @@ def echoed(folder: Path, *, days: int, records: int, seed: int) -> Echo:
     texts = Texts(chance)
     outcomes: Counter[str] = Counter()
     sizes = []
-    with Memory.open(folder, clock=clock, settings=Settings(files=False)) as memory:
+    with Memory.open(folder, clock=clock, settings=Settings(files="none")) as memory:
         facts = []
         while len(facts) < records:
             fact = texts.fact(clock())

@@ -9,6 +9,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -26,11 +27,17 @@ from reverie.files.layout import (
     SESSIONS,
     build_page_path,
     build_path,
+    build_stem,
     parse_path,
     parse_recovered_path,
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
+<<<<<<< HEAD
 from reverie.files.state import FILES_DATABASE, StateUnavailable
+=======
+from reverie.files.state import FILES_DATABASE, FileState, LineIndex, StateUnavailable
+from reverie.search.analyzer import analyze
+>>>>>>> 153fb709 (A category is a Markdown page with a line for each record, read by the parser of the living page)
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import RepairReport, Store
@@ -424,12 +431,13 @@ _DIFFERENCES = {
 def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter[str]) -> Iterator[Finding]:
     """Report what is wrong with the files of a memory, except their modes; count them in `checked`."""
     folder.flush(_WAIT_S)
+    problems, conflicts = folder.problems(), folder.conflicts()
+    differences: dict[str, list[str]] = {}
     try:
-        problems, conflicts = folder.problems(), folder.conflicts()
-        differences = _compare_files(store, root, checked)
+        with closing(FileState(root)) as state:
+            differences = _compare_files(store, state.read_index(), root, checked)
     except (StoreCorrupt, StateUnavailable) as error:
         yield build_finding("files-unread", f"files could not be compared: {error}")
-        return
     for problem in problems:
         yield build_finding("file-problem", problem.what, fix=problem.fix)
     for conflict in conflicts:
@@ -442,11 +450,11 @@ def check_files(store: Store, folder: MemoryFolder, root: Path, checked: Counter
         yield build_finding("conflict", what, (conflict.of, conflict.path), fix=fix)
     reported = " ".join(problem.what for problem in problems)
     for code, (one, several) in _DIFFERENCES.items():
-        if paths := [path for path in differences[code] if repr(path) not in reported]:
+        if paths := [path for path in differences.get(code, ()) if repr(path) not in reported]:
             yield build_finding(code, summarize_names(paths, one, several), paths)
 
 
-def _compare_files(store: Store, root: Path, checked: Counter[str]) -> dict[str, list[str]]:
+def _compare_files(store: Store, index: LineIndex, root: Path, checked: Counter[str]) -> dict[str, list[str]]:
     """Return the paths of files that differ from the store, by the code of the finding.
 
     What differs is compared again, as it may have just changed.
@@ -455,40 +463,49 @@ def _compare_files(store: Store, root: Path, checked: Counter[str]) -> dict[str,
         StoreCorrupt: the store has something that cannot be read.
     """
     disk = AtomicFolder(root)
-    expected = dict.fromkeys(_list_expected_paths(store))
+    expected = dict.fromkeys(_list_expected_paths(store, index))
     checked["files"] = len(expected)
     suspects: list[str] = []
     paths = list(expected)
     for start in range(0, len(paths), _BATCH):
         batch = paths[start : start + _BATCH]
-        records = render_expected_records(store, batch)
-        suspects += [path for path in batch if _compare_file(store, disk, path, records.get(path))]
+        records = render_expected_records(store, index, batch)
+        suspects += [path for path in batch if _compare_file(store, index, disk, path, records.get(path))]
     suspects += [path for path in scan(root, {}).added if path not in expected]
     if suspects:
         time.sleep(_PATIENCE_S)  # a writer may be between a change and its file
     differences: dict[str, list[str]] = {code: [] for code in _DIFFERENCES}
     for path in suspects:
-        if code := _compare_file(store, disk, path):
+        if code := _compare_file(store, index, disk, path):
             differences[code].append(path)
     differences["drafts-left"] = [path for path, _ in disk.list_drafts()]
     differences["files-foreign"] = _find_foreign_files(root)
     return differences
 
 
-def _list_expected_paths(store: Store) -> Iterator[str]:
-    yield from map(build_path, store.find(Filter(archived=None)))
+def _list_expected_paths(store: Store, index: LineIndex) -> Iterator[str]:
+    yield from index.pages
+    places = ((record, build_stem(record, index.layout)) for record in store.find(Filter(archived=None)))
+    on_pages = {name for names in index.pages.values() for name in names}
+    for record, stem in places:
+        if stem is None:
+            yield build_path(record)
+        elif record.id not in on_pages:
+            yield f"{stem}.md"
     yield from (build_path(overview.state) for overview in store.sessions())
     yield from map(build_path, store.pages())
     yield from (build_page_path(name) for name, count in store.logs().items() if count)
 
 
-def _compare_file(store: Store, disk: AtomicFolder, path: str, wanted: ExpectedContent | None = None) -> str:
+def _compare_file(
+    store: Store, index: LineIndex, disk: AtomicFolder, path: str, wanted: ExpectedContent | None = None
+) -> str:
     """Return the code of the finding about a file; empty if it is as the store says.
 
     Args:
         wanted: What the store says, if it has been read already.
     """
-    wanted = wanted or render_expected_content(store, path)
+    wanted = wanted or render_expected_content(store, index, path)
     try:
         content = _read_content(disk, path)
     except OSError:

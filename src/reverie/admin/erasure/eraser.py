@@ -53,13 +53,12 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import MEMORY, Paragraph
+from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, CandidateQuery
 from reverie.domain.record import Record
 from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
 from reverie.files.folder import MemoryFolder
-from reverie.files.layout import build_page_path, build_path
 from reverie.files.scan import scrub_files
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.repositories.prompt_log import find_erased_entries
@@ -554,7 +553,7 @@ class Eraser:
             *self._store.paragraphs(ids),
         ]
         self._files.flush()
-        self._files.take_in([*dict.fromkeys(map(build_path, values))])
+        self._files.take_in(self._files.find_paths(values))
 
     def _scrub_store(self) -> bool:
         until = time.monotonic() + _WAIT_FOR_READERS_S
@@ -595,8 +594,7 @@ class Eraser:
         if self._files is not None:
             erased = (each.match for each in decisions if each.item.fate != "kept")
             values = (value for match in erased for value in (match.now, *match.versions))
-            paths = {build_path(each) for each in values if isinstance(each, Value)}
-            self._files.notice_erasure(rows, {*paths, build_page_path(MEMORY)})
+            self._files.notice_erasure(rows, (value for value in values if isinstance(value, Value)))
         self._writer.publish(rows)
 
     def _find_cursors(self, query: EraseQuery) -> dict[str, str | None]:

@@ -20,6 +20,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.atomic import DRAFTS
+from reverie.files.conversion import PACKED_FILES
 from reverie.files.layout import HOOKS, MEMORY, SESSIONS, parse_path, parse_recovered_path
 from reverie.files.scan import CONFLICT, LONGEST_FILE, has_phrase
 from reverie.files.state import FILES_DATABASE
@@ -90,6 +91,7 @@ def _is_foreign(file: Path, folder: Path) -> bool:
     return not (
         path in _OWN
         or relative.match(UPGRADE_COPIES)
+        or relative.match(PACKED_FILES)
         or relative.parts[0] == "index"
         or not {".git", DRAFTS}.isdisjoint(relative.parts)
         or any(parent.match(pattern) for parent in relative.parents for pattern in MOVED_ASIDE)
@@ -136,8 +138,9 @@ def describe_copies(folder: Path | None) -> tuple[str, ...]:
 
 
 def find_upgrade_copies(folder: Path) -> list[Path]:
-    """Return the copies of the database that upgrades left."""
-    return sorted(file for file in folder.glob(UPGRADE_COPIES) if file.is_file())
+    """Return the copies of the database, and the packed files, that upgrades left."""
+    copies = (*folder.glob(UPGRADE_COPIES), *folder.glob(PACKED_FILES))
+    return sorted(file for file in copies if file.is_file())
 
 
 def remove_old_indexes(folder: Path) -> list[Path]:

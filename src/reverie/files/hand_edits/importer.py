@@ -39,8 +39,8 @@ from reverie.files.hand_edits.intake import (
     HandEditReport,
     HandEditRun,
 )
+from reverie.files.hand_edits.lines import LineImporter
 from reverie.files.hand_edits.merge import (
-    FEW,
     MergeDecision,
     decide_log,
     decide_page,
@@ -180,7 +180,7 @@ _IMPORTERS: Mapping[Form, Callable[[HandEditRun, ChangedFile], None]] = MappingP
     {"page": import_page, "log": import_log, "session": import_session}
 )
 _SUBJECTS: Mapping[Form, Subject] = MappingProxyType(
-    {"record": "record", "episodic": "record", "page": "page", "log": "page", "session": "session"}
+    {"record": "record", "lines": "record", "page": "page", "log": "page", "session": "session"}
 )
 
 _ESCAPED_BYTE = defer_regex(r"\\u(dc[89a-f][0-9a-f])")
@@ -284,13 +284,17 @@ class HandEditImporter:
                 files.append(file)
         records = RecordImporter(run, files, found.missing)
         records.import_changes()
+        lines = LineImporter(run, files, records)
+        lines.import_changes()
         for file in files:
             if (import_file := _IMPORTERS.get(file.place.form)) is not None:
                 run.attempt(file.at, partial(import_file, run, file))
         if not run.report.unfinished:  # a missing file may have been moved to one of those
-            self._import_missing(run, records, found.missing)
+            self._import_missing(run, records, lines, found.missing)
 
-    def _import_missing(self, run: HandEditRun, records: RecordImporter, paths: Sequence[str]) -> None:
+    def _import_missing(
+        self, run: HandEditRun, records: RecordImporter, lines: LineImporter, paths: Sequence[str]
+    ) -> None:
         """Import deletions, unless their number looks like an accident."""
         ledger = run.ledger
         ledger.drop(records.moved)
@@ -302,7 +306,10 @@ class HandEditImporter:
             run.mark_due(own)
         missing = [path for path in paths if path not in records.moved and path not in own]
         memories = [path for path in missing if path.startswith(f"{MEMORY}/")]
-        if len(memories) > FEW and is_mass_removal(len(memories), len(ledger.known(f"{MEMORY}/"))):
+        pages = ledger.find_pages()
+        gone = sum(len(pages.get(path, "1")) for path in memories)
+        known = sum(len(pages.get(path, "1")) for path in ledger.known(f"{MEMORY}/"))
+        if is_mass_removal(gone - lines.count_moved(memories), known):
             run.report_lost(memories, f"{len(memories)} files are missing in {MEMORY!r}")
             missing = [path for path in missing if not path.startswith(f"{MEMORY}/")]
         noted = ledger.notes("problem")
@@ -316,8 +323,10 @@ class HandEditImporter:
             elif place.form == "session":
                 run.write_again(path, "session", parse_session_id(place.name) or place.name)
                 _log.warning("%s was deleted and is written again: see `reverie forget`", path)
-            elif place.form in ("record", "episodic"):
+            elif place.form == "record":
                 run.attempt(path, partial(records.import_missing, path))
+            elif place.form == "lines":
+                run.attempt(path, partial(lines.import_missing, path))
             else:
                 run.attempt(path, partial(import_missing_page, run, path))
 

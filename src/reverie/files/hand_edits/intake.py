@@ -162,7 +162,7 @@ class HandEditRun:
         self.store = writer.store
         self.ledger = ledger
         self.disk = disk
-        self.pending = PendingChanges(self.store, ledger.progress.sequence)
+        self.pending = PendingChanges(self.store, ledger)
         self.new_id = writer.new_id
         self.now = writer.clock()
         self._writer = writer.acting(ACTOR)
@@ -173,7 +173,7 @@ class HandEditRun:
         """Yield those of some files whose content is neither what was written nor what the store says."""
         for start in range(0, len(paths), _CHUNK):
             chunk = [file for path in paths[start : start + _CHUNK] if (file := self._read(path, path))]
-            expected = render_expected_records(self.store, [file.path for file in chunk])
+            expected = render_expected_records(self.store, self.ledger, [file.path for file in chunk])
             changed: list[ChangedFile] = []
             for file in chunk:
                 current = FileRecord(file.path, file.stamp.size, file.stamp.mtime_ns, file.checksum)
@@ -235,7 +235,7 @@ class HandEditRun:
         if file.place.form == "record":
             return records.get(file.path)
         try:
-            return render_expected_content(self.store, file.path)
+            return render_expected_content(self.store, self.ledger, file.path)
         except StoreCorrupt:
             return None
 
@@ -266,11 +266,11 @@ class HandEditRun:
             name: The id of its content. If that is gone from the store, and the files have shown so, the file
                 was put back.
         """
-        if not is_earlier_content(self.store, file.path, file.data):
+        if not is_earlier_content(self.store, self.ledger, file.path, file.data):
             return False
         return (
             name is None
-            or render_expected_content(self.store, file.path) is not None
+            or render_expected_content(self.store, self.ledger, file.path) is not None
             or not self.has_reappeared(file, name)
         )
 
@@ -305,7 +305,7 @@ class HandEditRun:
             file: The file.
             added: All new files.
         """
-        if file.written is not None or read_values(self.store, file.path):
+        if file.written is not None or read_values(self.store, self.ledger, file.path):
             return None
         folder, _, name = file.path.rpartition("/")
         stem, _, ending = name.rpartition(".")
@@ -320,8 +320,9 @@ class HandEditRun:
     def is_unfinished(self, file: ChangedFile) -> bool:
         """Return whether an editor may have saved a beginning of a file, and be about to save the rest.
 
-        A file that is quiet for `QUIET_S` is finished, unless its end is missing: then it has to be quiet for
-        `SAVING_S`. If it were imported earlier, the rest would count as removed, and then as added once more.
+        A file that is quiet for `QUIET_S` is finished, unless its end is missing, or a line of a page of records: then
+        it has to be quiet for `SAVING_S`. If it were imported earlier, the rest would count as removed, and then as
+        added once more; a line may also be on its way to another page.
         """
         age_s = time.time() - file.stamp.mtime_ns / 1e9
         if file.at != file.path or not 0 <= age_s < SAVING_S:
@@ -330,6 +331,8 @@ class HandEditRun:
             return True
         if file.place.form == "record" or file.base is None:
             return False  # half a record is broken, and reported
+        if file.place.form == "lines":
+            return not find_written_ids(file.base) <= find_written_ids(file.data)
         if file.base.rstrip().rpartition(b"\n")[2] in file.data.split(b"\n"):
             return False
         return len(file.data) < len(file.base) or not file.data.endswith(b"\n")
@@ -403,12 +406,18 @@ _MIN_COMMON = 0.4
 _PIECE = 8
 _LONG = 40
 _WRITTEN_ID = defer_regex(r'"id"\s*:\s*"([0-9a-f]{12})"')
+_LINE_ID = defer_regex(r"<!-- *([0-9a-f]{12})\b")
+
+
+def find_written_ids(data: bytes) -> set[str]:
+    """Return the ids in the lines of a page of records."""
+    return set(_LINE_ID.findall(data.decode(errors="replace")))
 
 
 def is_near_copy(form: Form, text: bytes, other: bytes) -> bool:
     """Return whether of two texts one is the other with some changes.
 
-    Compared are all pieces of eight characters, or the ids in files of JSON. Of texts on one subject less than a
+    Compared are all pieces of eight characters, or the ids in files of records. Of texts on one subject less than a
     tenth is common; of a text and a version of it with a line changed among three, more than half.
     """
     ours, theirs = _collect_pieces(form, text), _collect_pieces(form, other)
@@ -417,6 +426,8 @@ def is_near_copy(form: Form, text: bytes, other: bytes) -> bool:
 
 
 def _collect_pieces(form: Form, data: bytes) -> set[str]:
+    if form == "lines":
+        return find_written_ids(data)
     text = " ".join(data.decode(errors="replace").split())
     if form not in ("page", "log"):
         return set(_WRITTEN_ID.findall(text))
@@ -486,12 +497,15 @@ def redact_file(data: bytes, form: Form, redactor: Redactor) -> bytes:
         clean = redactor.text(text)
     else:
         parts = [text] if form == "record" else text.splitlines(keepends=True)
-        clean = "".join(
-            part
-            if _KEPT.search(part)  # the store decides, because only the owner's text may keep secrets
-            else _QUOTED.sub(lambda match: _redact_string(match, redactor), part)
-            for part in parts
-        )
+
+        def redact(part: str) -> str:
+            if _KEPT.search(part):  # the store decides, because only the owner's text may keep secrets
+                return part
+            if form == "lines":
+                return redactor.text(part)
+            return _QUOTED.sub(lambda match: _redact_string(match, redactor), part)
+
+        clean = "".join(map(redact, parts))
     return data if clean == text else clean.encode()
 
 

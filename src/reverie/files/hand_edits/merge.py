@@ -24,7 +24,7 @@ from reverie.domain.record import Record, validate_record
 from reverie.domain.similarity.three_way_merge import match_items, merge_values
 from reverie.domain.text.ids import NewId
 from reverie.files import parsing
-from reverie.files.layout import build_path, complete_record, parse_path
+from reverie.files.layout import build_path, build_stem, complete_record, parse_path
 from reverie.files.parsing import (
     EmptiedFile,
     Fields,
@@ -70,12 +70,12 @@ def is_mass_removal(removed: int, before: int) -> bool:
 
 
 def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: str, now: datetime) -> Record:
-    """Return the record that a file or line describes; its place gives the category and the archive.
+    """Return the record that its own file describes; its place gives the category and the archive.
 
     Where the folder and a field contradict, the one counts that differs from `base`; if both do, the field.
 
     Args:
-        fields: The fields of the file or line.
+        fields: The fields of the file.
         id: The record's id.
         base: The version that the person began with; None for a new record.
         path: The path of the file.
@@ -87,7 +87,7 @@ def build_placed_record(fields: Fields, *, id: str, base: Record | None, path: s
     place = parse_path(path)
     assert place is not None
     theirs = build_record(fields, id=id, base=base, place=place, now=now)
-    moved = base is None or (build_path(base) != path and not _is_in_day_file(base))
+    moved = base is None or (build_path(base) != path and build_stem(base, "records") is None)
     was_archived = base is not None and base.archived
     if place.form == "record" and moved:
         if base is not None and theirs.category == base.category:
@@ -142,10 +142,6 @@ def _drop_quiet_fields(record: Record) -> Record:
         archived_at=None,
         archive_reason="",
     )
-
-
-def _is_in_day_file(record: Record) -> bool:
-    return record.layer == "episodic" and not record.archived
 
 
 # -- pages and logs ------------------------------------------------------------------------------------------
@@ -367,19 +363,12 @@ def find_closest_version(versions: Sequence[Record], fields: Mapping[str, Any]) 
 # -- texts of files.db -------------------------------------------------------------------------------------
 
 
-def parse_base_records(text: bytes | None, *, lines: bool) -> dict[str, Record] | None:
-    """Return the records of a base text by id; None if there is no text, or it is not in canonical form.
-
-    Args:
-        text: The text that was last written to the file.
-        lines: Whether it is an episodic file, with a record in each line.
-    """
+def parse_base_record(text: bytes | None) -> Record | None:
+    """Return the record of a base text; None if there is no text, or it is not in canonical form."""
     try:
-        objects = [] if text is None else text.split(b"\n")[:-1] if lines else [text]
-        records = [Record.from_dict(complete_record(json.loads(each))) for each in objects]
+        return None if text is None else Record.from_dict(complete_record(json.loads(text)))
     except (ValueError, TypeError, AttributeError, InvalidInput):
         return None
-    return None if text is None else {record.id: record for record in records}
 
 
 def parse_base_page(path: str, text: bytes | None, page: Page) -> Page | None:

@@ -1,4 +1,4 @@
-"""Import of edited records: which file or line is that of which record.
+"""Import of edited files of single records: which file is that of which record. `lines` imports pages of records.
 
 A record has one place (`layout.build_path`). A file elsewhere that contains its id was moved if nothing
 stands at that place any more. Otherwise it is a copy. It is refused, because it is unclear which of
@@ -7,39 +7,28 @@ the two counts. A file whose record is archived was put back. Files are therefor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Record
 from reverie.files import parsing
-from reverie.files.expected import is_earlier_content, is_id, read_base_text, select_day_records
-from reverie.files.hand_edits.intake import (
-    DELETED,
-    REBUILDER,
-    ChangedFile,
-    HandEditRun,
-    refuse_forgotten,
-)
+from reverie.files.expected import has_own_file, is_earlier_content, is_id, read_base_text
+from reverie.files.hand_edits.intake import DELETED, REBUILDER, ChangedFile, HandEditRun
 from reverie.files.hand_edits.merge import (
     ACTOR,
-    MergeConflict,
     MergeDecision,
     build_placed_record,
     decide_record,
     find_closest_version,
-    is_mass_removal,
     list_versions,
-    parse_base_records,
+    parse_base_record,
 )
-from reverie.files.layout import build_path, parse_path, render_episodic
-from reverie.files.parsing import EmptiedFile, Fields, ParsedLine
-
-_ID = defer_regex(r"(?<!\w)[0-9a-f]{12}(?!\w)")
+from reverie.files.layout import build_path, parse_path
+from reverie.files.parsing import Fields
 
 
 class _RecordFile(NamedTuple):
@@ -50,15 +39,8 @@ class _RecordFile(NamedTuple):
     id: str | None
 
 
-class _EpisodicFile(NamedTuple):
-    """An episodic file and its lines."""
-
-    file: ChangedFile
-    lines: list[ParsedLine]
-
-
 class RecordImporter:
-    """Import of the files and lines of records that were changed, added or removed.
+    """Import of the files of records that were changed, added or removed.
 
     Attributes:
         moved: Missing files whose records were found elsewhere.
@@ -73,37 +55,36 @@ class RecordImporter:
         self._paths_by_id: dict[str, list[str]] = {}
         self._ids_by_path: dict[str, set[str]] = {}
         self._record_files: list[_RecordFile] = []
-        self._episodic_files: list[_EpisodicFile] = []
         # Files that were known before come first.
         for file in sorted(files, key=lambda each: (each.written is None, each.path)):
             if file.place.form == "record":
                 run.attempt(file.at, partial(self._parse_record_file, file))
-            elif file.place.form == "episodic":
-                run.attempt(file.at, partial(self._parse_episodic_file, file))
 
     def import_changes(self) -> None:
         """Import all files that could be parsed."""
         for parsed in self._record_files:
             self._run.attempt(parsed.file.at, partial(self._import_record_file, parsed))
-        for day in self._episodic_files:
-            self._run.attempt(day.file.at, partial(self._import_episodic_file, day))
 
     def import_missing(self, path: str) -> None:
-        """Import the deletion of a file: archive its records, unless they stand elsewhere."""
+        """Import the deletion of a file: archive its record, unless that is elsewhere."""
         place = parse_path(path)
         assert place is not None
-        if place.form == "episodic":
-            records = select_day_records(self._store, place.name)
-            records = [record for record in records if self._has_been_shown(record)]
-        else:
-            records = [record for record in self._fetch_record(place.name) if build_path(record) == path]
+        records = [
+            record
+            for record in self._fetch_record(place.name)
+            if build_path(record) == path and has_own_file(record, self._run.ledger.layout)
+        ]
         if place.archived and records:
             return self._run.write_again(path, "record", records[0].id)
-        archived = [record for record in records if record.id not in self._paths_by_id]
-        self._run.commit_edits(path, self._build_archive_changes(archived), "delete_file")
+        archived = [record for record in records if not self.has_file(record.id)]
+        self._run.commit_edits(path, build_archive_changes(archived, self._run), "delete_file")
         self._run.ledger.drop([path])
         self._run.mark_due([path])
         return None
+
+    def has_file(self, record_id: str) -> bool:
+        """Return whether one of the files has the id of a record."""
+        return record_id in self._paths_by_id
 
     # -- parsing -----------------------------------------------------------------------------------------
 
@@ -120,13 +101,6 @@ class RecordImporter:
         record_id = written_id if written_id is not None else stem if is_id(stem) else None
         self._record_files.append(_RecordFile(file, fields, record_id))
         self._index_ids(file.path, [record_id])
-
-    def _parse_episodic_file(self, file: ChangedFile) -> None:
-        lines = parsing.read_lines(file.path, file.data)
-        self._episodic_files.append(_EpisodicFile(file, lines))
-        for line in lines:  # a record of which the line is broken is not removed either
-            named = _ID.findall(line.text) if line.fields is None else [line.fields.get("id")]
-            self._index_ids(file.path, named)
 
     def _index_ids(self, path: str, ids: Iterable[str | None]) -> None:
         ids_here = self._ids_by_path.setdefault(path, set())
@@ -146,7 +120,9 @@ class RecordImporter:
             ours is None or (ours.archived and not file.place.archived)
         ) and self._run.has_reappeared(file, record_id)
         written = self._find_written_record(file, record_id, ours)
-        is_stale = file.written is None and is_earlier_content(self._store, file.path, file.data)
+        is_stale = file.written is None and is_earlier_content(
+            self._store, self._run.ledger, file.path, file.data
+        )
         if is_stale and not is_restored:
             return self._run.settle(file)
         if self._has_other_place(file, record_id, ours, is_restored=is_restored):
@@ -159,7 +135,7 @@ class RecordImporter:
         decision = decide_record(base, ours, theirs, now=self._run.now)
         if (created := self._find_created_record(file, decision)) is not None:
             decision = self._decide_resaved_record(parsed, created)
-        self._refuse_duplicates(decision.edits, set())
+        refuse_duplicates(self._run, decision.edits, set())
         self._run.commit(file, decision)
         if ours is not None and build_path(ours) in self._missing:
             self.moved.add(build_path(ours))
@@ -171,7 +147,8 @@ class RecordImporter:
         text = file.base
         if file.written is None and ours is not None:
             text = read_base_text(self._store, self._run.ledger, build_path(ours))
-        return (parse_base_records(text, lines=False) or {}).get(record_id)
+        base = parse_base_record(text)
+        return base if base is not None and base.id == record_id else None
 
     def _has_other_place(
         self, file: ChangedFile, record_id: str, ours: Record | None, *, is_restored: bool
@@ -195,155 +172,17 @@ class RecordImporter:
         """Return the record of a file without an id, if its own file is missing and had the same content."""
         path = parsed.file.path
         probe = build_placed_record(parsed.fields, id="0" * 12, base=None, path=path, now=self._run.now)
-        duplicate = self._find_duplicate(probe)
+        duplicate = find_duplicate(self._run, probe)
         if duplicate is None or build_path(duplicate) not in self._missing:
             return None
         if duplicate.id not in self._paths_by_id:
             self._index_ids(path, [duplicate.id])
         return duplicate.id if self._paths_by_id[duplicate.id] == [path] else None
 
-    # -- episodic files ----------------------------------------------------------------------------------
-
-    def _import_episodic_file(self, day: _EpisodicFile) -> None:
-        file, run = day.file, self._run
-        base = parse_base_records(file.base, lines=True)
-        if base is None and run.is_stale(file, None):
-            return run.settle(file)
-        changes: list[Change] = []
-        conflicts: list[MergeConflict] = []
-        imported = dict(base or {})
-        held: list[ParsedLine] = []
-        texts: set[tuple[str, str]] = set()
-        for line in day.lines:
-            try:
-                theirs, decision = self._decide_line(file, line, base)
-                if (created := self._find_created_record(file, decision)) is None:
-                    refuse_forgotten(self._store, decision.edits)
-                    self._refuse_duplicates(decision.edits, texts)
-                    changes += decision.edits
-                    conflicts += decision.clashes
-                else:
-                    theirs = replace(theirs, id=created.id)
-                imported[theirs.id] = theirs
-            except InvalidInput as error:
-                held.append(line._replace(why=line.why or f"line {line.number}: {error}"))
-        removed = self._build_line_removals(file, base or {}, held)
-        changes += removed
-        run.commit(file, MergeDecision(edits=tuple(changes), clashes=tuple(conflicts)))
-        if not held:
-            return run.settle(file)
-        for change in removed:
-            del imported[change.id]
-        run.hold_back(file, [line.why for line in held], render_episodic(imported.values()))
-        return None
-
-    def _decide_line(
-        self, file: ChangedFile, line: ParsedLine, base_records: Mapping[str, Record] | None
-    ) -> tuple[Record, MergeDecision]:
-        """Return the record that a line describes, and the changes that it needs."""
-        if line.fields is None:
-            raise InvalidInput(line.why)
-        fields, now = line.fields, self._run.now
-        record_id = fields.get("id") or self._find_imported_line(fields, file, base_records or {})
-        ours = next(iter(self._fetch_record(record_id)), None) if record_id is not None else None
-        base = None if base_records is None or record_id is None else base_records.get(record_id)
-        if record_id is not None and base is None:
-            versions = list_versions(self._store, record_id)
-            if base_records is None and versions:
-                theirs = build_placed_record(fields, id=record_id, base=ours, path=file.path, now=now)
-                if theirs in versions:
-                    return theirs, MergeDecision()  # it is not known which of its versions the file had
-            if ours is None:
-                pass
-            elif (
-                not ours.archived
-                and build_path(ours) != file.path
-                and self._has_record(build_path(ours), record_id)
-            ):
-                raise InvalidInput(
-                    f"the record {record_id!r} has a file of its own: take the id out to make a new record"
-                )
-            else:
-                base = ours if base_records is not None else find_closest_version(versions, fields) or ours
-        theirs = build_placed_record(
-            fields, id=record_id or self._run.new_id(), base=base, path=file.path, now=now
-        )
-        if theirs == base:
-            return theirs, MergeDecision()
-        return theirs, decide_record(base, ours, theirs, now=now)
-
-    def _find_imported_line(
-        self, fields: Fields, file: ChangedFile, base: Mapping[str, Record]
-    ) -> str | None:
-        """Return the record that was made of a line without an id, while another line was held back."""
-        for record in base.values():
-            if record.id not in self._ids_by_path[file.path] and record.content == fields.get("content"):
-                self._index_ids(file.path, [record.id])
-                return record.id
-        return None
-
-    def _build_line_removals(
-        self, file: ChangedFile, base: Mapping[str, Record], held: Sequence[ParsedLine]
-    ) -> list[Change]:
-        """Return the changes that archive the records whose lines were removed.
-
-        None is archived while a line is held back that does not tell of which record it is, or that ends in the
-        middle, as if the file was saved half.
-        """
-        removed = [record_id for record_id in base if record_id not in self._paths_by_id]
-        if is_mass_removal(len(removed), len(base)):
-            raise EmptiedFile(
-                f"{len(removed)} of {len(base)} lines are missing: restore them, or delete the file to "
-                "archive all its records"
-            )
-        is_cut = bool(held) and file.data.endswith(held[-1].text.encode(errors="surrogateescape"))
-        if is_cut or not all(any(name in base for name in _ID.findall(line.text)) for line in held):
-            return []
-        records = [record for record_id in removed for record in self._fetch_record(record_id)]
-        return self._build_archive_changes(record for record in records if build_path(record) == file.path)
-
     # -- for all -----------------------------------------------------------------------------------------
 
     def _fetch_record(self, record_id: str) -> list[Record]:
         return self._store.records([record_id]) if is_id(record_id) else []
-
-    def _has_been_shown(self, record: Record) -> bool:
-        """Return whether a record was in the files when they were last written."""
-        entries = self._store.journal(id=record.id, limit=1)
-        return not entries or entries[0].sequence <= self._run.ledger.progress.sequence
-
-    def _build_archive_changes(self, records: Iterable[Record]) -> list[Change]:
-        now = self._run.now
-        return [
-            Change(before=record, after=replace(record, archived_at=now, archive_reason=DELETED))
-            for record in records
-        ]
-
-    def _find_duplicate(self, record: Record) -> Record | None:
-        """Return another live record of the same content."""
-        if record.archived:
-            return None
-        other = self._store.record_like(record.scope, record.fingerprint)
-        return None if other is None or other.id == record.id else other
-
-    def _refuse_duplicates(self, changes: Sequence[Change], texts: set[tuple[str, str]]) -> None:
-        """Refuse records of the same content as another live record, or as one whose text is in `texts`.
-
-        Args:
-            changes: The changes.
-            texts: The scopes and fingerprints of the records before them; those of the changes are added.
-        """
-        for change in changes:
-            after = change.after
-            if not isinstance(after, Record) or after.archived:
-                continue
-            if (other := self._find_duplicate(after)) is not None:
-                raise InvalidInput(
-                    f"it would say the same as the record {other.id!r}: change or delete one of them"
-                )
-            if (after.scope, after.fingerprint) in texts:
-                raise InvalidInput("two of its lines say the same: take one out")
-            texts.add((after.scope, after.fingerprint))
 
     def _decide_resaved_record(self, parsed: _RecordFile, created: Record) -> MergeDecision:
         """Merge a file that an editor saved again under its old name, after a record was made of it."""
@@ -355,9 +194,46 @@ class RecordImporter:
     def _find_created_record(self, file: ChangedFile, decision: MergeDecision) -> Record | None:
         """Return the record that was made of this file before, such as by a process that was killed."""
         new = decision.edits[0].after if decision.edits and decision.edits[0].before is None else None
-        duplicate = self._find_duplicate(new) if isinstance(new, Record) else None
+        duplicate = find_duplicate(self._run, new) if isinstance(new, Record) else None
         if duplicate is None:
             return None
         first = next(iter(self._store.journal(id=duplicate.id, limit=1)), None)
         is_made_of_file = first is not None and first.actor in (ACTOR, REBUILDER) and first.note == file.at
         return duplicate if is_made_of_file else None
+
+
+def build_archive_changes(records: Iterable[Record], run: HandEditRun) -> list[Change]:
+    """Return the changes that archive records whose file or line a person has deleted."""
+    return [
+        Change(before=record, after=replace(record, archived_at=run.now, archive_reason=DELETED))
+        for record in records
+    ]
+
+
+def find_duplicate(run: HandEditRun, record: Record) -> Record | None:
+    """Return another live record of the same content."""
+    if record.archived:
+        return None
+    other = run.store.record_like(record.scope, record.fingerprint)
+    return None if other is None or other.id == record.id else other
+
+
+def refuse_duplicates(run: HandEditRun, changes: Sequence[Change], texts: set[tuple[str, str]]) -> None:
+    """Refuse records of the same content as another live record, or as one whose text is in `texts`.
+
+    Args:
+        run: The run.
+        changes: The changes.
+        texts: The scopes and fingerprints of the records before them; those of the changes are added.
+    """
+    for change in changes:
+        after = change.after
+        if not isinstance(after, Record) or after.archived:
+            continue
+        if (other := find_duplicate(run, after)) is not None:
+            raise InvalidInput(
+                f"it would say the same as the record {other.id!r}: change or delete one of them"
+            )
+        if (after.scope, after.fingerprint) in texts:
+            raise InvalidInput("two of its lines say the same: take one out")
+        texts.add((after.scope, after.fingerprint))

@@ -230,7 +230,7 @@ def _load_settings(name: str, options: HookOptions) -> Settings:
         # Loading the model takes longer than everything else. Processes that live longer embed what is stored.
         settings = replace(settings, embedder=NO_EMBEDDER)
     # The user waits for a prompt. The other events scan the files.
-    return replace(settings, files=False) if name == "user-prompt" else settings
+    return replace(settings, files="none") if name == "user-prompt" else settings
 
 
 def _open_memory(store: str | None, settings: Settings) -> Memory:

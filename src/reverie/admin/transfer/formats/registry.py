@@ -20,6 +20,7 @@ from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import HISTORY, MEMORY, is_log
 from reverie.files import layout
+from reverie.files.layout import FIRST_LINE
 from reverie.stores.sqlite import DATABASE
 
 _CONVERSATIONS = defer_regex(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
@@ -197,11 +198,7 @@ def _detect_folder_format(source: Source) -> Form:
         if _is_json_file(file.name) and (form := _detect_values(file, transcripts)) is not None:
             return form
         place = layout.parse_path(file.name)
-        if (
-            place is not None
-            and place.form in ("record", "episodic", "session")
-            and _is_own(file, place.form)
-        ):
+        if place is not None and place.form in ("record", "lines", "session") and _is_own(file, place.form):
             raise InvalidInput(
                 f"{file.name} is part of the readable folder of a memory. Make a database of that folder with "
                 "`reverie rebuild`, export it, and import the export."
@@ -225,6 +222,9 @@ def _detect_values(file: SourceFile, formats: tuple[Format, ...]) -> Form | None
 
 def _is_own(file: SourceFile, form: str) -> bool:
     """Return whether a file at a path of the readable folder has the fields of such a file."""
+    if form == "lines":
+        with file.open() as opened:
+            return opened.read(len(FIRST_LINE)) == FIRST_LINE
     try:
         fields = next((set(value) for _, value in file.values() if isinstance(value, dict)), set())
     except InvalidInput:

@@ -241,7 +241,7 @@ def watch(context: CommandContext, /, once: bool) -> None:
         if memory.path is None:
             raise InvalidInput("this memory is in no folder: for one in a database, use `reverie files`")
         if folder is None:
-            raise InvalidInput("this memory writes no files: set `files` to yes")
+            raise InvalidInput("this memory writes no files: set `files` to pages")
         folder.flush()
         imported = memory.history.log(actor=ACTOR, since=started_at, limit=_MOST_LISTED)
         _print_edits(extract_imported_edits(imported))
