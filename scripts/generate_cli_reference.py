@@ -233,13 +233,9 @@ def render_values(form: Any) -> str:
     """Return the valid values of a setting."""
     if form.kind == "flag":
         return "yes, no"
-<<<<<<< HEAD
+    if form.kind == "choice":
+        return ", ".join(form.choices)
     if form.kind in ("text", "patterns", "language", "categories"):
-=======
-    if form.kind == "files":
-        return "pages, records, none"
-    if form.kind in ("text", "patterns"):
->>>>>>> 153fb709 (A category is a Markdown page with a line for each record, read by the parser of the living page)
         return str(_UNITS.get(form.kind, form.kind))
     low = "over 0" if form.kind == "minutes" and form.low == 0 else f"{form.low:g}"
     return f"{_UNITS.get(form.kind, form.kind)}, {low} to {form.high:,.0f}" + (

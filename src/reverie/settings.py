@@ -229,7 +229,9 @@ class Settings:
     redact_secrets: bool = _define_setting(True, "flag")
     secret_patterns: tuple[str, ...] = _define_setting((), "patterns")
     keep_secrets: tuple[str, ...] = _define_setting((), "categories")
-    files: Literal["pages", "records", "none"] = _define_setting("pages", "choice", choices=("pages", "records", "none"))
+    files: Literal["pages", "records", "none"] = _define_setting(
+        "pages", "choice", choices=("pages", "records", "none")
+    )
     default_ttl_minutes: float | None = _define_setting(5.0, "minutes", optional=True)
     max_entries: int = _define_setting(50, "int", "max_entries_per_session", low=1, high=100_000)
     compaction_enabled: bool = _define_setting(True, "flag")

@@ -35,7 +35,7 @@ from reverie.files.layout import (
     split_numbered_path,
 )
 from reverie.files.names import parse_session_id
-from reverie.files.state import FileRecord, LockedFileState, LineIndex, compute_checksum
+from reverie.files.state import FileRecord, LineIndex, LockedFileState, compute_checksum
 from reverie.stores.living_page import read_memory_pages
 from reverie.stores.protocol import Store, iter_rows_forwards
 

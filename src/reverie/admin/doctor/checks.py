@@ -32,12 +32,7 @@ from reverie.files.layout import (
     parse_recovered_path,
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
-<<<<<<< HEAD
-from reverie.files.state import FILES_DATABASE, StateUnavailable
-=======
 from reverie.files.state import FILES_DATABASE, FileState, LineIndex, StateUnavailable
-from reverie.search.analyzer import analyze
->>>>>>> 153fb709 (A category is a Markdown page with a line for each record, read by the parser of the living page)
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import RepairReport, Store
