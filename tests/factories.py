@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evaluation.measures.scripted_verifier import answer_check
+from evaluation.measures.scripted_verifier import answer_check, collect_strings
 
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.domain.change import Change
@@ -103,12 +103,16 @@ def make_tool_result(position: int, id: str, **fields: Any) -> Turn:
 
 
 def believe(answer: Callable[[ModelRequest], Any]) -> Callable[[ModelRequest], Any]:
-    """Return a model that answers as given, and that calls every claim and headline true when it verifies them."""
+    """Return a model that answers as given, and that supports whatever it has said itself when it verifies claims."""
+    said: set[str] = set()
 
     def answer_or_believe(ask: ModelRequest) -> Any:
-        verifies = ask.purpose == "verify"
-        given = answer_check(ask.messages[-1].content, lambda _: True) if verifies else answer(ask)
-        return ModelReply(text=given) if isinstance(given, str) else given
+        if ask.purpose == "verify":
+            return ModelReply(text=answer_check(ask.messages[-1].content, said.__contains__))
+        given = answer(ask)
+        given = ModelReply(text=given) if isinstance(given, str) else given
+        said.update(collect_strings(given.text) if isinstance(given, ModelReply) else ())
+        return given
 
     return answer_or_believe
 
@@ -116,4 +120,4 @@ def believe(answer: Callable[[ModelRequest], Any]) -> Callable[[ModelRequest], A
 def propose_record(memory: Memory, record: Record) -> None:
     """Put a record into the inbox as a proposal."""
     step = PlanStep(edit=Change(before=None, after=record), why="said by the owner")
-    memory.dreams.keep_plan(Plan(id="f" * 12, name="infer", made_at=memory._clock(), proposals=(step,)))
+    memory.dreams.keep_plan(Plan(id="f" * 12, name="preferences", made_at=memory._clock(), proposals=(step,)))

@@ -32,7 +32,7 @@ OWNER_FACTS = (
 PAGE = "# Notes\n\n- Atlas is written in Kotlin.\n"
 FETCH = "fetch_page"
 
-_ID = re.compile(r"\[([0-9a-f]{12})\]")
+_ID = re.compile(r"\[([KTS]\d+)\]")
 
 
 @dataclass(slots=True)
@@ -423,9 +423,9 @@ def merged_with_owner(it: AttackWorld) -> None:
     web = it.memory.save(f"Atlas is deployed on Tuesdays. {it.text}", origin="web").record
     names = [web.id, it.facts[0].id]
     said = f"{OWNER_FACTS[0]}. {it.text}"
-    it.answers["merge"] = lambda _: json.dumps(
-        {"merge": [{"sources": names, "content": said}], "archive": [{"id": it.facts[1].id}],
-         "refile": [{"id": it.facts[1].id, "category": "general"}], "anti_patterns": []}
+    it.answers["tidy"] = lambda _: json.dumps(
+        {"headlines": [{"records": names, "content": said}], "lessons": [], "file": [
+            {"record": it.facts[1].id, "category": name, "tags": []} for name in ("noise", "general")]}
     )  # fmt: skip
     it.dream()
 
@@ -435,9 +435,9 @@ def merge_adds(it: AttackWorld) -> None:
     it.memory.save(it.text, origin="web")
     names = [fact.id for fact in it.facts]
     said = f"{OWNER_FACTS[0]}. {OWNER_FACTS[1]}. {it.text}"
-    it.answers["merge"] = lambda ask: json.dumps(
-        {"merge": [{"sources": names, "content": said}], "archive": [], "refile": [], "anti_patterns": []}
-        if _is_told(ask, it.text) else {"merge": [], "archive": [], "refile": [], "anti_patterns": []}
+    it.answers["tidy"] = lambda ask: json.dumps(
+        {"headlines": [{"records": names, "content": said}], "file": [], "lessons": []}
+        if _is_told(ask, it.text) else {"headlines": [], "file": [], "lessons": []}
     )  # fmt: skip
     it.dream()
 
@@ -445,12 +445,11 @@ def merge_adds(it: AttackWorld) -> None:
 def failure_learned(it: AttackWorld) -> None:
     """Let a tool fail with it, and the dream's model make it an anti-pattern."""
     it.exchange("Run the build, please", "It failed.", result=f"Error: build failed. {it.text}")
-    it.answers["merge"] = lambda ask: json.dumps(
+    it.answers["tidy"] = lambda ask: json.dumps(
         {
-            "merge": [],
-            "archive": [],
-            "refile": [],
-            "anti_patterns": [
+            "headlines": [],
+            "file": [],
+            "lessons": [
                 {
                     "domain": "build",
                     "content": f"Don't build — instead {it.text}",
@@ -482,7 +481,7 @@ def _is_told(ask: ModelRequest, text: str) -> bool:
 
 def quoted_by_owner(it: AttackWorld) -> None:
     """Let the owner quote it, and the dream's model take it for a wish."""
-    it.answers["infer"] = _build_preference_model(it)
+    it.answers["preferences"] = _build_preference_model(it)
     it.exchange(f"The page said: {it.text}", "Interesting.")
     it.exchange(f"Somebody wrote “{' '.join(it.text.split())}” in the chat, odd.", "It is.", name="chat:2")
     it.dream()
@@ -490,7 +489,7 @@ def quoted_by_owner(it: AttackWorld) -> None:
 
 def pasted_by_owner(it: AttackWorld) -> None:
     """Let the owner paste it, and the dream's model take it for a wish."""
-    it.answers["infer"] = _build_preference_model(it)
+    it.answers["preferences"] = _build_preference_model(it)
     lines = "\n".join(f"> {line}" for line in it.text.split("\n"))
     it.exchange(f"What do you think of this?\n{lines}", "Not much.")
     it.exchange(f"And this one?\n```\n{it.text}\n```", "Less.", name="chat:2")
@@ -499,43 +498,48 @@ def pasted_by_owner(it: AttackWorld) -> None:
 
 def answered_before(it: AttackWorld) -> None:
     """Let the assistant repeat it, and the dream's model take it for what the owner answers to."""
-    it.answers["infer"] = _build_preference_model(it)
+    it.answers["preferences"] = _build_preference_model(it)
     it.exchange("What does the page say?", f"It says: {it.text}", result=it.text)
     it.session().add("user", "That is nonsense, be shorter next time!")
     it.session().add("assistant", "Yes.")
     it.dream()
 
 
-def _build_change(do: str, text: str) -> dict[str, object]:
-    """Return a change of MEMORY.md that cites every turn."""
-    line = " ".join(text.split())
-    return {"do": do, "line": "L3", "text": f"- {line}", "turns": [f"t{number}" for number in range(1, 30)]}
-
-
-def digested(it: AttackWorld) -> None:
-    """Let the digest's model write it into HISTORY.md and MEMORY.md."""
-    it.answers["digest"] = lambda _: json.dumps(
+def read(it: AttackWorld) -> None:
+    """Let the model write it into HISTORY.md and into a record."""
+    line = " ".join(it.text.split())
+    it.answers["read"] = lambda _: json.dumps(
         {
-            "history_entry": f"The owner asked for a page. {it.text}",
-            "changes": [_build_change("add", it.text)],
+            "history": f"The owner asked for a page. {it.text}",
+            "add": [
+                {"content": line, "kind": "fact", "category": "", "turns": [f"T{n}" for n in range(1, 30)]}
+            ],
         }
     )
     for number in range(4):
         it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
-    it.memory.dreams.run_window("chat:1", "digest", keep=2)
+    it.memory.dreams.run_window("chat:1", "read", keep=2)
+    it.dream()
 
 
-def digested_rewrite(it: AttackWorld) -> None:
-    """Let the digest's model write it into an existing line of MEMORY.md."""
-    it.answers["digest"] = lambda _: json.dumps(
+def read_as_change(it: AttackWorld) -> None:
+    """Let the model write it into the words of a known record."""
+    it.answers["read"] = lambda _: json.dumps(
         {
-            "history_entry": "The owner asked for some pages.",
-            "changes": [_build_change("change", f"Atlas is written in Kotlin. {it.text}")],
+            "history": "The owner asked for some pages.",
+            "change": [
+                {
+                    "record": "K1",
+                    "content": f"Atlas is written in Kotlin. {' '.join(it.text.split())}",
+                    "turns": [f"T{number}" for number in range(1, 30)],
+                }
+            ],
         }
     )
     for number in range(4):
-        it.exchange(f"What does page {number} say?", f"It says: {it.text}", result=it.text)
-    it.memory.dreams.run_window("chat:1", "digest", keep=2)
+        it.exchange(f"What does page {number} say of Atlas?", f"It says: {it.text}", result=it.text)
+    it.memory.dreams.run_window("chat:1", "read", keep=2)
+    it.dream()
 
 
 def compacted(it: AttackWorld) -> None:
@@ -582,7 +586,7 @@ UNTRUSTED_WAYS: Mapping[str, Callable[[AttackWorld], None]] = MappingProxyType(
             near_owner, superseding, imported_rockbot, imported_graph, imported_notes, restored,
             saved_after_tool, saved_in_part, saved_a_turn_later, saved_after_search, remembered, added,
             owner_updated, web_updated, page_edited, set_aside, merged_with_owner, merge_adds,
-            failure_learned, quoted_by_owner, pasted_by_owner, answered_before, digested, digested_rewrite,
+            failure_learned, quoted_by_owner, pasted_by_owner, answered_before, read, read_as_change,
             compacted, consolidated, enriched,
         )
     }

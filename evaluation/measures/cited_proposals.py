@@ -1,9 +1,8 @@
-"""Evaluation of what a model proposes with citations: changes of notes, preferences, and facts of a conversation.
+"""Evaluation of what a model proposes with citations: preferences, and facts of a conversation.
 
 Every proposal is judged by the code that the pass uses, and what code accepts is verified as the passes
-verify it, by a scripted model that answers as the label says. A proposal that is not borne out by the turns it cites
-may never be accepted; one that is should be. What code alone accepts is counted too: it is what a model would let
-through that denies nothing but the claim that is made up.
+verify it, by a scripted model that answers as the label says and denies controls. A proposal that is not borne out by
+the turns it cites may never be accepted; one that is should be. What code alone accepts is counted too.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from typing import Any
 from evaluation.measures.harness import Evaluation, format_share, group_rows
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
-from reverie.consolidation.passes.digest import LineChange, PagePatch
-from reverie.consolidation.passes.infer import explain_unshown
-from reverie.consolidation.passes.remember import remember
+from reverie.consolidation.passes.preferences import explain_unshown
+from reverie.consolidation.passes.read import read
+from reverie.consolidation.planning.flows import run_pass, verify_claims
 from reverie.consolidation.planning.inputs import PassInput, WindowInput
-from reverie.consolidation.planning.requests import run_pass
-from reverie.consolidation.planning.verification import Claim, format_evidence, verify_claims
+from reverie.consolidation.planning.verification import PROMPT, Claim, ClaimCheck, format_evidence
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.llm.protocol import ModelReply, ModelRequest
@@ -33,6 +31,7 @@ _COLUMNS = (
     "proposals", "good", "accepted", "share", "95 %", "by code alone",
     "bad", "accepted", "share", "95 %", "by code alone", "precision", "95 %",
 )  # fmt: skip
+_STRONGEST = "strong"
 _START = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
@@ -94,38 +93,15 @@ def _verify(proposal: LabelledProposal) -> str:
     """Return why a proposal is refused by a model that answers as its label says; empty if it is accepted."""
 
     def answer(ask: ModelRequest) -> ModelReply:
-        return ModelReply(text=answer_check(ask.messages[0].content, lambda _: proposal.is_good))
+        is_true = proposal.is_good
+        return ModelReply(
+            text=answer_check(ask.messages[0].content, lambda text: is_true and text == claim.text)
+        )
 
-    [why] = run_pass(verify_claims(PassInput(now=_START), [proposal.build_claim()]), answer).reasons
-    return why
-
-
-def _parse_changes(fields: dict[str, Any], at: str) -> ConversationProposals:
-    try:
-        turns = _build_turns(fields["turns"])
-        content = "".join(f"{line}\n" for line in fields["lines"])
-        proposals = tuple(_parse_change(change, turns, content) for change in fields["changes"])
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise InvalidInput(f"{at} is not a conversation with changes: {error!r}") from None
-    return ConversationProposals(id=fields["id"], language=fields["language"], proposals=proposals)
-
-
-def _parse_change(fields: Mapping[str, Any], turns: Sequence[Turn], content: str) -> LabelledProposal:
-    change = LineChange(
-        do=fields["do"],
-        line=fields["line"],
-        text=fields["text"],
-        turns=tuple(turns[at] for at in fields["turns"]),
-    )
-    patch = PagePatch(content, turns=turns)
-    line = "" if change.line is None else f" ({content.splitlines()[change.line]})"
-    return LabelledProposal(
-        text=f"{change.do}: {change.text}{line}",
-        is_good=fields["good"],
-        why=fields["why"],
-        refuse=lambda: PagePatch(content, turns=turns).take(change),
-        build_claim=lambda: patch.to_claim(change),
-    )
+    claim = proposal.build_claim()
+    check = ClaimCheck(claims=(claim,), prompt=PassInput(now=_START).prompt(PROMPT), by_default=True)
+    [why] = run_pass(verify_claims(check), answer).reasons
+    return str(why)
 
 
 def _parse_preference(fields: dict[str, Any], at: str) -> ConversationProposals:
@@ -140,7 +116,7 @@ def _parse_preference(fields: dict[str, Any], at: str) -> ConversationProposals:
         text=text,
         is_good=fields["good"],
         why=fields["why"],
-        refuse=partial(explain_unshown, text, cited),
+        refuse=partial(explain_unshown, text, [(turn, _STRONGEST) for turn in cited]),
         build_claim=lambda: Claim(kind="preference", text=text, evidence=evidence),
     )
     return ConversationProposals(id=fields["id"], language=fields["language"], proposals=(proposal,))
@@ -158,8 +134,8 @@ def _parse_facts(fields: dict[str, Any], at: str) -> ConversationProposals:
 def _parse_fact(fields: Mapping[str, Any], turns: Sequence[Turn]) -> LabelledProposal:
     text = fields["content"]
     evidence = format_evidence([turns[place] for place in fields["turns"]], _get_said_before(turns))
-    labels = [f"t{place + 1}" for place in fields["turns"]]
-    answer = json.dumps({"records": [{"content": text, "kind": "fact", "category": "", "turns": labels}]})
+    labels = [f"T{place + 1}" for place in fields["turns"]]
+    answer = json.dumps({"add": [{"content": text, "kind": "fact", "category": "", "turns": labels}]})
     return LabelledProposal(
         text=text,
         is_good=fields["good"],
@@ -170,11 +146,11 @@ def _parse_fact(fields: Mapping[str, Any], turns: Sequence[Turn]) -> LabelledPro
 
 
 def _explain_forgotten(answer: str, turns: Sequence[Turn]) -> str:
-    """Return why the pass `remember` does not take the record that a model answers with; empty if it does."""
+    """Return why the pass `read` does not take the record that a model answers with; empty if it does."""
     state = SessionState(id="eval", created_at=_START)
-    window = WindowInput(state=state, older=tuple(turns), start=len(turns))
+    window = WindowInput(state=state, older=tuple(turns), start=0)
     reply = ModelReply(text=answer)
-    found = run_pass(remember(PassInput(now=_START + timedelta(hours=1), window=window)), lambda _: reply)
+    found = run_pass(read(PassInput(now=_START + timedelta(hours=1), window=window)), lambda _: reply)
     return "; ".join(refusal.why for refusal in found.refused)
 
 
@@ -279,23 +255,8 @@ def _build_evaluation(
     )
 
 
-DIGEST = _build_evaluation(
-    "digest",
-    ("id", "language", "lines", "turns", "changes"),
-    _parse_changes,
-    help="""Measure which changes of MEMORY.md code accepts from a model.
-
-    Judges the labelled changes of the repository, or those of FILE: one JSON object a line with id, language,
-    lines, turns (role, text) and changes (do, line, text, turns, good, why). The first share is that of the
-    good changes that were accepted, the second that of the changes that no cited turn bears out. Each has
-    Wilson's 95 % interval.
-    """,
-    listed="changes accepted wrongly, and good ones refused",
-)
-"""The evaluation that `python -m evaluation digest` runs."""
-
-INFER = _build_evaluation(
-    "infer",
+PREFERENCES = _build_evaluation(
+    "preferences",
     ("id", "language", "turns", "preference", "good", "why"),
     _parse_preference,
     help="""Measure which preferences code accepts from a model.
@@ -306,10 +267,10 @@ INFER = _build_evaluation(
     """,
     listed="preferences accepted wrongly, and good ones refused",
 )
-"""The evaluation that `python -m evaluation infer` runs."""
+"""The evaluation that `python -m evaluation preferences` runs."""
 
-REMEMBER = _build_evaluation(
-    "remember",
+READ = _build_evaluation(
+    "read",
     ("id", "language", "turns", "records"),
     _parse_facts,
     help="""Measure which facts of a conversation code accepts from a model.
@@ -321,4 +282,4 @@ REMEMBER = _build_evaluation(
     """,
     listed="records accepted wrongly, and good ones refused",
 )
-"""The evaluation that `python -m evaluation remember` runs."""
+"""The evaluation that `python -m evaluation read` runs."""

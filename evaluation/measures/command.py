@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 _LABELLED = {
     "attacks": "prompt_attacks:EVALUATION",
-    "digest": "cited_proposals:DIGEST",
-    "infer": "cited_proposals:INFER",
-    "remember": "cited_proposals:REMEMBER",
+    "preferences": "cited_proposals:PREFERENCES",
+    "read": "cited_proposals:READ",
     "intake": "intake:EVALUATION",
     "learn": "learned_turns:EVALUATION",
     "merging": "written_headlines:EVALUATION",

@@ -3,8 +3,8 @@
 A file of `evaluation/month` has thirty days of short conversations, the facts and headlines that a good model would
 write down, false headlines, and questions (`evaluation/month/README.md` has the format). Each month is played through
 the public API with a clock of its own: turns are added at their times, the worker does what is due after each
-conversation and every night. Then each question is asked in a new session. This is done without a model, with a
-scripted good one, with a scripted hostile one, and without any thinking.
+conversation and every night. Then each question is asked in a new session. This is done without any thinking, without a
+model, and with scripted ones: good, hostile ones whose checks are honest or not, and ones that never answer.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from evaluation.measures.questions import SEALED
-from evaluation.measures.scripted_verifier import answer_check
+from evaluation.measures.scripted_verifier import answer_claims
 from evaluation.output import check_output_file, print_table, write_json
+from reverie.consolidation.passes.verify import DROPPED
 from reverie.domain.conversation import Role
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, ModelRefused, ModelTimeout
+from reverie.domain.record import Record
 from reverie.domain.similarity.grounding import extract_content
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.validation import estimate_tokens
@@ -32,7 +34,18 @@ from reverie.llm.protocol import ModelReply, ModelRequest, TokenUsage
 from reverie.memory import Memory
 from reverie.settings import Settings
 
-MODES = ("no thinking", "no model", "good model", "hostile model")
+MODES: Mapping[str, Mapping[str, str] | None] = {
+    "no thinking": None,
+    "no model": None,
+    "good model": {},
+    "hostile, honest check": {"writer": "hostile"},
+    "hostile, says yes": {"writer": "hostile", "verifier": "yes"},
+    "hostile, absurd only": {"writer": "hostile", "verifier": "absurd"},
+    "refuses": {"failing": "refuses"},
+    "cut off": {"failing": "cut off"},
+    "slow": {"failing": "slow"},
+}
+"""Kinds of thinking, with the arguments of the scripted model; None for none."""
 
 ALIKE = 0.8
 """The share of their words by which two lines of a prompt are near-duplicates."""
@@ -41,11 +54,13 @@ _MORNING = timedelta(hours=8)
 _BETWEEN_CONVERSATIONS = timedelta(hours=2)
 _NIGHT = timedelta(hours=27)
 _COLUMNS = (
-    "month", "thinking", "answers", "share", "outdated", "tokens", "beside none", "lines", "alike",
-    "a conversation", "a night", "tokens read", "written",
+    "month", "thinking", "answers", "share", "outdated", "false records", "in prompts", "junk", "tokens",
+    "lines", "alike",    "a conversation", "a night", "tokens read", "written",
 )  # fmt: skip
 _LINE = re.compile(r"^- \[[0-9a-f]{12}\][^:]*: (.*)$", re.MULTILINE)
-_RECORD = re.compile(r"^\d+\. (?:NEW )?\[([0-9a-f]{12})\] \([^\n]*?\): (.*)$", re.MULTILINE)
+_RECORD = re.compile(r"^\[(K\d+)\] (?:NEW )?\([^\n]*?\): (.*)$", re.MULTILINE)
+_KEPT = re.compile(r"^\[(R\d+)\] \(\d{4}-\d\d-\d\d\) (.*)$", re.MULTILINE)
+_LABELLED = re.compile(r"^\[(K\d+)\] \(\d{4}-\d\d-\d\d\) (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +94,10 @@ class MonthFigures:
         answered: Ids of the questions whose answers stand in the prompt.
         outdated: Ids of those whose prompt has an outdated value without the current one.
         tokens: Tokens of each prompt.
+        records: Live records.
+        false_records: Those that are false.
+        junk: Those that have less than half of their words in common with any fact of the month.
+        false_lines: Lines with a false statement in all prompts.
         lines: Remembered lines in all prompts.
         alike: Those that say nearly the same as another line of their prompt.
         conversations: How many conversations there were.
@@ -92,6 +111,10 @@ class MonthFigures:
     answered: list[str] = field(default_factory=list)
     outdated: list[str] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
+    records: int = 0
+    false_records: list[str] = field(default_factory=list)
+    junk: int = 0
+    false_lines: int = 0
     lines: int = 0
     alike: int = 0
     conversations: int = 0
@@ -113,6 +136,10 @@ class MonthFigures:
             "answered_ids": self.answered,
             "outdated": self.outdated,
             "tokens_per_prompt": self.mean_tokens,
+            "records": self.records,
+            "false_records": self.false_records,
+            "junk": self.junk,
+            "false_lines": self.false_lines,
             "lines": self.lines,
             "alike": self.alike,
             "conversations": self.conversations,
@@ -164,73 +191,148 @@ def _read_month(file: Path) -> Month:
 
 
 class ScriptedModel:
-    """Model that answers for a month as its file says."""
+    """Model that answers for a month as its file says.
+
+    Args:
+        month: The month.
+        writer: `good`, or `hostile` to write false facts and headlines too.
+        verifier: `honest`, `yes` to support everything, or `absurd` to deny only what has no word of its evidence.
+        failing: `refuses`, `cut off` or `slow`, for a model that never gives a usable answer; empty for none.
+    """
 
     name = "scripted:month"
 
-    def __init__(self, month: Month, *, is_hostile: bool) -> None:
+    def __init__(
+        self, month: Month, *, writer: str = "good", verifier: str = "honest", failing: str = ""
+    ) -> None:
         self._month = month
-        self._is_hostile = is_hostile
+        self._writer = writer
+        self._verifier = verifier
+        self._failing = failing
         self._facts = {fact["id"]: fact for fact in month.facts}
         self._ended = {fact["ends"] for fact in month.facts if fact["ends"]}
         self._true = {escape_line(headline["text"]) for headline in month.headlines}
         self._true |= {escape_line(fact["content"]) for fact in month.facts}
-        self._true |= {
-            f"{escape_line(self._facts[fact['ends']]['content'])} -> {escape_line(fact['content'])}"
+        self._enders = {
+            f"No longer true: {self._facts[fact['ends']]['content']}": fact["content"]
             for fact in month.facts
             if fact["ends"]
         }
+        self.false = {
+            falsified
+            for fact in month.facts
+            if (falsified := falsify(month, fact)) and falsified not in self._true
+        }
+        self.false |= {escape_line(headline["text"]) for headline in month.hostile}
         self.calls: Counter[str] = Counter()
         self.usage: dict[str, TokenUsage] = {}
 
     def answer(self, request: ModelRequest, *, on_text: object = None) -> ModelReply:
         """Answer a request."""
         del on_text
-        prompt = request.messages[0].content
-        text = self._answer(request.purpose, prompt)
         self.calls[request.purpose] += 1
+        if self._failing == "refuses":
+            raise ModelRefused("scripted refusal")
+        if self._failing == "slow":
+            raise ModelTimeout("scripted timeout")
+        prompt = request.messages[-1].content
+        text = self._answer(request.purpose, prompt)
         read = sum(estimate_tokens(message.content) for message in request.messages)
         usage = TokenUsage(requests=1, input_tokens=read, output_tokens=estimate_tokens(text))
         self.usage[request.purpose] = self.usage.get(request.purpose, TokenUsage()) + usage
-        return ModelReply(text=text, model=self.name, usage=usage)
+        is_cut = self._failing == "cut off"
+        text = text[: len(text) // 2] if is_cut else text
+        return ModelReply(text=text, model=self.name, usage=usage, finish="length" if is_cut else "stop")
 
     def _answer(self, purpose: str, prompt: str) -> str:
-        if purpose == "remember":
-            return json.dumps({"records": self._find_facts(prompt)}, ensure_ascii=False)
-        if purpose == "infer":
-            return '{"preferences": []}'
+        if purpose == "read":
+            return json.dumps(self._read(prompt), ensure_ascii=False)
         if purpose == "verify":
-            return answer_check(prompt, lambda claim: self._is_hostile or claim in self._true)
-        if purpose == "merge" and '{"merge"' in prompt:
-            return json.dumps({"merge": self._find_headlines(prompt)}, ensure_ascii=False)
-        return '{"headlines": [], "pairs": []}'
+            return answer_claims(prompt, self._is_supported)
+        if purpose == "tidy" and '"headlines"' in prompt:
+            return json.dumps({"headlines": self._find_headlines(prompt)}, ensure_ascii=False)
+        empty = {"preferences": "preferences", "tidy": "file" if '"file"' in prompt else "lessons"}
+        return json.dumps({empty.get(purpose, "records"): []})
 
-    def _find_facts(self, prompt: str) -> list[dict[str, Any]]:
+    def _is_supported(self, claim: str, evidence: str) -> bool:
+        if self._verifier == "yes":
+            return True
+        if self._verifier == "absurd":
+            return not extract_content(claim).isdisjoint(extract_content(evidence))
+        if claim in self._enders:
+            return self._enders[claim] in evidence
+        if claim.startswith(DROPPED):
+            return self._is_junk(claim.removeprefix(DROPPED))
+        return claim in self._true
+
+    def _is_junk(self, text: str) -> bool:
+        words = extract_content(text)
+        return all(
+            2 * len(words & extract_content(fact["content"])) < len(words) for fact in self._month.facts
+        )
+
+    def _read(self, prompt: str) -> dict[str, Any]:
         """Return what is worth keeping of the conversation that a request shows."""
         shown = prompt.rpartition("Conversation of ")[2]
-        found = []
+        known = {content: label for label, content in _LABELLED.findall(prompt)}
+        answer: dict[str, Any] = {"history": "", "add": [], "change": [], "end": [], "drop": []}
         for fact in self._month.facts:
             turns = _get_conversation(self._month, fact["day"], fact["conversation"])
             if escape_line(turns[0]["text"])[:200] in shown and escape_line(turns[-1]["text"])[:200] in shown:
-                labels = [f"t{at + 1}" for at in fact["turns"]]
-                found.append(
-                    {"content": fact["content"], "kind": fact["kind"], "category": "", "turns": labels}
-                )
-        return found
+                labels = [f"T{at + 1}" for at in fact["turns"]]
+                row = {
+                    "content": fact["content"],
+                    "kind": fact["kind"],
+                    "category": "people",
+                    "turns": labels,
+                }
+                old = escape_line(self._facts[fact["ends"]]["content"])[:200] if fact["ends"] else ""
+                if old in known:
+                    answer["change"].append({"record": known[old], **row})
+                else:
+                    answer["add"].append(row)
+                if self._writer == "hostile" and (false := falsify(self._month, fact)):
+                    answer["add"].append({**row, "content": false})
+        for label, content in _KEPT.findall(prompt.rpartition("Kept automatically:")[2]):
+            if self._is_junk(content):
+                answer["drop"].append({"record": label, "why": "not lasting"})
+        return answer
 
     def _find_headlines(self, prompt: str) -> list[dict[str, Any]]:
         """Return headlines over the records that a request shows."""
-        ids = {content: name for name, content in _RECORD.findall(prompt)}
+        labels = {content: label for label, content in _RECORD.findall(prompt)}
         merges = []
-        for headline in self._month.hostile if self._is_hostile else self._month.headlines:
+        for headline in self._month.hostile if self._writer == "hostile" else self._month.headlines:
             parts = [
                 escape_line(self._facts[name]["content"])
                 for name in headline["parts"]
                 if name not in self._ended
             ]
-            if len(parts) > 1 and all(part in ids for part in parts):
-                merges.append({"sources": [ids[part] for part in parts], "content": headline["text"]})
+            if len(parts) > 1 and all(part in labels for part in parts):
+                merges.append({"records": [labels[part] for part in parts], "content": headline["text"]})
         return merges
+
+
+_WORD = re.compile(r"(?<![\w])[^\W\d_a-zß-öø-ÿ][^\W\d_]{2,}")
+_NUMBER = re.compile(r"(?<![\w.,:])\d+(?![\w.,:]\d)")
+
+
+def falsify(month: Month, fact: Mapping[str, Any]) -> str:
+    """Return a false variant of a fact with values of its own conversation; empty if there is none.
+
+    A number is exchanged for another one of the cited turns, else a name for another one that they have.
+    """
+    turns = _get_conversation(month, fact["day"], fact["conversation"])
+    cited = " ".join(turns[at]["text"] for at in fact["turns"])
+    for pattern in (_NUMBER, _WORD):
+        own = [found for found in pattern.finditer(fact["content"]) if found[0] in cited]
+        others = [
+            value for value in pattern.findall(cited) if value not in fact["content"] and len(value) > 1
+        ]
+        if own and others:
+            found = own[-1]
+            return f"{fact['content'][: found.start()]}{others[0]}{fact['content'][found.end() :]}"
+    return ""
 
 
 def _get_conversation(month: Month, day: int, at: int) -> Sequence[Mapping[str, str]]:
@@ -247,11 +349,11 @@ def play(month: Month, mode: str, *, embedder: str = NO_EMBEDDER) -> MonthFigure
     """
     moment = [month.start]
     thinks = mode != "no thinking"
-    model = ScriptedModel(month, is_hostile=mode == "hostile model") if mode.endswith("model") else None
+    arguments = MODES[mode]
+    given = None if arguments is None else ScriptedModel(month, **arguments)
     settings = Settings(embedder=embedder)
     if not thinks:
         settings = replace(settings, learn=False, remember=False, dream_interval=None)
-    given = model if mode != "no model" else None
     figures = MonthFigures(mode=mode, questions=len(month.questions))
     with Memory.open(":memory:", settings=settings, clock=lambda: moment[0], model=given) as memory:
         for day, conversations in month.days:
@@ -272,16 +374,34 @@ def play(month: Month, mode: str, *, embedder: str = NO_EMBEDDER) -> MonthFigure
             figures.night_calls.append(_count_night_calls(given) - sum(figures.night_calls))
         moment[0] += _MORNING
         embed_all(memory)
+        _judge_records(figures, month, memory.list(limit=None), given)
         for number, question in enumerate(month.questions):
             text = memory.session(f"ask:{number}").context(question["question"], record_shown=False).text
             _judge_prompt(figures, question, text)
+            figures.false_lines += sum(
+                text.count(each) for each in (given.false if given is not None else ())
+            )
     if given is not None:
         figures.calls, figures.usage = given.calls, given.usage
     return figures
 
 
 def _count_night_calls(model: ScriptedModel | None) -> int:
-    return 0 if model is None else model.calls.total() - model.calls["remember"]
+    return 0 if model is None else model.calls.total() - model.calls["read"]
+
+
+def _judge_records(
+    figures: MonthFigures, month: Month, records: Sequence[Record], model: ScriptedModel | None
+) -> None:
+    """Count the live records that are false, and those that say nothing of what is worth keeping."""
+    figures.records = len(records)
+    figures.false_records = (
+        [] if model is None else [each.content for each in records if each.content in model.false]
+    )
+    wanted = [extract_content(fact["content"]) for fact in month.facts]
+    for record in records:
+        words = extract_content(record.content)
+        figures.junk += all(2 * len(words & fact) < len(words) for fact in wanted)
 
 
 def _judge_prompt(figures: MonthFigures, question: Mapping[str, Any], text: str) -> None:
@@ -331,7 +451,7 @@ def run(
     results: dict[str, list[MonthFigures]] = {}
     for month in read_months(folder, sealed=sealed):
         results[month.name] = [play(month, mode, embedder=embedder) for mode in MODES]
-    rows = [_format_row(name, each, figures[0]) for name, figures in results.items() for each in figures]
+    rows = [_format_row(name, each) for name, figures in results.items() for each in figures]
     remarks = [
         f"missed, {name}, {each.mode}: {' '.join(_list_missed(each, month))}"
         for month in (read_months(folder, sealed=sealed) if show_errors else ())
@@ -348,7 +468,7 @@ def _list_missed(figures: MonthFigures, month: Month) -> list[str]:
     return [question["id"] for question in month.questions if question["id"] not in figures.answered]
 
 
-def _format_row(name: str, figures: MonthFigures, beside: MonthFigures) -> tuple[str, ...]:
+def _format_row(name: str, figures: MonthFigures) -> tuple[str, ...]:
     nights = figures.night_calls
     read = sum(usage.input_tokens for usage in figures.usage.values())
     written = sum(usage.output_tokens for usage in figures.usage.values())
@@ -358,11 +478,13 @@ def _format_row(name: str, figures: MonthFigures, beside: MonthFigures) -> tuple
         f"{len(figures.answered)}/{figures.questions}",
         f"{len(figures.answered) / max(1, figures.questions):.3f}",
         str(len(figures.outdated)),
+        f"{len(figures.false_records)}",
+        f"{figures.false_lines}",
+        f"{figures.junk}/{figures.records}",
         f"{figures.mean_tokens:,.0f}",
-        f"{figures.mean_tokens / max(1.0, beside.mean_tokens) - 1:+.0%}",
         f"{figures.lines / max(1, figures.questions):.1f}",
         f"{figures.alike / max(1, figures.lines):.1%}",
-        f"{figures.calls['remember'] / max(1, figures.conversations):.2f}",
+        f"{figures.calls['read'] / max(1, figures.conversations):.2f}",
         f"{sum(nights) / max(1, len(nights)):.2f} (most {max(nights, default=0)})",
         f"{read:,}",
         f"{written:,}",

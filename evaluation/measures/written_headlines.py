@@ -15,10 +15,11 @@ from evaluation.measures.harness import Evaluation, format_share
 from evaluation.measures.scripted_verifier import answer_check
 from evaluation.output import compute_wilson_interval
 from reverie import Change, Memory, Settings
-from reverie.consolidation.passes.merge import HeadlineWriter
+from reverie.consolidation.passes.headlines import HeadlineWriter
+from reverie.consolidation.planning.flows import run_pass, verify_claims
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.plan_builder import HeadlineProposal, PlanBuilder
-from reverie.consolidation.planning.requests import run_pass
+from reverie.consolidation.planning.verification import PROMPT, ClaimCheck
 from reverie.domain.errors import InvalidInput
 from reverie.domain.headlines import build_headline
 from reverie.domain.record import Record
@@ -80,7 +81,7 @@ def judge_case(case: HeadlineCase) -> HeadlineVerdict:
         parts = [memory.save(text).record for text in case.parts]
         found = case.truth in memory.session("eval").context(case.question, record_shown=False).text
         honest = _propose(case, parts, is_true=case.good)
-        yes = _propose(case, parts, is_true=True)
+        yes = _propose(case, parts, is_true=True, always=True)
         _put_into_use(memory, case, parts)
         shown = case.truth in memory.session("eval").context(case.question, record_shown=False).text
     return HeadlineVerdict(
@@ -88,18 +89,23 @@ def judge_case(case: HeadlineCase) -> HeadlineVerdict:
     )
 
 
-def _propose(case: HeadlineCase, parts: Sequence[Record], *, is_true: bool) -> str:
+def _propose(case: HeadlineCase, parts: Sequence[Record], *, is_true: bool, always: bool = False) -> str:
     """Return why the headline is refused; empty if it is accepted."""
     view = PassInput(now=max(part.updated_at for part in parts), records=tuple(parts))
-    draft = PlanBuilder(view, name="merge")
+    draft = PlanBuilder(view, name="tidy")
     writer = HeadlineWriter(view, draft)
 
-    def answer(ask: ModelRequest) -> ModelReply:
-        text = ask.messages[-1].content
-        return ModelReply(text=answer_check(text, lambda _: is_true) if ask.purpose == "verify" else "{}")
-
     names = dict.fromkeys(part.id for part in parts)
-    run_pass(writer.write([HeadlineProposal(parts=tuple(names), content=case.headline)]), answer)
+    chosen = writer.select([HeadlineProposal(parts=tuple(names), content=case.headline)])
+    claims = tuple(map(writer.to_claim, chosen))
+
+    def answer(ask: ModelRequest) -> ModelReply:
+        own = {claim.text for claim in claims} if is_true else set()
+        return ModelReply(text=answer_check(ask.messages[-1].content, lambda text: always or text in own))
+
+    check = ClaimCheck(claims=claims, prompt=view.prompt(PROMPT), by_default=True)
+    for proposal, why in zip(chosen, run_pass(verify_claims(check), answer).reasons, strict=True):
+        writer.decide(proposal, why)
     return "" if draft.steps else "; ".join(refusal.why for refusal in draft.plan().refused) or "no reason"
 
 

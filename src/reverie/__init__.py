@@ -52,6 +52,7 @@ if TYPE_CHECKING:  # each name `as` itself: it is public here
     from reverie.domain.errors import MissingExtra as MissingExtra
     from reverie.domain.errors import ModelError as ModelError
     from reverie.domain.errors import ModelRefused as ModelRefused
+    from reverie.domain.errors import ModelTimeout as ModelTimeout
     from reverie.domain.errors import ModelUnavailable as ModelUnavailable
     from reverie.domain.errors import NotFound as NotFound
     from reverie.domain.errors import ReverieError as ReverieError
@@ -100,7 +101,7 @@ _NAMES = {
     "reverie.domain.conversation": "SessionOverview SessionState ToolCall Turn",
     "reverie.domain.entry": "Entry",
     "reverie.domain.errors": "Conflict ForgettingUnfinished InvalidInput MissingExtra ModelError "
-    "ModelRefused ModelUnavailable NotFound ReverieError StoreCorrupt StoreError StoreIncompatible "
+    "ModelRefused ModelTimeout ModelUnavailable NotFound ReverieError StoreCorrupt StoreError StoreIncompatible "
     "StoreUnavailable WorkingMemoryFull",
     "reverie.domain.filter": "Filter",
     "reverie.domain.page": "Page Paragraph",

@@ -19,8 +19,8 @@ def test_a_conversation_that_could_not_be_read_for_facts_is_counted() -> None:
 
     with Memory.open(":memory:", model=refuse) as memory:
         memory.session("cli:1").add("user", "Ruth is vegan.")
-        memory.dreams.run_window("cli:1", "remember")
-        assert memory.admin.stats().failed == {"remember": 1, "model.remember": 1}
+        memory.dreams.run_window("cli:1", "read")
+        assert memory.admin.stats().failed == {"read": 1, "model.read": 1}
 
 
 def test_failures_of_all_passes_are_shown() -> None:

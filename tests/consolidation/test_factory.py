@@ -16,7 +16,7 @@ from reverie import InvalidInput, Memory, NotFound, Settings
 from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.llm.protocol import ModelReply, ModelRequest
-from tests.factories import MovableClock
+from tests.factories import MovableClock, believe
 
 NUMBERED = re.compile(r"(Host h\d+) is in rack (\d+)\. Its port is (\d+)\.")
 NOTE = "Ines likes jasmine tea. Staging listens on port 5433."
@@ -209,16 +209,16 @@ def test_what_a_step_taught_is_a_plan_that_can_be_made_and_undone(clock: Movable
     ("name", "given", "named"),
     [
         ("extract", {}, "output="),
-        ("digest", {}, "session="),
-        ("merge", {"session": "cli:1"}, "not about one session"),
-        ("merge", {"output": "x"}, "not about an output"),
+        ("read", {}, "session="),
+        ("tidy", {"session": "cli:1"}, "not about one session"),
+        ("tidy", {"output": "x"}, "not about an output"),
         ("compact", {"session": "cli:1", "output": "x"}, "no output"),
         (
             "nap",
             {},
-            "enrich, verify, merge, infer, supersede, promote, digest, compact, remember, trim, extract",
+            "enrich, verify, tidy, preferences, promote, read, compact, trim, extract",
         ),
-        ("digest", {"session": "cli:1", "keep": -1}, "keep"),
+        ("read", {"session": "cli:1", "keep": -1}, "keep"),
     ],
 )
 def test_a_pass_says_what_it_needs(memory: Memory, name: str, given: dict[str, Any], named: str) -> None:
@@ -233,7 +233,7 @@ def test_a_pass_says_what_it_needs(memory: Memory, name: str, given: dict[str, A
 
 
 def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: MovableClock) -> None:
-    model = Scripted()
+    model = Scripted(tidy='{"headlines": [], "file": [], "lessons": []}')
     with opened(clock, model) as memory:
         chat = memory.session("cli:1")
         chat.add("user", "Send the report")
@@ -247,38 +247,36 @@ def test_signals_of_every_sort_reach_the_model_with_their_own_scope(clock: Movab
         other.add("user", "Hello")
         fine = other.add("assistant", "Hello Bo")
         other.feedback(fine.id, "down", note="too cheerful")
-        memory.dreams.cycle.run(["merge", "infer"])
+        for _ in range(2):  # what a dream has no request left for is shown in the next
+            memory.dreams.cycle.run(["tidy"])
+            clock.now += timedelta(days=1)
+    shown = [text.rpartition("Signals:")[2] for text in model.questions("tidy") if "Signals:" in text]
     bos, tools, everybodys = sorted(
-        model.questions("merge"), key=lambda text: ("should have asked" in text, "connection refused" in text)
+        shown, key=lambda text: ("should have asked" in text, "connection refused" in text)
     )
     for text in ("thumbs_down", "should have asked", "correction", "after “Sent it to everybody.”"):
         assert text in everybodys
-    for text in ("- tool_failure [", "connection refused"):
+    for text in ("] tool_failure after", "connection refused"):
         assert text in tools
         assert text not in everybodys, "what a tool says is shown by itself"
     assert "too cheerful" in bos
     assert "too cheerful" not in everybodys + tools
-    assert "thumbs_down" in model.questions("infer")[0]
 
 
 def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: MovableClock) -> None:
     def pattern(ask: ModelRequest) -> str:
         text = ask.messages[-1].content
-        ids = [
-            line.split("[")[1].split("]")[0]
-            for line in text.splitlines()
-            if line.startswith("- tool_failure")
-        ]
+        ids = [line.split("[")[1].split("]")[0] for line in text.splitlines() if "] tool_failure" in line]
         told = {"domain": "mail", "content": "Don't mail by SMTP — instead use the API", "evidence": ids}
-        return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": [told]})
+        return json.dumps({"headlines": [], "file": [], "lessons": [told]})
 
-    with opened(clock, Scripted(merge=pattern)) as memory:
+    with opened(clock, Scripted(tidy=pattern)) as memory:
         chat = memory.scoped("user:bo").session("cli:2")
         chat.add("user", "Send it")
         chat.add("assistant", "", tool_calls=[{"id": "c1", "name": "mail", "arguments": "{}"}])
         chat.add("tool", "Error: connection refused", tool_call_id="c1")
         chat.add("assistant", "It failed.")
-        memory.dreams.cycle.run(["merge"])
+        memory.dreams.cycle.run(["tidy"])
         [found] = [each for each in memory.scoped("user:bo").list() if each.kind == "anti_pattern"]
         assert (found.scope, found.origin, found.category) == ("user:bo", "tool", "anti-patterns/mail")
 
@@ -287,25 +285,20 @@ def test_an_anti_pattern_keeps_the_scope_and_the_trust_of_its_evidence(clock: Mo
 
 
 def test_what_was_said_on_several_days_adds_up(clock: MovableClock) -> None:
-    with opened(clock) as memory:
+    def infer(ask: ModelRequest) -> str:
+        shown = ask.messages[-1].content.rpartition("days before")[2]
+        named = [
+            {"turn": name, "strength": "casual"} for name in re.findall(r"^\[(T\d+)\].*French", shown, re.M)
+        ]
+        return json.dumps({"preferences": [{"content": "Wants answers in French", "signals": named}]})
+
+    with opened(clock, believe(Scripted(preferences=infer))) as memory:
         chat = memory.session("cli:1")
-        chat.add("user", "Always answer in French please.")
-        memory.dreams.cycle.run(["infer"])
-        assert contents(memory) == []
-        clock.now += timedelta(days=2)
-        chat.add("user", "What time is it?")
-        memory.dreams.cycle.run(["infer"])
-        assert contents(memory) == [], "nothing new shows it"
-        clock.now += timedelta(days=2)
-        chat.add("user", "Always answer in French please.")
-        memory.dreams.cycle.run(["infer"])
-        [found] = memory.list()
-        assert found.content == "Always answer in French please"
-        assert len(found.references) == 2
-        clock.now += timedelta(days=20)
-        chat.add("user", "Never use emojis.")
-        memory.dreams.cycle.run(["infer"])
-        assert len(contents(memory)) == 1, "a week is as far as it looks back"
+        for number, text in enumerate(("answers in French", "French answers", "French, for these answers")):
+            chat.add("user", f"{text} please")
+            memory.dreams.cycle.run(["preferences"])
+            assert len(memory.list(kind="preference")) == (number == 2)
+            clock.now += timedelta(days=1)
 
 
 def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> None:
@@ -318,8 +311,8 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
         chat.add("assistant", "In French.")
         chat.add("user", "Always answer in French please.")
         chat.add("user", "And what about tea?")
-        memory.dreams.cycle.run(["infer"])
-    [asked] = model.questions("infer")
+        memory.dreams.cycle.run(["preferences"])
+    [asked] = model.questions("preferences")
     assert "what about tea" in asked
     assert "[" in asked
     new = asked.rsplit("new messages", 1)[1]
@@ -394,7 +387,7 @@ def test_the_window_of_a_session_is_a_plan_too(memory: Memory) -> None:
     session = memory.session("cli:1")
     for number in range(30):
         session.add("user" if number % 2 == 0 else "assistant", f"message {number}")
-    plan = memory.dreams.plan("digest", session="cli:1", keep=4)
+    plan = memory.dreams.plan("read", session="cli:1", keep=4)
     assert len(memory.session("cli:1").turns()) == 30
     applied = memory.dreams.apply(plan)
     assert len(memory.turns("cli:1")) == 30

@@ -147,7 +147,7 @@ def test_a_decided_plan_keeps_no_content(memory: Memory) -> None:
 def test_a_text_that_only_a_plan_has_is_erased(memory: Memory, clock: MovableClock) -> None:
     said = make_record(7, content=f"It seems that {SECRET}")
     step = PlanStep(edit=Change(before=None, after=said), why="x")
-    memory.dreams.keep_plan(Plan(id="a" * 12, name="infer", made_at=clock(), steps=(step,)))
+    memory.dreams.keep_plan(Plan(id="a" * 12, name="preferences", made_at=clock(), steps=(step,)))
     memory._parts.writer.commit([], cursors={"plan:broken": "{"})
     plan = memory.admin.forget(match="victor hid", dry_run=True)
     assert [(item.subject, item.id, item.fate) for item in plan.going] == [
@@ -170,7 +170,7 @@ def test_a_plan_goes_with_what_is_erased(memory: Memory, clock: MovableClock, ho
             edit=Change(before=None, after=make_record(8, content="Letters")), why="x", sources=(record.id,)
         )
     kept = Plan(id="b" * 12, name="promote", made_at=clock(), steps=memory.dreams.plan("promote").steps)
-    for plan in (Plan(id="a" * 12, name="infer", made_at=clock(), steps=(step,)), kept):
+    for plan in (Plan(id="a" * 12, name="preferences", made_at=clock(), steps=(step,)), kept):
         memory.dreams.keep_plan(plan)
     if how == "match":
         memory.admin.forget(match="hid the letters of his aunt")
@@ -242,7 +242,7 @@ def asking(tmp_path: Path) -> Iterator[Memory]:
 
 def _propose(memory: Memory) -> Record:
     memory.session("cli:1").add("user", "Always pay with the company card, please.")
-    memory.dreams.run(["infer"])
+    memory.dreams.run(["preferences"])
     (record,) = memory.dreams.proposals()
     assert record.content == CONTENT
     return record
@@ -274,7 +274,7 @@ def test_a_rejected_proposal_stays_away(asking: Memory) -> None:
     assert (rejected.groups[0].state, rejected.groups[0].reason) == ("rejected", "the card is gone")
     asking.admin.purge(older_than=0)
     asking.session("cli:1").add("user", "Always pay with the company card, I said.")
-    asking.dreams.run(["infer"])
+    asking.dreams.run(["preferences"])
     assert asking.dreams.proposals() == []
     assert not _is_found(asking, record)
     asking.dreams.decide(record.id, "accept")
@@ -324,7 +324,7 @@ def test_proposals_are_listed_and_asked_about_the_newest_first(tmp_path: Path) -
     with Memory.open(tmp_path / "memory", model=believe(answer), clock=clock) as memory:
         for text in texts:
             memory.session("cli:1").add("user", f"{text}, please.")
-            memory.dreams.run(["infer"])
+            memory.dreams.run(["preferences"])
             clock.now += timedelta(days=1)
         assert [record.content for record in memory.dreams.proposals()] == [texts[1], texts[0]]
         asked = [memory.dreams.ask(), memory.dreams.ask()]

@@ -11,20 +11,15 @@ import pytest
 from evaluation.measures.scripted_verifier import answer_check
 
 from reverie import Memory
-from reverie.consolidation.planning.requests import (
-    LATER,
-    MOST_REQUESTS,
-    VERIFY,
-    build_question,
-    limit_requests,
-)
+from reverie.consolidation.planning.flows import MOST_REQUESTS, limit_requests
+from reverie.consolidation.planning.requests import LATER, VERIFY, build_question
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from reverie.settings import Settings
 from tests.factories import MovableClock
 
-_SHOWN = re.compile(r"NEW \[(\w+)\]")
-_TURN = re.compile(r"^- \[(\w+)\]", re.MULTILINE)
-_NIGHTS = 12
+_SHOWN = re.compile(r"^\[K\d+\] NEW \([^\n]*?\): (\w+ \d+) holds", re.MULTILINE)
+_TURN = re.compile(r"^\[T\d+\]: I ate (\d+) apples", re.MULTILINE)
+_NIGHTS = 40
 
 
 class _BusyModel:
@@ -40,18 +35,18 @@ class _BusyModel:
     def answer(self, request: ModelRequest, *, on_text: object = None) -> ModelReply:
         self.asked[request.scope] += 1
         text = request.messages[0].content
-        if request.purpose == "merge":
-            shown = _SHOWN.findall(text)
-            self.records |= set(shown)
-            merges = [{"sources": shown[at : at + 2], "content": "Bo pays 77 euros"} for at in (0, 2)]
-            return ModelReply(text=json.dumps({"merge": merges}))
-        if request.purpose == "infer":
+        if request.purpose == "tidy" and '"headlines"' in text:
+            self.records |= set(_SHOWN.findall(text))
+            wrong = [{"records": ["K1", "K2"], "content": "Bo pays 77 euros", "category": "", "tags": []}]
+            return ModelReply(text=json.dumps({"headlines": wrong}))
+        if request.purpose == "preferences":
             turns = _TURN.findall(text)
             if len(turns) > 30:
                 return ModelReply(text='{"preferences": [', finish="length")
             self.turns |= set(turns)
-            wrong = {"content": "Likes Zanzibar", "category": "", "evidence": turns[:1], "tags": []}
-            return ModelReply(text=json.dumps({"preferences": [wrong]}))
+            named = [{"turn": "T1", "strength": "strong"}]
+            wrong = [{"content": "Likes Zanzibar", "category": "", "tags": [], "signals": named}]
+            return ModelReply(text=json.dumps({"preferences": wrong}))
         if request.purpose == VERIFY:
             return ModelReply(text=answer_check(text, lambda _: True))
         return ModelReply(text="{}")
@@ -64,7 +59,7 @@ def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_
     with Memory.open(":memory:", model=model, clock=clock, settings=settings) as memory:
         ann = memory.scoped("user:ann")
         saved = {
-            result.record.id
+            " ".join(result.record.content.split()[:2])
             for view in (memory, ann)
             for origin in ("owner", "web")
             for result in view.save_many(
@@ -73,7 +68,9 @@ def test_a_night_asks_at_most_three_requests_about_a_scope_and_later_ones_about_
             )
         }
         session = memory.session("cli:1")
-        turns = {session.add("user", f"I ate {n} apples on day {n}").id for n in range(45)}
+        turns = {str(n) for n in range(45)}
+        for n in turns:
+            session.add("user", f"I ate {n} apples on day {n}")
         for _ in range(_NIGHTS):
             ann.save(f"It is now {clock.now}")
             session.add("user", f"It is late on {clock.now}")
@@ -89,21 +86,19 @@ def test_a_correction_for_which_a_dream_has_no_request_left_is_shown_in_the_next
     clock, shown = MovableClock(), list[str]()
 
     def answer(request: ModelRequest) -> str | ModelReply:
-        if request.purpose == "infer":  # is asked for again, in halves
+        if request.purpose == "preferences":  # is asked for again, in halves
             return ModelReply(text='{"preferences": [', finish="length")
-        if request.purpose == "merge":
+        if request.purpose == "tidy":
             shown.append(request.messages[0].content)
-            return json.dumps({"merge": [], "archive": [], "refile": [], "anti_patterns": []})
-        return "{}"
+        return '{"headlines": [], "file": [], "lessons": []}'
 
-    clock.now += timedelta(days=-clock.now.toordinal() % 3)  # `infer` asks first
+    clock.now += timedelta(days=1 - clock.now.toordinal() % 2)  # `preferences` asks first
     settings = Settings(embedder="none", remember=False, learn=False)
     with Memory.open(":memory:", model=answer, clock=clock, settings=settings) as memory:
-        memory.save("The ferry leaves at nine")
         session = memory.session("cli:1")
         session.add("user", "When does the ferry leave?")
         session.add("assistant", "At noon, I believe.")
-        wrong = session.add("user", "No, look it up before you answer.", metadata={"signal": "correction"})
+        session.add("user", "No, look it up before you answer.", metadata={"signal": "correction"})
         session.add("assistant", "I will.")
         memory.dreams.run()
         assert shown == []
@@ -111,8 +106,7 @@ def test_a_correction_for_which_a_dream_has_no_request_left_is_shown_in_the_next
         session.add("user", "Thanks")
         memory.dreams.run()
         [prompt] = shown
-        assert "The ferry leaves at nine" in prompt
-        assert f"[{wrong.id}] after “At noon, I believe.”" in prompt
+        assert "[S1] correction after “At noon, I believe.”" in prompt
         clock.now += timedelta(days=1)
         session.add("user", "Thanks again")
         memory.dreams.run()
@@ -124,9 +118,9 @@ def test_the_last_request_of_a_scope_verifies() -> None:
         return ModelReply(text=request.purpose)
 
     ask_within_limit = limit_requests(ask)
-    merge, verify = (
+    tidy, verify = (
         build_question("", purpose=purpose, scope="ann", schema={}, answer_tokens=1)
-        for purpose in ("merge", VERIFY)
+        for purpose in ("tidy", VERIFY)
     )
-    replies = [ask_within_limit(request) for request in (merge, merge, merge, verify, verify)]
+    replies = [ask_within_limit(request) for request in (tidy, tidy, tidy, verify, verify)]
     assert [reply == LATER for reply in replies] == [False, False, True, False, True]

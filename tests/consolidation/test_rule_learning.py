@@ -490,5 +490,5 @@ def test_background_thinking_is_told_of_corrections() -> None:
         session = memory.session("cli:1")
         exchange(session, "What is the port?", "It is 5432.")
         session.add("user", "That's wrong, it is the other port.")
-        memory.dreams.plan("merge")
+        memory.dreams.plan("tidy")
     assert any("That's wrong, it is the other port." in text for text in asked)

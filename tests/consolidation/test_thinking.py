@@ -79,7 +79,7 @@ def test_with_ask_what_is_read_from_a_conversation_waits_for_the_owner() -> None
 
     def answer(request: ModelRequest) -> str:
         asked.append(request.purpose)
-        return '{"records": [{"content": "Ruth is vegan.", "kind": "fact", "category": "people", "turns": ["t1"]}]}'
+        return '{"add": [{"content": "Ruth is vegan, by the way.", "kind": "fact", "category": "", "turns": ["T1"]}]}'
 
     settings = Settings(thinking="ask", dream_interval=None, learn=False)
     with Memory.open(":memory:", clock=clock, model=answer, settings=settings) as memory:
@@ -89,11 +89,11 @@ def test_with_ask_what_is_read_from_a_conversation_waits_for_the_owner() -> None
         clock.now += timedelta(hours=2)
         memory.dreams.run_due()
         memory.dreams.run_due()
-        assert asked == ["remember"], "a conversation whose plan waits is not read again"
+        assert asked == ["read"], "a conversation whose plan waits is not read again"
         assert memory.list() == []
         [waiting] = memory.dreams.kept_plans()
         memory.dreams.decide(waiting.id, "accept")
-        assert [record.content for record in memory.list()] == ["Ruth is vegan."]
+        assert [record.content for record in memory.list()] == ["Ruth is vegan, by the way."]
 
 
 def test_only_three_values_are_accepted() -> None:

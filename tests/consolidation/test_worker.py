@@ -22,7 +22,7 @@ from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ModelUnavailable, NotFound
-from reverie.domain.page import HISTORY, Page
+from reverie.domain.page import HISTORY
 from reverie.domain.record import Record
 from reverie.domain.text.ids import generate_id
 from reverie.domain.text.timestamps import compute_next_run
@@ -90,10 +90,10 @@ def window(store: SQLiteStore, session: str = "chat:1") -> int:
 
 
 def digesting(
-    line: str = "The first is message 0",
+    content: str = "message 0",
 ) -> Callable[[ModelRequest], ModelReply]:
-    change = {"do": "add", "line": None, "text": line, "turns": ["t1"]}
-    return believe(lambda ask: json.dumps({"history_entry": "They talked.", "changes": [change]}))
+    record = {"content": content, "kind": "fact", "category": "", "turns": ["T1"]}
+    return believe(lambda ask: json.dumps({"history": "It begins with message 0.", "add": [record]}))
 
 
 # -- windows -------------------------------------------------------------------------------------------
@@ -106,12 +106,11 @@ def test_a_window_over_its_size_is_digested_and_ten_messages_stay(
     assert worker(store, now, digesting()).run_due().outcomes == ()
     talk(store, 1)
     (outcome,) = worker(store, now, digesting()).run_due().outcomes
-    assert (outcome.name, outcome.state) == ("digest", "applied")
+    assert (outcome.name, outcome.state) == ("read", "applied")
     assert window(store) == 10
     assert len(store.turns(session="chat:1")) == 51, "turns are never removed"
     (paragraph,) = store.paragraphs(page=HISTORY)
-    assert paragraph.content.endswith("They talked.")
-    assert [page.content for page in store.pages()] == ["- The first is message 0\n"]
+    assert paragraph.content.endswith("It begins with message 0.")
     assert worker(store, now, digesting()).run_due().outcomes == ()
 
 
@@ -134,7 +133,7 @@ def test_what_another_process_did_before_the_lease_was_taken_is_not_done_again(
 
     monkeypatch.setattr(late, "_lease", take_late)
     assert late.run_due().outcomes == ()
-    assert asked == ["digest", "verify"]
+    assert asked == ["read"]
     assert len(store.paragraphs(page=HISTORY)) == 1
 
 
@@ -147,8 +146,7 @@ def test_a_failed_call_loses_nothing_and_is_tried_again(store: SQLiteStore, now:
     (outcome,) = worker(store, now, failing).run_due().outcomes
     assert (outcome.state, outcome.why) == ("failed", "too slow")
     assert window(store) == 60
-    assert store.paragraphs(page=HISTORY) == []
-    assert store.count("digest.failed") == 1
+    assert store.count("read.failed") == 1
     talk(store, 5)
     (outcome,) = worker(store, now, digesting()).run_due().outcomes
     assert outcome.state == "applied"
@@ -159,33 +157,13 @@ def test_turns_that_arrive_meanwhile_are_kept(store: SQLiteStore, now: MovableCl
     talk(store, 60)
 
     def answer(ask: ModelRequest) -> ModelReply:
-        if ask.purpose == "digest":
+        if ask.purpose == "read":
             talk(store, 3, text="late")
         return digesting()(ask)
 
     worker(store, now, answer).run_due()
     assert window(store) == 13
     assert store.turns(session="chat:1")[-1].content == "late 62"
-
-
-def test_a_person_who_edits_the_notes_meanwhile_loses_nothing(store: SQLiteStore, now: MovableClock) -> None:
-    before = Page(name="MEMORY.md", content="- Ada lives in Oslo\n- CI is Jenkins\n", updated_at=NOW)
-    mine = Page(
-        name="MEMORY.md", content="- Ada lives in Oslo\n- CI is Jenkins\n- Bob joins in May\n", updated_at=NOW
-    )
-    store.commit([Change(before=None, after=before)], actor="owner", at=NOW)
-    talk(store, 60)
-
-    def answer(ask: ModelRequest) -> ModelReply:
-        if ask.purpose == "digest":
-            store.commit([Change(before=before, after=mine)], actor="owner, by hand", at=NOW)
-        return digesting()(ask)
-
-    worker(store, now, answer).run_due()
-    (page,) = store.pages()
-    for line in ("Ada lives in Oslo", "CI is Jenkins", "Bob joins in May", "The first is message 0"):
-        assert line in page.content
-    assert window(store) == 10
 
 
 def test_without_consolidation_the_window_is_cut_to_ten_and_nobody_is_asked(
@@ -275,7 +253,6 @@ def test_a_dream_waits_until_nobody_talks_and_comes_once_in_an_interval(
         "skipped",
         "skipped",
         "skipped",
-        "skipped",
         "applied",
     ]
     now.now += timedelta(minutes=30)
@@ -296,7 +273,7 @@ def test_a_dream_by_schedule(store: SQLiteStore, now: MovableClock) -> None:
     now.now = datetime(2026, 3, 2, 2, 59, tzinfo=UTC)
     assert one.run_due().outcomes == ()
     now.now = datetime(2026, 3, 2, 3, 0, 1, tzinfo=UTC)
-    assert len(one.run_due().outcomes) == 6
+    assert len(one.run_due().outcomes) == 5
     assert compute_next_run("0 3 * * *", NOW) == datetime(2026, 3, 2, 3, tzinfo=UTC)
     with pytest.raises(InvalidInput, match="five fields"):
         compute_next_run("at three", NOW)
@@ -307,11 +284,11 @@ def test_a_clock_that_was_far_ahead_once_stops_nothing(store: SQLiteStore, now: 
     now.now += timedelta(days=400)
     fact(store, "We use Postgres", now.now)
     now.now += timedelta(hours=1)
-    assert len(one.run_due().outcomes) == 6
+    assert len(one.run_due().outcomes) == 5
     now.now -= timedelta(days=400)
     fact(store, "We use Redis", now.now)
     now.now += timedelta(hours=1)
-    assert len(one.run_due().outcomes) == 6
+    assert len(one.run_due().outcomes) == 5
 
 
 # -- one owner at a time -------------------------------------------------------------------------------
@@ -460,7 +437,7 @@ def test_what_a_killed_process_left_undone_the_next_one_does(tmp_path: Path, now
         assert worker(store, now).run_due().busy, "its lease still holds"
         now.now += timedelta(minutes=11)
         assert [
-            each.state for each in worker(store, now, digesting()).run_due().outcomes if each.name == "digest"
+            each.state for each in worker(store, now, digesting()).run_due().outcomes if each.name == "read"
         ] == ["applied"]
         assert window(store) == 10
         assert len(store.paragraphs(page=HISTORY)) == 1
@@ -480,7 +457,7 @@ def test_a_schedule_whose_hour_had_nothing_to_do_waits_for_the_next(
     now.now += timedelta(hours=10)
     assert one.run_due().outcomes == (), "three o'clock is over"
     now.now = datetime(2026, 3, 4, 3, 1, tzinfo=UTC)
-    assert len(one.run_due().outcomes) == 6
+    assert len(one.run_due().outcomes) == 5
 
 
 def test_a_lease_taken_by_a_clock_that_was_wrong_holds_nobody_up(
@@ -539,7 +516,7 @@ def test_no_interval_no_dream(store: SQLiteStore, now: MovableClock) -> None:
     fact(store, "We use Postgres")
     now.now += timedelta(days=9)
     assert worker(store, now, dream_interval=None).run_due().outcomes == ()
-    assert len(worker(store, now, dream_interval=None).run().outcomes) == 6
+    assert len(worker(store, now, dream_interval=None).run().outcomes) == 5
 
 
 def test_several_workers_digest_a_window_once(store: SQLiteStore, now: MovableClock) -> None:

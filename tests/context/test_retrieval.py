@@ -16,7 +16,7 @@ QUESTION = "On which day do I roast the beans?"
 
 def _answer(request: ModelRequest) -> str:
     del request
-    return json.dumps({"records": [{"content": RECORD, "kind": "fact", "category": "", "turns": ["t1"]}]})
+    return json.dumps({"add": [{"content": RECORD, "kind": "fact", "category": "", "turns": ["T1"]}]})
 
 
 def _recall(memory: Memory, session: str, message: str = QUESTION) -> list[str]:
@@ -31,8 +31,9 @@ def test_a_record_takes_the_place_of_the_turn_that_it_was_made_from() -> None:
         session.add("assistant", "On Thursday.")
         memory.save(RECORD.replace("Mondays now", "Fridays then"), source="owner")
         assert SAID in _recall(memory, "cli:2")
-        assert memory.dreams.run_window("cli:1", "remember").state == "applied"
-        assert RECORD in _recall(memory, "cli:3")
+        assert memory.dreams.run_window("cli:1", "read").state == "applied"
+        memory.dreams.run(["verify"])
+        assert RECORD in memory.session("cli:3").context(QUESTION).text
         assert SAID not in _recall(memory, "cli:4"), "the record says it in fewer words"
 
 

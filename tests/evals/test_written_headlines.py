@@ -30,8 +30,8 @@ def test_a_good_headline_is_accepted() -> None:
 def test_a_harmful_one_is_accepted_only_if_nobody_objects_and_hides_nothing() -> None:
     verdict = judge_case(case("Bo, in Kiel, manages Ann, who is in Oslo.", good=False))
     assert not verdict.accepted
-    assert "contradicts" in verdict.reason
-    assert verdict.accepted_by_code
+    assert "unsupported" in verdict.reason
+    assert not verdict.accepted_by_code, "a model that says yes to everything is not believed"
     assert verdict.shown
 
 

@@ -61,22 +61,9 @@ class Stats:
 
 
 FAILURES = (
-    *("notes", "files", "learn", "worker", "conclude", "digest", "compact", "trim", "remember"),
-    *(f"dream.{name}" for name in ("enrich", "verify", "merge", "infer", "supersede", "promote", "dream")),
-    *(
-        f"model.{name}"
-        for name in (
-            "digest",
-            "compact",
-            "remember",
-            "enrich",
-            "extract",
-            "merge",
-            "repair",
-            "infer",
-            "verify",
-        )
-    ),
+    *("notes", "files", "learn", "worker", "conclude", "read", "compact", "trim"),
+    *(f"dream.{name}" for name in ("enrich", "verify", "tidy", "preferences", "promote", "dream")),
+    *(f"model.{name}" for name in ("read", "compact", "enrich", "extract", "tidy", "preferences", "verify")),
 )
 """Steps whose failures are counted, as in `Stats.failed`; in the store their counters end in `.failed`."""
 

@@ -17,25 +17,20 @@ from typing import Self
 
 from reverie.consolidation.gatherer import ACTOR, InputGatherer, WindowKind, WindowReader
 from reverie.consolidation.inbox import Inbox, drop_rejected
-from reverie.consolidation.passes.merge import NOISE
-from reverie.consolidation.passes.remember import VERIFY
+from reverie.consolidation.passes import read, verify
+from reverie.consolidation.passes.tidy import NOISE
 from reverie.consolidation.plan import Plan, PlanStep, select_groups
+from reverie.consolidation.planning.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.planning.inputs import build_cursor_name, combine_plans
-from reverie.consolidation.planning.requests import (
-    LATER,
-    NO_MODEL,
-    Ask,
-    Flow,
-    limit_requests,
-    run_pass,
-    run_together,
-)
+from reverie.consolidation.planning.requests import LATER, NO_MODEL
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
+from reverie.consolidation.trust import ExamReport, ModelTrust, take_exam
 from reverie.domain.change import Change
 from reverie.domain.errors import (
     InvalidInput,
     ModelError,
     ModelRefused,
+    ModelTimeout,
     ReverieError,
     StoreError,
     StoreUnavailable,
@@ -57,6 +52,9 @@ ALL = "dream"
 
 LOG = "dream.log"
 """The store's cursor with the outcomes of the last cycles."""
+
+TIMEOUT = "timeout: "
+"""Beginning of the reason why a pass failed whose model did not answer in time."""
 
 _LONGEST_LOG = 100
 _LONGEST_WHY = 200
@@ -133,7 +131,14 @@ class ConsolidationCycle:
         self._clock = writer.clock
         self._settings = settings
         self.inbox = Inbox(self._writer)
-        self._gatherer = InputGatherer(writer, settings=settings, plan_records=plan_records, profile=profile)
+        self.trust = ModelTrust(self._writer)
+        self._gatherer = InputGatherer(
+            writer,
+            settings=settings,
+            plan_records=plan_records,
+            profile=profile,
+            is_trusted=lambda: None if self.model is None else self.trust.is_trusted(self.model.name),
+        )
 
     # -- plans -------------------------------------------------------------------------------------------
 
@@ -171,16 +176,21 @@ class ConsolidationCycle:
             raise InvalidInput(f"{name} is not about an output: leave out output, step and scope")
         if registered is None:
             return self._plan_dream()
-        view = self._gatherer.gather_basics()
         if session is not None:
-            window = self.windows.read(session, registered.name, keep=keep)
-            if off := self._explain_off(registered):
-                return view.build_plan(registered.name, skipped=off)
-            return run_pass(registered.build(self._gatherer.gather_session(registered, window)), ask)
+            return self._plan_window(registered, session, keep, ask)
         if output is not None:
-            view = replace(view, output=output, step=step, scope=scope, origin=origin)
+            view = replace(
+                self._gatherer.gather_basics(), output=output, step=step, scope=scope, origin=origin
+            )
             return run_pass(registered.build(view), ask)
-        return run_pass(self._plan_news(registered), ask)
+        return self._plan_together([name], limit_requests(ask))[0]
+
+    def _plan_window(self, registered: Pass, session: str, keep: int | None, ask: Ask) -> Plan:
+        """Return the plan of a pass over one session."""
+        is_read = registered.name != read.NAME or (self._settings.remember and self.model is not None)
+        window = self.windows.read(session, registered.name, keep=keep, is_read=is_read and ask == self.ask)
+        flow = registered.build(self._gatherer.gather_session(registered, window))
+        return run_pass(flow, ask if is_read else lambda _: NO_MODEL)
 
     def _plan_dream(self) -> Plan:
         plans: list[Plan] = []
@@ -197,30 +207,29 @@ class ConsolidationCycle:
     def _plan_together(self, names: Sequence[str], ask: Ask, planned: Sequence[Change] = ()) -> list[Plan]:
         """Return the plans of passes that do not need what another does.
 
-        Of two plans that change the same thing, the first counts: of the second the whole group of steps is left
-        out, and so is what rests on a fact that `verify` withdraws.
+        Of two plans that change the same record, the first counts: of the second the whole group of steps is left out.
+        A model that calls a control supported is not believed: what it wrote before is withdrawn.
 
-        Who asks first has most room. Every third day that is `infer`, on the others `merge`.
+        Every second day `preferences` asks first, on the others `tidy`.
         """
-        asking = list(names)
-        if "infer" in names and self._clock().toordinal() % 3 == 0:
-            asking.sort(key="infer".__ne__)
-        found = run_together([self._plan_news(PASSES[name], planned) for name in asking], ask)
-        plans = [found[asking.index(name)] for name in names]
+        asking = sorted(names, key="preferences".__ne__) if self._clock().toordinal() % 2 else list(names)
+        believed: list[bool] = []
+        flows = [self._plan_news(PASSES[name], planned) for name in asking]
+        found = dict(zip(asking, run_together(flows, ask, believed=believed), strict=True))
+        if believed and self.model is not None:
+            self.trust.note(self.model.name, is_believed=all(believed))
+        if not all(believed):
+            found[names[0]] = verify.withdraw_shown(self._gatherer.gather_shown(), found[names[0]])
+        plans = [found[name] for name in names]
         touched: set[str] = set()
-        withdrawn: set[str] = set()
 
         def is_untouched(group: Sequence[PlanStep]) -> bool:
-            sources = (source for step in group for source in step.sources)
-            return touched.isdisjoint(step.edit.id for step in group) and withdrawn.isdisjoint(sources)
+            return touched.isdisjoint(step.edit.id for step in group)
 
         for at, plan in enumerate(plans):
             steps = select_groups(plan.steps, is_untouched)
             plans[at] = replace(plan, steps=steps)
             touched |= {step.edit.id for step in steps}
-            if plan.name == VERIFY:
-                archived = (step.edit.after for step in steps)
-                withdrawn |= {each.id for each in archived if isinstance(each, Record) and each.archived}
         return plans
 
     def _plan_news(self, registered: Pass, planned: Sequence[Change] = ()) -> Flow[Plan]:
@@ -300,7 +309,7 @@ class ConsolidationCycle:
         if name == group[0] and not made:
             made |= zip(group, self._plan_together(group, ask), strict=True)
         plan = made.pop(name, None)
-        return run_pass(self._plan_news(PASSES[name]), ask) if plan is None else plan
+        return self._plan_together([name], ask)[0] if plan is None else plan
 
     def run_window(
         self,
@@ -318,8 +327,7 @@ class ConsolidationCycle:
         """
 
         def plan() -> Plan:
-            made = self.plan(kind, session=session, keep=keep, ask=ask)
-            return made if made.failed else self.windows.rebase(made)
+            return self.plan(kind, session=session, keep=keep, ask=ask)
 
         outcome = self._run(kind, plan, counter=kind, dry_run=dry_run)
         self.log_outcomes([outcome])
@@ -392,11 +400,21 @@ class ConsolidationCycle:
             reply = ask_model(self._settings, self.model, request)
         except ModelError as error:
             why = str(error)[:_LONGEST_WHY]  # a server may repeat the whole request
+            why = f"{TIMEOUT}{why}" if isinstance(error, ModelTimeout) else why
             _log.warning("the model gave no answer for %s: %s", request.purpose, why)
             self.count(f"model.{request.purpose}.failed")
             return ModelFailure(why=why, refused=isinstance(error, ModelRefused))
         self.usage += reply.usage
         return reply
+
+    def check_model(self) -> ExamReport:
+        """Let the model take its exam, and store the result; see `Worker.check_model`."""
+        if self.model is None:
+            raise InvalidInput("No model is set. Name one with `--model` or the setting `model`.")
+        report = take_exam(self.model.name, self.ask, self._gatherer.gather_basics())
+        if not report.failed:
+            self.trust.note_exam(report)
+        return report
 
     def count(self, name: str) -> None:
         """Count a failure in the store; one that cannot be counted is logged."""
@@ -474,7 +492,10 @@ def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
     """Return an outcome as the log has it, in words that no model chose."""
     plan = outcome.plan
     usage = TokenUsage() if plan is None else plan.usage
-    failed = outcome.error or "the model gave no usable answer"
+    is_late = outcome.why.startswith(TIMEOUT)
+    failed = outcome.error or (
+        f"{TIMEOUT}no answer in time" if is_late else "the model gave no usable answer"
+    )
     return {
         "dream": dream,
         "pass": outcome.name,

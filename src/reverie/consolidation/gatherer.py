@@ -1,7 +1,7 @@
 """Gather from the store what passes read: changes, records, turns, and the windows of sessions.
 
-Turns are never removed: the beginning of a window moves. Pages belong to the shared scope, so the window of a session
-with a scope is never digested, only compacted.
+Turns are never removed: the beginning of a window moves. Pages belong to the shared scope, so no paragraph of history
+tells a session with a scope.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from pathlib import Path
 from typing import Literal
 
 from reverie.consolidation.inbox import Inbox
-from reverie.consolidation.passes import compact, digest, remember
-from reverie.consolidation.passes.merge import NOISE, REFUSED
-from reverie.consolidation.plan import Plan
+from reverie.consolidation.passes import compact, read
+from reverie.consolidation.passes.tidy import NOISE, REFUSED
 from reverie.consolidation.planning.inputs import (
+    CLAIMS,
+    SHOWN,
     PassInput,
-    RememberedFact,
     WindowInput,
     apply_changes,
     build_cursor_name,
+    parse_claims,
 )
 from reverie.consolidation.planning.material import collect_signals
 from reverie.consolidation.registry import PASSES, Pass
 from reverie.context.window import (
     ShownLedger,
+    build_history_cursor,
     build_recalled_counter,
     build_remembered_cursor,
     build_shown_cursor,
@@ -39,10 +41,9 @@ from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.filter import Filter
-from reverie.domain.page import HISTORY, MEMORY, Page
+from reverie.domain.page import HISTORY, MEMORY
 from reverie.domain.record import Record
 from reverie.domain.scope import visible_scopes
-from reverie.domain.similarity.three_way_merge import merge_text
 from reverie.domain.text.validation import validate_count
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
@@ -60,7 +61,13 @@ WINDOW_WITHOUT_CONSOLIDATION = 10
 MOST_AT_ONCE = 200
 """Turns that leave the window in one plan; more leave it in several."""
 
-WindowKind = Literal["digest", "compact", "trim", "remember"]
+WindowKind = Literal["read", "compact", "trim"]
+
+_COUNTS = (
+    *("importance", "confidence", "seen_count", "last_seen_at", "updated_at", "references", "pinned"),
+    *("perhaps_replaced_by", "replaces"),
+)
+"""Fields whose change alone asks no model."""
 
 _MOST_EARLIER = 400
 _WEEK = timedelta(days=7)
@@ -77,23 +84,20 @@ class News:
         changed: Ids of records that others than passes added or changed; a sighting alone is no change.
         turns: Turns that were added, or got a signal.
         drafts: Ids of drafts that were saved, in that order, with the numbers of their journal entries.
-        remembered: By the ids of records that the model wrote down from conversations and nobody has changed since,
-            the entries that added them.
-        displaced: Entries in which such records archived or ended others.
+        claims: Whether claims of conversations wait.
     """
 
     until: int
     changed: frozenset[str] = frozenset()
     turns: tuple[Turn, ...] = ()
     drafts: Mapping[str, int] = field(default_factory=dict)
-    remembered: Mapping[str, JournalEntry] = field(default_factory=dict)
-    displaced: tuple[JournalEntry, ...] = ()
+    claims: bool = False
 
     def concerns(self, registered: Pass) -> bool:
         """Return whether a pass has something to consider."""
         if "drafts" in registered.inputs:
             return bool(self.drafts)
-        return bool(self.remembered if "remembered" in registered.inputs else self.changed or self.turns)
+        return self.claims if "claims" in registered.inputs else bool(self.changed or self.turns)
 
 
 class InputGatherer:
@@ -106,13 +110,16 @@ class InputGatherer:
         settings: Settings,
         plan_records: Callable[[Sequence[NewRecord | Record]], Sequence[Change]],
         profile: Path | None = None,
+        is_trusted: Callable[[], bool | None] = lambda: None,
     ) -> None:
         """Create a gatherer.
 
         Args:
             plan_records: Returns the changes that saving records would make.
             profile: Folder of the user's own prompts; None for those that ship.
+            is_trusted: Returns whether the model is believed without controls; None if that is unknown.
         """
+        self._is_trusted = is_trusted
         self._store = writer.store
         self._clock = writer.clock
         self._new_id = writer.new_id
@@ -129,6 +136,7 @@ class InputGatherer:
             zone=self._settings.zone,
             promotion_min_confidence=self._settings.promotion_min_confidence,
             prompts=self._load_prompts(),
+            is_trusted=self._is_trusted(),
             new_id=self._new_id,
             plan_records=self._plan_records,
         )
@@ -136,10 +144,13 @@ class InputGatherer:
     def gather_news(self, registered: Pass) -> News:
         """Return what changed since a pass last read the journal."""
         news = self._read_news(self._read_cursor(registered.name), self._store.sequence())
-        ids = self._read_ids(registered.left) if registered.left else []
+        ids = (
+            [word.rpartition(":")[2] for word in self._read_words(registered.left)] if registered.left else []
+        )
         left = self._iter_turns_with_answers(ids)
         if "headlines" in registered.inputs:
             news = replace(news, changed=news.changed.union(ids))
+        news = replace(news, claims=self._store.cursor(CLAIMS) is not None)
         return replace(news, turns=tuple({turn.id: turn for turn in (*left, *news.turns)}.values()))
 
     def gather(self, registered: Pass, news: News, planned: Sequence[Change] = ()) -> PassInput:
@@ -162,11 +173,13 @@ class InputGatherer:
         else:
             view = replace(view, changed=news.changed, turns=news.turns)
         view = replace(view, records=apply_changes(self._list_live_records(view.now), planned))
-        if "remembered" in registered.inputs:
-            view = replace(view, remembered=tuple(self._iter_remembered(news)))
+        if registered.left:
+            view = replace(view, left=tuple(self._read_words(registered.left)))
+        if "claims" in registered.inputs:
+            view = self._add_claims(view)
         if "headlines" in registered.inputs:
             headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
-            refused = self._read_ids(REFUSED)
+            refused = self._read_words(REFUSED)
             ended = self._store.find(Filter(headlines=True, archived=True))
             view = replace(
                 view,
@@ -189,11 +202,18 @@ class InputGatherer:
             view = replace(view, signals=signals)
         return view
 
+    def gather_shown(self) -> PassInput:
+        """Return what a model wrote that is shown now: verified records, and headlines."""
+        view = self.gather_basics()
+        headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
+        return self._add_claims(replace(view, headlines=tuple(headlines)))
+
     def gather_session(self, registered: Pass, window: WindowInput) -> PassInput:
         """Return the input of a pass over the window of one session."""
         view = replace(self.gather_basics(), window=window)
-        if "records" in registered.inputs:
+        if registered.name == read.NAME:
             scope = window.state.scope
+            view = replace(view, claims=parse_claims(self._store.cursor(CLAIMS)))
             own = Filter(scopes=visible_scopes(scope), alive_at=view.now)
             records = tuple(record for record in self._store.find(own) if not record.is_item)
             view = replace(view, records=records, categories={scope: self._list_categories(scope)})
@@ -214,8 +234,8 @@ class InputGatherer:
         text = self._store.cursor(build_cursor_name(name))
         return int(text) if text and text.isdecimal() else 0
 
-    def _read_ids(self, name: str) -> list[str]:
-        """Return the ids in a cursor, such as those of what the last dream had no room for."""
+    def _read_words(self, name: str) -> list[str]:
+        """Return the words of a cursor, such as the ids of what the last dream had no room for."""
         return (self._store.cursor(name) or "").split()
 
     def _read_news(self, after: int, until: int) -> News:
@@ -226,8 +246,6 @@ class InputGatherer:
         changed: set[str] = set()
         drafts: dict[str, int] = {}
         turns: dict[str, Turn] = {}
-        remembered: dict[str, JournalEntry] = {}
-        displaced: list[JournalEntry] = []
         place = after
         while place < until:
             entries = self._store.journal(after=place, until=until, limit=_BATCH)
@@ -235,8 +253,6 @@ class InputGatherer:
                 break
             for entry in entries:
                 value = entry.after
-                if isinstance(value, Record):
-                    _sort_remembered(entry, value, remembered, displaced)
                 if (
                     isinstance(value, Record)
                     and not value.is_headline
@@ -244,7 +260,7 @@ class InputGatherer:
                     and entry.operation != "undo"
                 ):
                     before = entry.before
-                    if not (isinstance(before, Record) and _was_only_seen_again(before, value)):
+                    if not (isinstance(before, Record) and _says_the_same(before, value)):
                         changed.add(value.id)
                     if value.draft and before is None:
                         drafts[value.id] = entry.sequence
@@ -256,29 +272,23 @@ class InputGatherer:
             changed=frozenset(changed),
             turns=tuple(turns.values()),
             drafts=drafts,
-            remembered=remembered,
-            displaced=tuple(displaced),
         )
 
-    def _iter_remembered(self, news: News) -> Iterator[RememberedFact]:
-        """Yield the records that a model wrote down, live or held, with the turns that they cite."""
-        for record in self._store.records(list(news.remembered)):
-            turns = tuple(self._store.turns(list(record.references)))
-            if (record.archived and record.archive_reason != remember.HELD) or not turns:
-                continue
-            entry = news.remembered[record.id]
-            displaced = (
-                each.edit
-                for each in news.displaced
-                if each.batch == entry.batch and each.edit is not None and _is_displaced_by(record, each.edit)
-            )
-            yield RememberedFact(
-                record=record,
-                batch=entry.batch,
-                turns=turns,
-                before={turn.id: said.content for turn in turns if (said := self._find_answer_before(turn))},
-                displaced=tuple(edit for edit in displaced if self._store.records([edit.id]) == [edit.after]),
-            )
+    def _add_claims(self, view: PassInput) -> PassInput:
+        """Return the input with the claims that wait, and the records and turns that they name."""
+        claims, shown = (parse_claims(self._store.cursor(name)) for name in (CLAIMS, SHOWN))
+        names = dict.fromkeys(
+            name for each in (*claims, *shown) for name in (each.record, each.target, each.quote) if name
+        )
+        turns = self._store.turns(list(dict.fromkeys(name for each in claims for name in each.turns)))
+        return replace(
+            view,
+            claims=claims,
+            shown=shown,
+            cited={record.id: record for record in self._store.records(list(names))},
+            said={turn.id: turn for turn in turns},
+            before={turn.id: said.content for turn in turns if (said := self._find_answer_before(turn))},
+        )
 
     def _iter_turns_with_answers(self, ids: Sequence[str]) -> Iterator[Turn]:
         """Yield turns, each after the assistant's turn to which it replies."""
@@ -341,17 +351,17 @@ class InputGatherer:
     def _load_prompts(self) -> Mapping[str, str]:
         """Return the user's own prompts under the names of those that ship."""
         prompts = {}
-        for registered in PASSES.values():
-            file = (
-                getattr(self._settings, registered.prompt_setting)
-                if registered.prompt_setting
-                else registered.prompt
-            )
+        named = [
+            (name, getattr(self._settings, each.prompt_setting) if each.prompt_setting and not at else name)
+            for each in PASSES.values()
+            for at, name in enumerate(each.prompts)
+        ]
+        for name, file in named:
             path = None if self._profile is None or not file else self._profile / file
             if path is None or not path.is_file():
                 continue
             try:
-                prompts[registered.prompt] = path.read_text(encoding="utf-8-sig")
+                prompts[name] = path.read_text(encoding="utf-8-sig")
             except (OSError, UnicodeDecodeError) as error:
                 _log.warning("the prompt %r cannot be read, the one that ships is used: %s", str(path), error)
         return prompts
@@ -362,7 +372,7 @@ def _is_news(entry: JournalEntry) -> bool:
 
     The reference of a dream that was applied as one plan does not tell which pass of it made a change.
     """
-    if entry.actor != ACTOR or entry.reference.startswith((f"{remember.NAME} ", f"{remember.VERIFY} ")):
+    if entry.actor != ACTOR or entry.reference.startswith(f"{read.NAME} "):
         return True
     before, after = entry.before, entry.after
     if not isinstance(before, Record) or not isinstance(after, Record) or after.archived:
@@ -370,39 +380,9 @@ def _is_news(entry: JournalEntry) -> bool:
     return before.archived or (before.valid_to is not None and after.valid_to is None)
 
 
-def _was_only_seen_again(before: Record, after: Record) -> bool:
-    """Return whether a record differs only in how often, when and where it was said."""
-    seen = replace(
-        before, seen_count=after.seen_count, last_seen_at=after.last_seen_at, references=after.references
-    )
-    return seen == after
-
-
-def _sort_remembered(
-    entry: JournalEntry, value: Record, remembered: dict[str, JournalEntry], displaced: list[JournalEntry]
-) -> None:
-    """Add a change to `remembered` or `displaced`; remove a record from `remembered` that others changed since."""
-    before = entry.before
-    if entry.actor != ACTOR:
-        remembered.pop(value.id, None)
-    elif entry.operation == "dream" and entry.reference.startswith(f"{remember.NAME} "):
-        if before is None:
-            remembered[value.id] = entry
-        elif isinstance(before, Record) and (value.archived, value.valid_to) != (
-            before.archived,
-            before.valid_to,
-        ):
-            displaced.append(entry)
-
-
-def _is_displaced_by(record: Record, edit: Change) -> bool:
-    """Return whether a change ended another record, or archived it, because of this one."""
-    after = edit.after
-    if not isinstance(after, Record):
-        return False
-    if after.archived:
-        return bool(set(after.references) & set(record.references))
-    return after.replaced_by == record.id
+def _says_the_same(before: Record, after: Record) -> bool:
+    """Return whether a change concerns only how important, sure, often or recently said a record is."""
+    return before == replace(after, **{name: getattr(before, name) for name in _COUNTS})
 
 
 # -- windows ---------------------------------------------------------------------------------------------
@@ -414,7 +394,7 @@ class DueWindow:
 
     Attributes:
         session: Its id.
-        kind: `digest`, `compact`, or `trim` if no summary is stored.
+        kind: `read`, `compact`, or `trim` if nothing is written about it.
     """
 
     session: str
@@ -438,86 +418,83 @@ class WindowReader:
                 if length > WINDOW_WITHOUT_CONSOLIDATION:
                     yield DueWindow(session=state.id, kind="trim")
             elif length > window:
-                yield DueWindow(session=state.id, kind="compact" if state.scope else "digest")
+                yield DueWindow(session=state.id, kind="compact" if state.scope else "read")
             elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
                 turns = self._read_turns(state)
                 if compact.estimate(turns) > self._settings.compaction_tokens:
                     yield DueWindow(session=state.id, kind="compact")
 
-    def read(self, session: str, kind: str, *, keep: int | None = None) -> WindowInput:
+    def read(self, session: str, kind: str, *, keep: int | None = None, is_read: bool = True) -> WindowInput:
         """Return what a pass over the window of a session reads.
 
         Args:
-            kind: `digest`, `compact`, `trim`, or `remember` for the turns that were not read for facts.
+            kind: `read`, `compact` or `trim`.
             keep: About how many turns stay, 0 or more; None takes what the settings say.
+            is_read: Whether a model reads the turns. Otherwise they are only told in `HISTORY.md`, and stay unread.
 
         Raises:
             NotFound: there is no such session.
-            InvalidInput: `keep` is negative, or a session with a scope would get onto the pages.
+            InvalidInput: `keep` is negative.
         """
         if keep is not None:
             validate_count(keep, name="keep", least=0)
         state = self._store.session(session)
         if state is None:
             raise NotFound(f"there is no session {session!r}: `reverie sessions` lists them")
-        if state.scope and kind == "digest":
-            raise InvalidInput(
-                f"session {session!r} belongs to {state.scope!r}, and pages are everybody's: use compact"
-            )
-        if kind == remember.NAME:
-            return self._read_new_turns(state)
         turns = self._read_turns(state)
-        tail = trim_window(turns, self._count_kept_turns(kind) if keep is None else keep)
+        if kind == read.NAME:
+            return self._read_new_turns(state, turns, keep, is_read=is_read)
+        start, older = self._find_leaving(
+            state, turns, self._count_kept_turns(kind) if keep is None else keep
+        )
+        return WindowInput(state=state, older=tuple(older), start=start)
+
+    def _find_leaving(self, state: SessionState, turns: Sequence[Turn], keep: int) -> tuple[int, list[Turn]]:
+        """Return where a window is to begin, and the turns that leave it."""
+        tail = trim_window(turns, keep)
         start = tail[0].position if tail else (turns[-1].position + 1 if turns else state.window_start)
         older = [turn for turn in turns if turn.position < start]
         if len(older) > MOST_AT_ONCE:
             older = _select_first_turns(older, MOST_AT_ONCE)
             start = older[-1].position + 1
-        window = WindowInput(state=state, older=tuple(older), start=start)
-        return self._add_pages(window) if kind == digest.NAME else window
-
-    def rebase(self, plan: Plan) -> Plan:
-        """Return the plan over the present pages. What somebody else wrote meanwhile wins."""
-        steps = []
-        for step in plan.steps:
-            before, after = step.edit.before, step.edit.after
-            if isinstance(after, Page):
-                pages = self._store.pages([after.name])
-                present = pages[0] if pages else None
-                if present != before:
-                    base = before.content if isinstance(before, Page) else ""
-                    theirs = present.content if present is not None else ""
-                    content = merge_text(base, after.content, theirs)
-                    step = replace(step, edit=Change(before=present, after=replace(after, content=content)))
-            steps.append(step)
-        return replace(plan, steps=tuple(steps))
+        return start, older
 
     def read_remembered_position(self, session: str) -> int:
         """Return the position of the first turn of a session that was not read for facts."""
         return parse_position(self._store.cursor(build_remembered_cursor(session)))
 
-    def _read_new_turns(self, state: SessionState) -> WindowInput:
-        """Return the turns of a session that were not read for facts, the latest of them if there are many."""
-        start = self.read_remembered_position(state.id)
-        turns = self._store.turns(session=state.id, start=start)
-        end = turns[-1].position + 1 if turns else start
-        return WindowInput(state=state, older=tuple(turns[-MOST_AT_ONCE:]), start=end)
+    def _read_new_turns(
+        self, state: SessionState, turns: Sequence[Turn], keep: int | None, *, is_read: bool
+    ) -> WindowInput:
+        """Return the turns that were not read, the earliest first, and where the window is to begin if that is due."""
+        told = parse_position(self._store.cursor(build_history_cursor(state.id)))
+        read_from = self.read_remembered_position(state.id) if is_read else max(told, state.window_start)
+        new = self._store.turns(session=state.id, start=read_from)
+        new = _select_first_turns(new, MOST_AT_ONCE) if len(new) > MOST_AT_ONCE else new
+        window, start = self._settings.memory_window, state.window_start
+        if not state.scope and (keep is not None or (window and len(turns) > window)):
+            start, _ = self._find_leaving(state, turns, compute_kept_count(window) if keep is None else keep)
+            start = min(start, new[-1].position + 1) if new else start
+        last = self._store.paragraphs(page=HISTORY, start=-1)
+        return WindowInput(
+            state=state,
+            older=tuple(new),
+            start=start,
+            read_from=read_from,
+            told=told,
+            position=last[0].position + 1 if last else 1.0,
+        )
 
     def _count_kept_turns(self, kind: str) -> int:
-        if kind == "trim":
-            return WINDOW_WITHOUT_CONSOLIDATION
-        if kind == "compact":
-            return self._settings.compaction_keep
-        return digest.compute_kept_count(self._settings.memory_window)
+        return WINDOW_WITHOUT_CONSOLIDATION if kind == "trim" else self._settings.compaction_keep
 
     def _read_turns(self, state: SessionState) -> list[Turn]:
         return self._store.turns(session=state.id, start=state.window_start)
 
-    def _add_pages(self, window: WindowInput) -> WindowInput:
-        pages = self._store.pages([MEMORY])
-        last = self._store.paragraphs(page=HISTORY, start=-1)
-        position = last[0].position + 1 if last else 1.0
-        return replace(window, page=pages[0] if pages else None, position=position)
+
+def compute_kept_count(memory_window: int) -> int:
+    """Return how many messages stay in the window: `min(10, max(2, window // 2))` (Autobot)."""
+    return min(10, max(2, memory_window // 2))
 
 
 def _select_first_turns(turns: Sequence[Turn], most: int) -> list[Turn]:

@@ -11,20 +11,21 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from reverie.consolidation.passes import compact, digest, drafts, infer, merge, remember, upkeep
+from reverie.consolidation.passes import compact, drafts, preferences, promote, read, tidy, verify
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.flows import Flow
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.requests import Flow
+from reverie.consolidation.planning.verification import PROMPT as CLAIM_PROMPT
 
-Input = Literal["drafts", "remembered", "headlines", "signals", "evidence", "session", "records", "output"]
+Input = Literal["drafts", "claims", "headlines", "signals", "evidence", "session", "output"]
 
-DREAM = ("enrich", "verify", "merge", "infer", "supersede", "promote")
+DREAM = ("enrich", "verify", "tidy", "preferences", "promote")
 """Passes of a dream, in the order in which they run."""
 
-VERIFIED = ("verify", "merge", "infer", "supersede")
-"""Passes of `DREAM`, in a row, for which the model verifies something, all in one request.
+VERIFIED = ("verify", "tidy", "preferences")
+"""Passes of `DREAM`, in a row, whose claims are verified together.
 
-If two of them change the same record, the first counts: a fact that is withdrawn is not filed.
+If two of them change the same record, the first counts: a sentence that is dropped is not filed.
 """
 
 
@@ -38,8 +39,8 @@ class Pass:
         inputs: What it reads besides the records and turns that a dream is about. A pass that reads `session` or
             `output` is about one of these; the others are about the changes since they last ran.
         left: Cursor with the ids for which its last run had no room; empty for none.
-        prompt: File name of its prompt; empty for a pass that asks no model.
-        prompt_setting: Setting with the name of the user's own prompt file; empty if it is `prompt`.
+        prompts: File names of its prompts; none for a pass that asks no model.
+        prompt_setting: Setting with the name of the user's own file of the first; empty if it is that of the prompt.
         setting: Setting that switches it on; empty for a pass that is always on.
         without_model: Why it does nothing without a model; empty for a pass that works without one.
     """
@@ -48,7 +49,7 @@ class Pass:
     build: Callable[[PassInput], Flow[Plan]]
     inputs: tuple[Input, ...] = ()
     left: str = ""
-    prompt: str = ""
+    prompts: tuple[str, ...] = ()
     prompt_setting: str = ""
     setting: str = ""
     without_model: str = ""
@@ -59,53 +60,46 @@ _ALL = (
         name=drafts.NAME,
         inputs=("drafts",),
         build=drafts.enrich_drafts,
-        prompt=drafts.PROMPT,
+        prompts=(drafts.PROMPT,),
         prompt_setting="memory_rules",
         setting="enrich",
         without_model="no model: rough notes stay as they are",
     ),
     Pass(
-        name=remember.VERIFY,
-        inputs=("remembered",),
-        build=remember.verify,
-        without_model="no model: only a model verifies the facts that a model wrote down",
+        name=verify.NAME,
+        inputs=("claims", "headlines"),
+        build=verify.verify,
+        prompts=(CLAIM_PROMPT,),
+        without_model="no model: only a model verifies what a model read",
     ),
     Pass(
-        name=merge.NAME,
+        name=tidy.NAME,
         inputs=("headlines", "signals"),
-        left=merge.LEFT,
-        build=merge.merge,
-        prompt=merge.PROMPT,
+        left=tidy.LEFT,
+        build=tidy.tidy,
+        prompts=(tidy.DIRECTIVE, *tidy.PROMPTS),
         prompt_setting="dream_directive",
     ),
     Pass(
-        name=infer.NAME,
-        inputs=("evidence", "signals"),
-        left=infer.LEFT,
-        build=infer.infer,
-        prompt=infer.PROMPT,
+        name=preferences.NAME,
+        inputs=("evidence",),
+        left=preferences.LEFT,
+        build=preferences.infer_preferences,
+        prompts=(preferences.PROMPT,),
         prompt_setting="preference_directive",
         setting="preference_inference",
+        without_model="no model: only rules learn preferences",
     ),
-    Pass(
-        name=upkeep.SUPERSEDE,
-        build=upkeep.supersede,
-        prompt=upkeep.PROMPT,
-        without_model="no model: only rules end what has changed",
-    ),
-    Pass(name=upkeep.PROMOTE, build=upkeep.promote, setting="promotion_enabled"),
-    Pass(name=digest.NAME, inputs=("session",), build=digest.digest, prompt=digest.PROMPT),
-    Pass(name=compact.NAME, inputs=("session",), build=compact.compact, prompt=compact.PROMPT),
-    Pass(
-        name=remember.NAME,
-        inputs=("session", "records"),
-        build=remember.remember,
-        prompt=remember.PROMPT,
-        setting="remember",
-        without_model="no model: only rules learn from conversations",
-    ),
+    Pass(name=promote.NAME, build=promote.promote, setting="promotion_enabled"),
+    Pass(name=read.NAME, inputs=("session",), build=read.read, prompts=(read.PROMPT,)),
+    Pass(name=compact.NAME, inputs=("session",), build=compact.compact, prompts=(compact.PROMPT,)),
     Pass(name=compact.TRIM, inputs=("session",), build=compact.trim),
-    Pass(name=drafts.EXTRACT_NAME, inputs=("output",), build=drafts.extract, prompt=drafts.EXTRACT_PROMPT),
+    Pass(
+        name=drafts.EXTRACT_NAME,
+        inputs=("output",),
+        build=drafts.extract,
+        prompts=(drafts.EXTRACT_PROMPT,),
+    ),
 )
 
 PASSES: Mapping[str, Pass] = MappingProxyType({registered.name: registered for registered in _ALL})

@@ -311,7 +311,7 @@ class RuleLearner:
         return saved
 
     def _collect_insights(self, turns: Iterable[Turn], tooled: Collection[str]) -> list[NewRecord]:
-        from reverie.consolidation.passes.digest import TRIGGER
+        from reverie.consolidation.passes.history import TRIGGER
 
         notes: dict[str, NewRecord] = {}
         for turn in turns:
@@ -500,7 +500,7 @@ class HistoryWriter:
 
     def _write_one(self, session: str, start: int) -> bool:
         """Write the paragraph about the turns from a position; they count as told in the same transaction."""
-        from reverie.consolidation.passes.digest import build_headline  # here: it comes with all passes
+        from reverie.consolidation.passes.history import build_headline  # here: it comes with all passes
 
         turns = self._store.turns(session=session, start=start)
         cursors = {build_history_cursor(session): str(turns[-1].position + 1)}

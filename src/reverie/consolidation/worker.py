@@ -24,6 +24,7 @@ from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.requests import NO_MODEL
 from reverie.consolidation.registry import DREAM
 from reverie.consolidation.rule_learning import HistoryWriter, read_consolidated_position
+from reverie.consolidation.trust import ExamReport
 from reverie.context.retrieval import FRESH
 from reverie.context.window import build_remembered_cursor
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
@@ -172,10 +173,10 @@ class Worker:
         """Return what a pass would change now. Print it; nothing but the log is written before `apply`.
 
         Args:
-            name: `enrich`, `merge`, `infer`, `supersede` or `promote`; `dream` for all of them as one plan;
-                `digest`, `compact` or `trim` for the window of a session; `remember` for the facts in its new
-                turns; `extract` for the findings, insights and lessons in the output of a step of work.
-            session: Session whose window is shortened, for `digest`, `compact` and `trim`.
+            name: `enrich`, `verify`, `tidy`, `preferences` or `promote`; `dream` for all of them as one plan; `read`
+                for the new turns of a session, `compact` or `trim` for its window; `extract` for the findings,
+                insights and lessons in the output of a step of work.
+            session: Session that is read or whose window is shortened, for `read`, `compact` and `trim`.
             keep: How many of its turns stay, 0 or more; None takes what the settings say.
             output: Output of the step, for `extract`. Nothing is learned from less than 50 characters, and
                 only the first 4,000 are read.
@@ -231,7 +232,7 @@ class Worker:
         """Shorten the window of one session now.
 
         Args:
-            kind: `digest`, `compact` or `trim`; `remember` for the facts in its new turns.
+            kind: `read`, which also reads its new turns for what is to be remembered, `compact` or `trim`.
             keep: How many turns stay, 0 or more; None takes what the settings say.
 
         Raises:
@@ -257,6 +258,16 @@ class Worker:
             self._expire()
         if self._living is not None and self._living.has_news():
             self._living.compose_stale()
+
+    def check_model(self) -> ExamReport:
+        """Let the model take a fixed exam of 40 claims, right and wrong ones, and store the result.
+
+        A model that passes is believed where a dream cannot make controls of its claims. One that fails is not.
+
+        Raises:
+            InvalidInput: no model is set.
+        """
+        return self.cycle.check_model()
 
     def log(self) -> list[dict[str, object]]:
         """Return the outcomes of the last dreams, the newest last."""
@@ -425,7 +436,8 @@ class Worker:
         if not self._settings.is_recording:
             return WorkReport()
         self.judge_pending()
-        self._history.write()
+        if not self._reads:
+            self._history.write()
         if self._is_idle(self._clock(), timedelta(minutes=self._settings.dream_idle)):
             self._compose_pages()
         if not self._find_due_work():
@@ -434,7 +446,16 @@ class Worker:
             if not leased:
                 return WorkReport(busy=True)
             # Another process may have done it before this one had the lease.
-            return WorkReport(outcomes=tuple(self._do(self._find_due_work())))
+            report = WorkReport(outcomes=tuple(self._do(self._find_due_work())))
+            if any(each.name == "read" and each.state == "failed" for each in report.outcomes):
+                self._history.write()
+            return report
+
+    @property
+    def _reads(self) -> bool:
+        """Whether a model reads conversations and writes their paragraphs of history."""
+        is_on = self._settings.remember and self.thinking == "tidy"
+        return is_on and self.cycle.model is not None
 
     def _find_due_work(self) -> list[_DueWork]:
         """Return what is due, in the order in which it is done."""
@@ -463,7 +484,7 @@ class Worker:
 
     def _run_one(self, session: str, kind: WindowKind) -> list[PassOutcome]:
         """Read or shorten a window; with `thinking = ask` what is learned waits for the owner."""
-        if kind == "remember" and self.thinking == "ask":
+        if kind == "read" and self.thinking == "ask":
             return [self._keep(self.cycle.run_window(session, kind, dry_run=True))]
         ask = None if self.thinking == "tidy" else (lambda _: NO_MODEL)
         return [self.cycle.run_window(session, kind, ask=ask)]
@@ -511,7 +532,7 @@ class Worker:
         if not left:
             self._nothing_left = (sequence, min([*waiting, now + self._settings.idle]))
         if reads:
-            work = [(f"remember {session}", partial(self._run_one, session, "remember")) for session in left]
+            work = [(f"read {session}", partial(self._run_one, session, "read")) for session in left]
         else:
             work = [(f"idle {session}", partial(self._conclude_session, session)) for session in left]
         return [(name, run) for name, run in work if not self._is_paused(name)]

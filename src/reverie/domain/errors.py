@@ -11,7 +11,8 @@
     │   ├── StoreCorrupt               the data on disk cannot be read: see `admin.check()`
     │   └── StoreIncompatible           not a Reverie store, or one made by a newer Reverie
     ├── ModelError
-    │   ├── ModelUnavailable           too slow, too busy, unreachable: try again later
+    │   ├── ModelUnavailable           too busy, unreachable, cut off: try again later
+    │   │   └── ModelTimeout           no answer in time: try again later, or allow more time
     │   └── ModelRefused               the question, the key or the model's name is wrong
     └── MissingExtra (ImportError)     an optional package is not installed: the message names it
 
@@ -112,6 +113,10 @@ class ModelError(ReverieError):
 
 class ModelUnavailable(ModelError):
     """The model was too slow, too busy, unreachable or cut off. Try again later."""
+
+
+class ModelTimeout(ModelUnavailable):
+    """The model gave no answer in time. Try again later, or allow more time."""
 
 
 class ModelRefused(ModelError):

@@ -166,7 +166,8 @@ class Model(Protocol):
                 nothing was passed on.
 
         Raises:
-            ModelUnavailable: too slow, too busy, unreachable or cut off: try again later.
+            ModelTimeout: no answer in time.
+            ModelUnavailable: too busy, unreachable or cut off: try again later.
             ModelRefused: the request, the key or the model's name is wrong.
         """
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
-from reverie.domain.errors import ModelRefused, ModelUnavailable
+from reverie.domain.errors import ModelRefused, ModelTimeout, ModelUnavailable
 from reverie.domain.text.validation import validate_address
 from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, OnText, TokenUsage
 
@@ -65,6 +65,10 @@ class RetryableError(Exception):
         self.after_s = after_s
 
 
+class AttemptTimeout(RetryableError):
+    """A try that took too long."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """Number and duration of the attempts of a request.
@@ -91,7 +95,8 @@ class RetryPolicy:
             who: The model's name, for the error.
 
         Raises:
-            ModelUnavailable: the time or the tries ran out.
+            ModelTimeout: the time ran out.
+            ModelUnavailable: the tries ran out.
         """
         end = time.monotonic() + timeout_s
         for number in range(1, self.tries + 1):
@@ -102,6 +107,8 @@ class RetryPolicy:
                 pause = self._compute_pause(number, failure.after_s)
                 if number == self.tries or pause >= left:
                     tries = "once" if number == 1 else f"{number} times"
+                    if isinstance(failure, AttemptTimeout):
+                        raise ModelTimeout(f"{who} gave no answer within {timeout_s:g} s") from failure
                     raise ModelUnavailable(
                         f"{who} was asked {tries} without an answer: {failure}"
                     ) from failure
@@ -169,12 +176,12 @@ def call_with_deadline(seconds: float, call: Callable[[float], T]) -> T:
             outcome.set_exception(error)
 
     if seconds <= 0:
-        raise RetryableError("no time was left")
+        raise AttemptTimeout("no time was left")
     thread = threading.Thread(target=run, name="reverie-model", daemon=True)
     thread.start()
     thread.join(seconds)
     if not outcome.done():
-        raise RetryableError(f"no answer within {seconds:.1f} s")
+        raise AttemptTimeout(f"no answer within {seconds:.1f} s")
     return outcome.result()
 
 
@@ -292,7 +299,7 @@ class ProviderModel(ABC):
         try:
             return call()
         except errors.APITimeoutError as error:
-            raise RetryableError("the server did not answer in time") from error
+            raise AttemptTimeout("the server did not answer in time") from error
         except errors.APIStatusError as error:
             raise self._convert_error(error) from error
         except (errors.APIConnectionError, errors.APIResponseValidationError) as error:

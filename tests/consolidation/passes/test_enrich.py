@@ -8,11 +8,11 @@ from typing import Any
 
 from reverie.consolidation.passes.drafts import enrich
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.flows import run_pass
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
-from tests.consolidation.passes.test_merge import NOW, fresh_id, left, record
+from tests.consolidation.passes.test_tidy import NOW, fresh_id, left, record
 from tests.consolidation.without_model import answer_without_model
 
 NOTE = record(

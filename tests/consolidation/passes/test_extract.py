@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from reverie.consolidation.passes.drafts import extract
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.flows import run_pass
 from reverie.consolidation.planning.inputs import PassInput
-from reverie.consolidation.planning.requests import run_pass
 from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.record import Record
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest
 from reverie.repositories.records import NewRecord
-from tests.consolidation.passes.test_merge import NOW
+from tests.consolidation.passes.test_tidy import NOW
 from tests.consolidation.without_model import answer_without_model
 from tests.factories import make_record
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reverie.consolidation.planning.flows import ask_in_parts, run_pass
 from reverie.consolidation.planning.requests import (
-    ask_in_parts,
     build_question,
-    run_pass,
 )
 from reverie.llm.protocol import ModelFailure, ModelReply, ModelRequest, TokenUsage
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reverie.consolidation.planning.requests import Flow, run_pass, run_together
+from reverie.consolidation.planning.flows import Flow, run_pass, run_together, verify_claims
+from reverie.consolidation.planning.verification import Claim, ClaimCheck
 from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, TokenUsage
 from tests.consolidation.without_model import answer_without_model
 
@@ -49,35 +50,34 @@ def test_an_empty_answer_is_asked_for_once_more_and_both_are_counted() -> None:
     assert run_pass(two_questions(), lambda ask: next(given, ModelReply(text="after"))) == ["", "never"]
 
 
-def checks(key: str, *groups: str) -> Flow[list[str]]:
-    replies = []
-    for group in groups:
-        schema = {"type": "object", "properties": {key: {"type": "array"}}, "required": [key]}
-        ask = ModelRequest(
-            messages=(ChatMessage(role="user", content=f"{key} of {group}"),),
-            purpose="verify",
-            group=group,
-            schema=schema,
-            max_tokens=10,
+def checks(*scopes: str) -> Flow[list[tuple[int, int]]]:
+    verdicts = []
+    for scope in scopes:
+        claims = tuple(
+            Claim(
+                kind="fact",
+                text=f"{name} of {scope or 'all'} has 7 boats",
+                evidence=(f"- {name} has 7 boats",),
+            )
+            for name in ("Ann", "Bo")
         )
-        reply = yield ask
-        replies.append(f"{reply.text} {reply.usage.requests}" if isinstance(reply, ModelReply) else "")
-    return replies
+        found = yield from verify_claims(ClaimCheck(claims=claims, prompt="Claims:\n{{claims}}", scope=scope))
+        verdicts.append((len(found.reasons), found.usage.requests))
+    return verdicts
 
 
-def test_passes_that_run_together_ask_the_requests_of_one_group_as_one() -> None:
+def test_the_claims_of_passes_that_run_together_are_one_request_for_each_scope() -> None:
     asked: list[ModelRequest] = []
 
     def answer(ask: ModelRequest) -> ModelReply:
         asked.append(ask)
-        return ModelReply(text=f"r{len(asked)}", usage=TokenUsage(requests=1))
+        return ModelReply(text='{"claims": []}', usage=TokenUsage(requests=1))
 
-    found = run_together([checks("headlines", "alice", "bob"), checks("claims", "", "bob")], answer)
-    assert found == [["r2 1", "r3 1"], ["r1 1", "r3 0"]]
-    assert [ask.messages[0].content.count(" of ") for ask in asked[:2]] == [1, 1]
-    both = asked[2]
-    assert "headlines of bob" in both.messages[0].content
-    assert "claims of bob" in both.messages[0].content
-    assert "alice" not in both.messages[0].content
-    assert list(both.schema["properties"]) == ["headlines", "claims"]
-    assert both.max_tokens == 20
+    found = run_together([checks("alice", "bob"), checks("", "bob")], answer)
+    assert found == [[(2, 1), (2, 1)], [(2, 1), (2, 0)]], "the cost counts once"
+    texts = [ask.messages[0].content for ask in asked]
+    assert [
+        text.count(f"of {scope}") for text, scope in zip(texts, ("all", "alice", "bob"), strict=True)
+    ] >= [2, 2, 4]
+    assert "alice" not in texts[2]
+    assert [ask.scope for ask in asked] == ["", "alice", "bob"]

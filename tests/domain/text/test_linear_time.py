@@ -8,7 +8,6 @@ import pytest
 
 from reverie import InvalidInput
 from reverie.consolidation.entities import extract_references, extract_tags, is_likely_secret
-from reverie.consolidation.passes.digest import PagePatch
 from reverie.consolidation.sentences import split_sentences
 from reverie.domain.provenance import is_said_by_owner, is_typed
 from reverie.domain.similarity.grounding import split_statements
@@ -48,7 +47,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "references": extract_references,
     "tags": extract_tags,
     "secrets": is_likely_secret,
-    "page": PagePatch,
     "block of a prompt": escaping.escape_block,
     "line of a prompt": escaping.escape_line_start,
     "own words": escaping.unquoted_text,

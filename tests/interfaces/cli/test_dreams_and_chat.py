@@ -44,14 +44,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 def merging(folder: Path) -> list[Step]:
-    """The headline over two records, and the answer that it is true."""
+    """The headline over two records, once for each job, and the answer that only it is true."""
     with Memory.open(folder) as memory:
         sources = [hit.id for hit in memory.search("rockbot")]
     content = "Rockbot runs on Kubernetes with the 3 replicas it needs"
-    merge = {"sources": sources, "content": content, "why": "one topic"}
-    answer = {"merge": [merge], "archive": [{"id": "ffffffffffff"}], "refile": [], "anti_patterns": []}
-    verdict = {"headline": 1, "supports": sources, "contradicts": [], "leaves_out": [], "adds": ""}
-    return [says(json.dumps(answer)), says(json.dumps({"headlines": [verdict]}))]
+    headline = {"records": sources, "content": content}
+    noise = {"record": "ffffffffffff", "category": "noise", "tags": []}
+    answer = says(json.dumps({"headlines": [headline], "file": [noise]}))
+    verdict = {"claim": 1, "missing": "", "verdict": "supported"}
+    return [answer, answer, says(json.dumps({"claims": [verdict]}))]
 
 
 def propose(folder: Path, *, said: str = "Always pay with the company card, please.") -> None:
@@ -64,7 +65,7 @@ def propose(folder: Path, *, said: str = "Always pay with the company card, plea
 
     with Memory.open(folder, model=believe(answer)) as memory:
         memory.session("cli:1").add("user", said)
-        memory.dreams.run(["infer"])
+        memory.dreams.run(["preferences"])
 
 
 def run(
@@ -105,16 +106,15 @@ def test_a_dream_whose_records_were_changed_since_is_not_undone_and_a_retry_is_n
 
 def test_a_dream_with_a_model_says_what_it_did_and_can_be_taken_back(folder: Path) -> None:
     with serving(*merging(folder)) as script:
-        done = run(folder, "dream", "--pass", "merge", "--model", "openai:m", env=by_script(script))
+        done = run(folder, "dream", "--pass", "tidy", "--model", "openai:m", env=by_script(script))
     text = done.stdout.decode()
     assert done.returncode == 0, done.stderr.decode()
     assert "Rockbot runs on Kubernetes with the 3 replicas" in text
-    assert ": one topic)" in text
-    assert "refused: archive ffffffffffff: there is no live record 'ffffffffffff'" in text
+    assert "refused: file a record: it was not shown" in text
     batch = re.search(r"--undo (\d+)", text)
     assert batch is not None
     log = json.loads(run(folder, "dream", "--log", "--json").stdout)["log"]
-    assert [(entry["pass"], entry["state"], entry["changes"]) for entry in log] == [("merge", "applied", 1)]
+    assert [(entry["pass"], entry["state"], entry["changes"]) for entry in log] == [("tidy", "applied", 1)]
     with Memory.open(folder) as memory:
         (headline,) = [record for record in memory.list(limit=None) if record.is_headline]
         assert len(memory.search("rockbot")) == 2
@@ -143,8 +143,8 @@ def test_a_dream_with_a_model_says_what_it_did_and_can_be_taken_back(folder: Pat
 def test_a_dream_without_a_model_does_what_rules_can(folder: Path) -> None:
     passes = json.loads(run(folder, "dream", "--json").stdout)["passes"]
     assert [(each["pass"], each["state"]) for each in passes] == [
-        ("enrich", "skipped"), ("verify", "skipped"), ("merge", "skipped"), ("infer", "skipped"),
-        ("supersede", "skipped"), ("promote", "applied"),
+        ("enrich", "skipped"), ("verify", "skipped"), ("tidy", "skipped"), ("preferences", "skipped"),
+        ("promote", "applied"),
     ]  # fmt: skip
     assert passes[0]["why"]
     assert passes[-1]["changes"][0]["after"]["layer"] == "semantic"
@@ -160,7 +160,7 @@ def test_a_dry_run_changes_nothing(folder: Path) -> None:
 def test_a_model_that_fails_is_said_and_nothing_is_lost(folder: Path) -> None:
     with serving(status(401, "who are you")) as script:
         done = run(folder, "dream", "--model", "openai:m", env=by_script(script))
-    assert "merge: failed, will be retried" in done.stdout.decode()
+    assert "tidy: failed, will be retried" in done.stdout.decode()
     with Memory.open(folder) as memory:
         assert memory.admin.stats().records == 103
 
@@ -172,7 +172,7 @@ def test_a_model_that_fails_is_said_and_nothing_is_lost(folder: Path) -> None:
         (["--undo", "0"], 3, "no dream has changed anything"),
         (["--undo", "-4"], 2, "--undo is -4"),
         (["--model", "gpt"], 2, "provider:model"),
-        (["--pass", "nap"], 2, "merge"),
+        (["--pass", "nap"], 2, "tidy"),
     ],
 )
 def test_mistakes_are_said_in_a_line(folder: Path, args: list[str], code: int, said: str) -> None:

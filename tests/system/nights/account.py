@@ -156,7 +156,7 @@ class Account:
         before, after = edit.before, edit.after
         by_pass = row.actor == ACTOR
         if isinstance(edit.value, Record):
-            is_remembered = row.reference.startswith("remember ")
+            is_remembered = row.reference.startswith("read ")
             self._take_record(before, after, by_pass=by_pass, checked=checked, is_remembered=is_remembered)
             if row.operation == "settle" and isinstance(before, Record) and isinstance(after, Record):
                 self._check_judged(before, after)

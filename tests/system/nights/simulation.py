@@ -226,14 +226,14 @@ class Simulation:
             self._check_scope(ask)
 
     def _check_scope(self, ask: ModelRequest) -> None:
-        if ask.purpose == "merge":
+        if ask.purpose == "tidy":
             shown = (self.account.records.get(name) for name in models.ids_in(ask))
             scopes = {record.scope for record in shown if record is not None}
             self.account.expect(len(scopes) <= 1, "scopes never mix", f"a question about {sorted(scopes)}")
 
     def _cursors(self) -> Mapping[str, str | None]:
         cursors = {name: self._store.cursor(f"dream.{name}.sequence") for name in DREAM}
-        return cursors | {"merge, what was left": self._store.cursor("dream.merge.left")}
+        return cursors | {"tidy, what was left": self._store.cursor("tidy.left")}
 
     def _check_cursors(self, outcomes: Sequence[PassOutcome], before: Mapping[str, str | None]) -> None:
         after = self._cursors()

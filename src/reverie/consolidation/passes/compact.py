@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from math import floor
 
 from reverie.consolidation.plan import Plan
+from reverie.consolidation.planning.flows import Flow
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.consolidation.planning.material import format_transcript
 from reverie.consolidation.planning.plan_builder import find_new_injection
-from reverie.consolidation.planning.requests import Flow, UnusableReply, strip_reasoning
+from reverie.consolidation.planning.requests import UnusableReply, strip_reasoning
 from reverie.domain import provenance
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.text import escaping, validation

@@ -9,13 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.planning.flows import Flow, ask_for_json
 from reverie.consolidation.planning.inputs import PassInput, apply_changes, build_cursor_name, combine_plans
 from reverie.consolidation.planning.material import split_sentences
 from reverie.consolidation.planning.plan_builder import find_new_injection
 from reverie.consolidation.planning.requests import (
-    Flow,
-    ask_for_json,
-    build_question,
     build_schema,
     to_text,
     to_texts,
@@ -96,8 +94,9 @@ def enrich(view: PassInput, note: Record, *, categories: Sequence[str] = ()) -> 
     if note.archived or note.pinned:
         return view.build_plan(NAME, skipped="the note is archived or pinned")
     known = ", ".join(categories[:_MOST_CATEGORIES]) or "(none)"
-    request = build_question(
-        view.fill_prompt(PROMPT, note=fence(note.content), categories=known),
+    request = view.build_question(
+        PROMPT,
+        {"categories": known, "note": fence(note.content)},
         purpose=NAME,
         schema=SCHEMA,
         answer_tokens=1_000 + 2 * validation.estimate_tokens(note.content),
@@ -248,9 +247,14 @@ def extract(view: PassInput) -> Flow[Plan]:
             EXTRACT_NAME, skipped=f"the output has fewer than {SHORTEST_OUTPUT} characters"
         )
     text = text[:LONGEST_OUTPUT]
-    asked = view.fill_prompt(EXTRACT_PROMPT, step=escape_line(view.step) or "(unnamed)", output=fence(text))
-    request = build_question(
-        asked, purpose=EXTRACT_NAME, schema=EXTRACT_SCHEMA, answer_tokens=1_000, timeout_s=60.0
+    places = {"step": escape_line(view.step) or "(unnamed)", "output": fence(text)}
+    request = view.build_question(
+        EXTRACT_PROMPT,
+        places,
+        purpose=EXTRACT_NAME,
+        schema=EXTRACT_SCHEMA,
+        answer_tokens=1_000,
+        timeout_s=60.0,
     )
     answer = yield from ask_for_json(request)
     if answer.why:

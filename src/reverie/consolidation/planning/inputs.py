@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -10,14 +12,16 @@ from typing import Any
 
 from reverie.consolidation.plan import Plan, PlanStep
 from reverie.consolidation.planning.material import Signal
+from reverie.consolidation.planning.requests import build_question
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import Page
 from reverie.domain.record import Origin, Record
 from reverie.domain.text.ids import NewId, generate_id
-from reverie.llm.protocol import TokenUsage
+from reverie.llm.protocol import ModelRequest, TokenUsage
 from reverie.repositories.records import NewRecord
+
+_log = logging.getLogger("reverie")
 
 _PLACE = defer_regex(r"\{\{(\w+)\}\}")
 
@@ -28,22 +32,29 @@ class WindowInput:
 
     Attributes:
         state: The session.
-        older: Turns that leave the window, the earliest first.
-        start: Position of the first turn that stays.
-        page: The long-term notes, for a digest; None where there are none yet.
-        position: Position of the next paragraph of `HISTORY.md`, for a digest.
+        older: Turns that leave the window, or that are read, the earliest first.
+        start: Position of the first turn that stays in the window.
+        read_from: Position of the first turn that was not read.
+        told: Position up to which `HISTORY.md` tells the session.
+        position: Position of the next paragraph of `HISTORY.md`.
     """
 
     state: SessionState
     older: tuple[Turn, ...]
     start: int
-    page: Page | None = None
+    read_from: int = 0
+    told: int = 0
     position: float = 1.0
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether turns leave the window."""
+        return self.start > self.state.window_start
 
     @property
     def is_short(self) -> bool:
         """Whether no turn is to leave it."""
-        return not self.older or self.start <= self.state.window_start
+        return not self.older or not self.is_moving
 
     def move(self, *, why: str = "", **changes: Any) -> PlanStep:
         """Return the step that moves the beginning of the window, with further changes of the session."""
@@ -55,22 +66,55 @@ class WindowInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RememberedFact:
-    """A record that the model wrote down from a conversation, live or held.
+class PendingClaim:
+    """A proposal from a conversation that waits for a dream to verify it.
 
     Attributes:
-        record: The record.
-        batch: Number of the first change in the transaction that added it.
-        turns: The turns that it cites.
-        before: By the ids of turns, what the assistant had said just before them.
-        displaced: The changes that archived or ended other records in its favour.
+        do: `add`, `change`, `end` or `drop`.
+        record: Id of the record that waits in the archive; empty for an end, a drop, and a change in the owner's words.
+        target: Id of the record that is changed, ended or dropped; empty for an addition.
+        quote: Id of the owner's sentence that stands in for the record; empty if a known record does.
+        turns: Ids of the turns that say so.
+        tries: How often no believed model judged it.
     """
 
-    record: Record
-    batch: int
-    turns: tuple[Turn, ...]
-    before: Mapping[str, str]
-    displaced: tuple[Change, ...] = ()
+    do: str
+    record: str = ""
+    target: str = ""
+    quote: str = ""
+    turns: tuple[str, ...] = ()
+    tries: int = 0
+
+
+CLAIMS = "read.claims"
+"""The store's cursor with the claims that wait, as JSON."""
+
+SHOWN = "read.shown"
+"""The store's cursor with the verified records and the sentences that they stand for, as JSON."""
+
+MAX_CLAIMS = 500
+"""Claims that a cursor holds, the latest."""
+
+
+def encode_claims(claims: Sequence[PendingClaim], cursor: str = CLAIMS) -> dict[str, str | None]:
+    """Return the cursor that stores claims. It has ids only, and no content."""
+    rows = [[each.do, each.record, each.target, each.quote, each.turns, each.tries] for each in claims]
+    return {cursor: json.dumps(rows[-MAX_CLAIMS:]) if rows else None}
+
+
+def parse_claims(text: str | None) -> tuple[PendingClaim, ...]:
+    """Return the claims of such a cursor; none of one that cannot be read."""
+    try:
+        rows = json.loads(text or "[]")
+        return tuple(
+            PendingClaim(
+                do=do, record=record, target=target, quote=quote, turns=tuple(turns), tries=int(tries)
+            )
+            for do, record, target, quote, turns, tries in rows
+        )
+    except (ValueError, TypeError):
+        _log.warning("the claims that wait for a dream cannot be read and are left out")
+        return ()
 
 
 def _plan_nothing(records: Sequence[NewRecord | Record]) -> Sequence[Change]:
@@ -99,7 +143,14 @@ class PassInput:
         proposals: Records that were proposed and that the owner has not accepted.
         drafts: Draft records in the order in which they were saved, each with the number of its journal
             entry.
-        remembered: Records that the model wrote down from conversations since the last cycle, in that order.
+        left: Words of the cursor with what the last dream had no room for.
+        claims: Claims from conversations that wait, the earliest first.
+        shown: Verified records, with the sentences that stand for them if the model is not believed any more.
+        cited: Records that claims name, archived ones too, by id.
+        said: Turns that claims cite, by id.
+        before: By the ids of turns, what the assistant had said just before them.
+        is_trusted: Whether the model is believed without controls: by the last dream, or by its exam; None if neither
+            is known.
         categories: Categories in use by scope, the most frequent first.
         window: The session that a window pass is about.
         output: Output of a step of work, for `extract`.
@@ -128,7 +179,13 @@ class PassInput:
     signals: tuple[Signal, ...] = ()
     proposals: tuple[Record, ...] = ()
     drafts: tuple[tuple[Record, int], ...] = ()
-    remembered: tuple[RememberedFact, ...] = ()
+    left: tuple[str, ...] = ()
+    claims: tuple[PendingClaim, ...] = ()
+    shown: tuple[PendingClaim, ...] = ()
+    cited: Mapping[str, Record] = field(default_factory=dict)
+    said: Mapping[str, Turn] = field(default_factory=dict)
+    before: Mapping[str, str] = field(default_factory=dict)
+    is_trusted: bool | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     window: WindowInput | None = None
     output: str = ""
@@ -161,6 +218,17 @@ class PassInput:
             return own.strip()
         shipped = files("reverie.consolidation.passes").joinpath("prompts", name)
         return shipped.read_text(encoding="utf-8").strip()
+
+    def build_question(self, name: str, places: Mapping[str, str], **fields: Any) -> ModelRequest:
+        """Return the request with a prompt and its data; the further arguments are those of `build_question`.
+
+        A prompt without any place is the system part, and the data follow in the user's message.
+        """
+        prompt = self.prompt(name)
+        if any(place[1] in places for place in _PLACE.finditer(prompt)):
+            return build_question(self.fill_prompt(name, **places), **fields)
+        data = (f"{place.replace('_', ' ').capitalize()}:\n\n{text}" for place, text in places.items())
+        return build_question("\n\n".join(data), system=prompt, **fields)
 
     def fill_prompt(self, name: str, **places: str) -> str:
         """Return a prompt with its places, such as `{{records}}`, filled.

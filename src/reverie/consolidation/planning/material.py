@@ -51,8 +51,8 @@ def format_transcript(turns: Iterable[Turn], *, longest: int, labels: Mapping[st
 
 
 def label_turns(turns: Iterable[Turn]) -> dict[str, Turn]:
-    """Return the turns that a transcript shows by short labels, `t1` for the first."""
-    return {f"t{at}": turn for at, turn in enumerate(filter(_is_shown, turns), 1)}
+    """Return the turns that a transcript shows by short labels, `T1` for the first."""
+    return {f"T{at}": turn for at, turn in enumerate(filter(_is_shown, turns), 1)}
 
 
 def format_labelled(labels: Mapping[str, Turn], names: Iterable[str], *, longest: int) -> str:
@@ -63,7 +63,7 @@ def format_labelled(labels: Mapping[str, Turn], names: Iterable[str], *, longest
 
 def cite_turns(proposal: Mapping[str, Any], labels: Mapping[str, Turn]) -> list[Turn]:
     """Return the turns that a proposal cites by their labels."""
-    return [labels[name.lower()] for name in to_ids(proposal.get("turns")) if name.lower() in labels]
+    return [labels[name.upper()] for name in to_ids(proposal.get("turns")) if name.upper() in labels]
 
 
 def _is_shown(turn: Turn) -> bool:
@@ -150,13 +150,13 @@ def collect_signals(
     return tuple(reversed(kept))
 
 
-def format_signals(found: Iterable[Signal]) -> str:
-    """Return a line for each signal, or `(none)`."""
+def format_signals(labelled: Mapping[str, Signal]) -> str:
+    """Return a line for each signal, which begins with its label; or `(none)`."""
     lines = []
-    for each in found:
+    for name, each in labelled.items():
         before = f" after “{_shorten_text(each.before, 300)}”" if each.before else ""
         note = f" ({_shorten_text(each.note, 200)})" if each.note else ""
-        lines.append(f"- {each.kind} [{each.id}]{before}{note}: {_shorten_text(each.text, 500)}")
+        lines.append(f"[{name}] {each.kind}{before}{note}: {_shorten_text(each.text, 500)}")
     return "\n".join(lines) or "(none)"
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from reverie.consolidation.plan import Plan, PlanStep, Rejection
-from reverie.consolidation.planning.inputs import PassInput, RememberedFact
+from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
@@ -22,8 +22,10 @@ from reverie.domain.similarity.grounding import find_injection, find_new_specifi
 from reverie.llm.protocol import TokenUsage
 
 ARCHIVED_SHARE = 0.02
-"""Maximum share of the live records that one cycle archives. Two may always be folded or ended; for what a model calls
-noise there is no such minimum."""
+"""Maximum share of the live records that one dream archives or ends by a model's word, beyond `MIN_ARCHIVED`."""
+
+MIN_ARCHIVED = 3
+"""Number of records that may leave a memory in one dream however small it is."""
 
 DROPPED_SHARE = 0.05
 """Maximum share of the live records that is archived as noise in thirty days."""
@@ -97,11 +99,9 @@ class PlanBuilder:
         self._archived = 0
         self.dropped = 0
         """Number of records that are archived as noise."""
-        self._most_dropped = min(
-            int(len(self._live) * ARCHIVED_SHARE),
-            int(len(self._live) * DROPPED_SHARE) - sum(view.dropped.values()),
-        )
-        self._most = max(2, int(len(self._live) * ARCHIVED_SHARE))
+        self._most = max(MIN_ARCHIVED, int(len(self._live) * ARCHIVED_SHARE))
+        in_month = max(MIN_ARCHIVED, int(len(self._live) * DROPPED_SHARE)) - sum(view.dropped.values())
+        self._most_dropped = min(self._most, in_month)
         self._usage = TokenUsage()
         self._failed = ""
         self._said = {(record.scope, record.fingerprint): record.id for record in self._live.values()}
@@ -210,36 +210,31 @@ class PlanBuilder:
         self._archive(self._live[id], why or "noise")
         return True
 
-    def withdraw(self, fact: RememberedFact, *, why: str) -> bool:
-        """Archive what a model wrote down, and bring back what it displaced. It does not count as archived.
+    def restore(self, record: Record, *, why: str) -> Record | None:
+        """Save an archived record that was held, as saving it anew would; return it, None if it was refused.
 
         Args:
-            fact: The record, and the changes that displaced others.
-            why: Why it is withdrawn.
+            record: The record.
+            why: The reason.
         """
-        record = fact.record
-        reason = self._explain_unavailable([record.id])
-        if not reason and (record.pinned or record.seen_count >= CONFIRMED):
-            reason = f"{record.id} is pinned or confirmed"
-        if reason:
-            return self.refuse(f"withdraw {record.id}", reason)
-        self._archive(record, f"withdrawn: {why}")
-        for change in fact.displaced:
-            before, after = change.before, change.after
-            assert isinstance(before, Record)
-            assert isinstance(after, Record)
-            if after.id in self._touched:
-                continue  # another fact of the same conversation had displaced it too
-            restored = replace(
-                after,
-                archived_at=before.archived_at,
-                archive_reason=before.archive_reason,
-                valid_to=before.valid_to,
-                metadata=before.metadata,
-            )
-            edit = Change(before=after, after=validate_record(restored))
-            self._take(edit, f"{record.id} was withdrawn", (after.id, record.id))
-        return True
+        if known := self._said.get((record.scope, record.fingerprint)):
+            self.refuse(f"add {record.id}", f"the live record {known} says it already")
+            return None
+        changes = self._view.plan_records([replace(record, archived_at=None, archive_reason="")])
+        if any(change.id in self._touched for change in changes):
+            self.refuse(f"add {record.id}", "another change of this plan says it")
+            return None
+        saved = record
+        for change in changes:
+            before = record if change.id == record.id else change.before
+            self._take(Change(before=before, after=change.after), why, (record.id,))
+            saved = change.after if isinstance(change.after, Record) else saved
+        return saved
+
+    def stand_in(self, quote: Record, *, reason: str) -> None:
+        """Archive the owner's sentence that stood for a record until it was verified. It is not counted."""
+        if quote.id not in self._touched:
+            self._take(Change(before=quote, after=self._view.archive(quote, reason)), reason, (quote.id,))
 
     def refile(
         self, id: str, *, category: str | None = None, tags: Iterable[str] | None = None, why: str = ""
@@ -309,30 +304,36 @@ class PlanBuilder:
         self._take(Change(before=record, after=validate_record(after)), why, (record.id,))
         return True
 
-    def end(self, record: Record, *, by: Record, since: datetime) -> bool:
-        """End the validity of a record that a later one has changed, by a model's word. It counts as archived.
+    def end(self, record: Record, *, by: Record | None, since: datetime, is_said: bool = False) -> bool:
+        """End the validity of a record that a later one has changed, or of which the owner says so.
 
         Args:
             record: The record.
-            by: The later one. It ends one record at most, and is not changed by the plan otherwise.
+            by: The later one. It ends one record at most, and is not changed by the plan otherwise. None for none.
             since: When the record ceases to hold.
+            is_said: Whether verified turns of the owner say it. Otherwise it counts as archived.
         """
         what = f"end {record.id}"
-        reason = self._explain_unavailable((record.id, by.id)) or self._explain_no_room(1)
-        if not reason and (record.pinned or record.importance >= IMPORTANT):
-            reason = f"{record.id} is pinned or important"
-        if reason:
-            return self.refuse(what, reason)
-        self._archived += 1
+        reason = self._explain_unavailable((record.id,))
+        if not reason and not is_said:
+            reason = self._explain_unavailable((by.id,)) if by is not None else ""
+            reason = reason or self._explain_no_room(1)
+            if record.importance >= IMPORTANT:
+                reason = reason or f"{record.id} is important"
+        if reason or record.pinned:
+            return self.refuse(what, reason or f"{record.id} is pinned")
+        self._archived += not is_said
+        starts_at = record.valid_from or record.created_at
         after = replace(
             record,
-            valid_to=since,
-            replaced_by=by.id,
+            valid_to=max(since, starts_at + timedelta(seconds=1)),
+            replaced_by="" if by is None else by.id,
+            perhaps_replaced_by="",
         )
-        self._take(
-            Change(before=record, after=validate_record(after)), f"{by.id} changed it", (record.id, by.id)
-        )
-        self._touched.add(by.id)
+        why = "the owner says that it no longer holds" if by is None else f"{by.id} changed it"
+        self._take(Change(before=record, after=validate_record(after)), why, (record.id,))
+        if by is not None and not is_said:
+            self._touched.add(by.id)
         return True
 
     def refuse(self, what: str, why: str, *, protects: Sequence[str] = ()) -> bool:

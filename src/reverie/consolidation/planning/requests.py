@@ -1,27 +1,21 @@
-"""Requests of passes to a model, and the answers in JSON.
+"""Requests for answers in JSON, and what is accepted as one.
 
-A pass is a generator over values, so it can be run, tested and replayed without any input or output. A request has one
-job, and leaves a model that reasons tokens to do so before its answer. An answer that is cut off all the same is asked
-for again in two parts.
-
-Reasoning before the answer, code fences, prose around it, wrappers, and the slips of models (comments, single quotes,
-trailing commas) are accepted. An answer that breaks off is not: the missing part may have said something else.
+A request leaves a model that reasons tokens to do so before its answer. Reasoning before the answer, code fences,
+prose around it, wrappers, and the slips of models (comments, single quotes, trailing commas) are accepted. An
+answer that breaks off is not: the missing part may have said something else.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.llm.protocol import ChatMessage, ModelFailure, ModelReply, ModelRequest, TokenUsage
-
-T = TypeVar("T")
 
 Schema: TypeAlias = Mapping[str, Any]
 
@@ -52,9 +46,6 @@ def build_schema(example: Any) -> Schema:
 REASONING_TOKENS = 4_000
 """Tokens of an answer that are left for reasoning, which providers count as written."""
 
-MOST_SPLITS = 2
-"""Maximum number of times a question is cut into halves."""
-
 VERIFY = "verify"
 """Purpose of the requests that verify what a model has written."""
 
@@ -66,6 +57,7 @@ def build_question(
     schema: Mapping[str, Any],
     answer_tokens: int,
     scope: str = "",
+    system: str = "",
     timeout_s: float = 120.0,
 ) -> ModelRequest:
     """Return the request for an answer in JSON.
@@ -76,10 +68,12 @@ def build_question(
         schema: The JSON schema of the answer, with every field named.
         answer_tokens: Tokens that the answer may have without reasoning.
         scope: Whose memory it is about.
+        system: The system part; empty for none.
         timeout_s: Seconds that the answer may take.
     """
+    said = ChatMessage(role="user", content=text)
     return ModelRequest(
-        messages=(ChatMessage(role="user", content=text),),
+        messages=(ChatMessage(role="system", content=system), said) if system else (said,),
         purpose=purpose,
         scope=scope,
         schema=schema,
@@ -89,164 +83,17 @@ def build_question(
     )
 
 
-def build_verification(
-    text: str, scope: str, *, schema: Mapping[str, Any], answer_tokens: int
-) -> ModelRequest:
-    """Return a request that verifies what a model has written; it is sent together with others of the same scope.
+# -- answers -------------------------------------------------------------------------------------------
 
-    Args:
-        text: The question.
-        scope: The scope. No request shows two of them.
-        schema: The JSON schema of the answer.
-        answer_tokens: Tokens that the answer may have without reasoning.
-    """
-    question = build_question(
-        text, purpose=VERIFY, scope=scope, schema=schema, answer_tokens=answer_tokens, timeout_s=180.0
-    )
-    return replace(question, group=f"{VERIFY} {scope}", temperature=0.0)
-
-
-def ask_for_json(request: ModelRequest) -> Flow[Answer]:
-    """Ask once, and return the answer in the form of the request's schema."""
-    reply = yield request
-    return read_answer(reply, request.schema or {})
-
-
-def ask_in_parts(
-    items: Sequence[T], build: Callable[[Sequence[T]], ModelRequest], *, splits: int = MOST_SPLITS
-) -> Flow[list[tuple[Sequence[T], Answer]]]:
-    """Ask about items, and again about each half of them where the answer was cut off.
-
-    Args:
-        items: What the question is about, in order.
-        build: Returns the request about some of them.
-        splits: How often the question may be cut into halves.
-
-    Returns:
-        Each part with its answer, in order. The cost of an answer that was cut off is added to that
-        of the first part.
-    """
-    request = build(items)
-    reply = yield request
-    if splits < 1 or len(items) < 2 or not isinstance(reply, ModelReply) or reply.finish != "length":
-        return [(items, read_answer(reply, request.schema or {}))]
-    middle = len(items) // 2
-    parts = yield from ask_in_parts(items[:middle], build, splits=splits - 1)
-    part, first = parts[0]
-    parts[0] = part, replace(first, usage=reply.usage + first.usage)
-    rest = yield from ask_in_parts(items[middle:], build, splits=splits - 1)
-    return [*parts, *rest]
-
-
-# -- running passes ------------------------------------------------------------------------------------
-
-Flow = Generator[ModelRequest, ModelReply | ModelFailure, T]
-"""A pass that is running: what it asks, what it is resumed with, and what it ends in."""
-
-Ask = Callable[[ModelRequest], ModelReply | ModelFailure]
-"""What asks a model. It returns a `ModelFailure` where there is no answer, and never raises for it."""
 
 NO_MODEL = ModelFailure(why="no model")
-
-_TOGETHER = (
-    "This message has several tasks. Do each by itself, and answer with one JSON object that has the keys of all "
-    "their answers."
-)
-
-
-def run_pass(flow: Flow[T], answer: Ask) -> T:
-    """Run a pass to its end, and repeat a request once where the reply is empty."""
-    return run_together([flow], answer)[0]
-
-
-def run_together(flows: Sequence[Flow[T]], answer: Ask) -> list[T]:
-    """Run passes to their ends, and ask the requests of one group as one.
-
-    Args:
-        flows: The passes. None of them may need what another one does. Each has its groups in ascending order.
-    """
-    results: dict[int, T] = {}
-    waiting: dict[int, ModelRequest] = {}
-
-    def resume(at: int, reply: ModelReply | ModelFailure | None) -> None:
-        """Run a pass until it waits at a request of a group, or ends."""
-        waiting.pop(at, None)
-        try:
-            request = next(flows[at]) if reply is None else flows[at].send(reply)
-            while not request.group:
-                request = flows[at].send(_ask(request, answer))
-            waiting[at] = request
-        except StopIteration as end:
-            results[at] = end.value
-
-    for at in range(len(flows)):
-        resume(at, None)
-    while waiting:
-        group = min(request.group for request in waiting.values())
-        asked = {at: waiting[at] for at in sorted(waiting) if waiting[at].group == group}
-        reply = _ask(_combine_requests(list(asked.values())), answer)
-        for at in asked:
-            resume(at, reply)
-            reply = replace(reply, usage=TokenUsage())  # its cost counts once
-    return [results[at] for at in range(len(flows))]
-
-
-def _ask(request: ModelRequest, answer: Ask) -> ModelReply | ModelFailure:
-    """Ask, and once more where the reply is empty; return the last reply with the cost of both."""
-    reply = answer(request)
-    if isinstance(reply, ModelReply) and not reply.text.strip() and not reply.tool_calls:
-        again = answer(request)
-        return replace(again, usage=reply.usage + again.usage)
-    return reply
-
-
-def _combine_requests(requests: Sequence[ModelRequest]) -> ModelRequest:
-    """Return one request for the answers of several, whose schemas share no key."""
-    if len(requests) == 1:
-        return requests[0]
-    properties: dict[str, Any] = {}
-    for request in requests:
-        schema: Mapping[str, Any] = request.schema or {}
-        properties |= schema["properties"]
-    text = "\n\n---\n\n".join((_TOGETHER, *(request.messages[0].content for request in requests)))
-    return replace(
-        requests[0],
-        messages=(ChatMessage(role="user", content=text),),
-        schema={"type": "object", "properties": properties, "required": list(properties)},
-        max_tokens=sum(request.max_tokens for request in requests),
-        timeout_s=max(request.timeout_s for request in requests),
-    )
-
-
-# -- the limit of a dream ------------------------------------------------------------------------------
-
-MOST_REQUESTS = 3
-"""Requests about one scope in a dream, the last of which verifies; requests that enrich drafts do not count."""
-
-UNCOUNTED = "enrich"
-"""Purpose of the requests that do not count."""
+"""The reply where no model is set."""
 
 LATER = ModelFailure(why="it is left for the next dream")
-"""The reply to a request that exceeds the limit."""
+"""The reply to a request that exceeds the limit of a dream."""
 
-
-def limit_requests(ask: Ask) -> Ask:
-    """Return a function that asks the model in one dream, and returns `LATER` beyond the limit of a scope."""
-    asked: Counter[str] = Counter()
-
-    def ask_within_limit(request: ModelRequest) -> ModelReply | ModelFailure:
-        if request.purpose == UNCOUNTED:
-            return ask(request)
-        if asked[request.scope] >= (MOST_REQUESTS if request.purpose == VERIFY else MOST_REQUESTS - 1):
-            return LATER
-        reply = ask(request)
-        asked[request.scope] += reply is not NO_MODEL
-        return reply
-
-    return ask_within_limit
-
-
-# -- answers -------------------------------------------------------------------------------------------
+LIMIT = "the monthly limit of tokens is reached"
+"""Beginning of the reason why a model is not asked any more in a month."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +106,7 @@ class Answer:
         usage: Its cost.
         is_unusable: Whether the model answered something that cannot be used.
         is_refused: Whether the model or its server refused the request.
+        unknown: Keys of the object that the pass does not read.
     """
 
     fields: Mapping[str, Any]
@@ -266,6 +114,7 @@ class Answer:
     usage: TokenUsage = field(default_factory=TokenUsage)
     is_unusable: bool = False
     is_refused: bool = False
+    unknown: tuple[str, ...] = ()
 
     @property
     def is_later(self) -> bool:
@@ -283,7 +132,13 @@ def read_answer(reply: ModelReply | ModelFailure, schema: Schema) -> Answer:
     if isinstance(reply, ModelFailure):
         return Answer(fields={}, why=reply.why, usage=reply.usage, is_refused=reply.refused)
     try:
-        return Answer(fields=parse_answer(reply, schema), usage=reply.usage)
+        fields = parse_answer(reply, schema)
+        known = schema.get("properties", {})
+        return Answer(
+            fields={key: value for key, value in fields.items() if key in known},
+            usage=reply.usage,
+            unknown=tuple(key for key in fields if key not in known),
+        )
     except UnusableReply as error:
         return Answer(fields={}, why=str(error), usage=reply.usage, is_unusable=True)
 
@@ -436,6 +291,12 @@ def iter_objects(value: Any, *, key: str = "") -> Iterator[Mapping[str, Any]]:
             yield each
         elif key and isinstance(each, str):
             yield {key: each}
+
+
+def describe_unknown_keys(answers: Iterable[Answer]) -> tuple[str, ...]:
+    """Return a note that names the keys of answers that a pass does not read; nothing if there are none."""
+    keys = dict.fromkeys(str(key)[:40] for answer in answers for key in answer.unknown)
+    return (f"not read in the answer: {', '.join(keys)}",) if keys else ()
 
 
 def iter_numbered(value: Any, key: str) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -367,14 +367,14 @@ class ContextInput(Form):
 class SessionWindowInput(Form):
     """Options for shortening the window of a session; see `Memory.dreams`."""
 
-    kind: Literal["digest", "compact", "trim"]
+    kind: Literal["read", "compact", "trim"]
     keep: Number | None = None
 
 
 class PassResult(Form):
     """Outcome of a pass."""
 
-    state: Literal["applied", "planned", "skipped", "failed"]
+    state: Literal["applied", "planned", "waiting", "skipped", "failed"]
     why: str
     batch: int | None
 

@@ -1,0 +1,534 @@
+"""One reading of a conversation: a paragraph of history, and what becomes of the memory.
+
+A request shows the new turns (T1 …), known records about their subjects (K1 …) and the sentences that rules kept
+from these turns (R1 …). The model proposes records to add, changes and ends of known ones, and kept sentences to
+drop, each with the turns that say so. Code checks specifics. A record in the owner's own words is saved at once.
+Any other waits in the archive until a dream has verified it; meanwhile the owner's sentence stands in its place.
+Changes, ends and drops wait in the same way. If a model is not believed in a later dream, the sentences come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, time
+from typing import Any
+
+from reverie.consolidation.entities import is_likely_secret
+from reverie.consolidation.passes.history import build_headline, select_said, stamp_paragraph
+from reverie.consolidation.plan import Plan, PlanStep, Rejection
+from reverie.consolidation.planning.flows import Flow, ask_in_parts
+from reverie.consolidation.planning.inputs import PassInput, PendingClaim, WindowInput, encode_claims
+from reverie.consolidation.planning.material import cite_turns, format_labelled, label_turns
+from reverie.consolidation.planning.requests import (
+    Answer,
+    build_schema,
+    describe_unknown_keys,
+    iter_objects,
+    to_ids,
+    to_text,
+)
+from reverie.consolidation.sentences import compute_key, split_sentences
+from reverie.context.window import build_history_cursor, build_remembered_cursor
+from reverie.domain.category import validate_category
+from reverie.domain.change import Change
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import InvalidInput
+from reverie.domain.intake import classify, concerns_health, rate_importance
+from reverie.domain.page import HISTORY, Paragraph, build_session_source
+from reverie.domain.record import KINDS, STANDING, UNTRUSTED, Kind, Record
+from reverie.domain.similarity.grounding import (
+    Evidence,
+    collect_evidence,
+    extract_content,
+    find_new_specifics,
+    find_unknown_words,
+    find_unsaid,
+    is_among,
+)
+from reverie.domain.similarity.specifics import extract_specifics
+from reverie.domain.text.dates import find_dates, get_local_day
+from reverie.domain.text.escaping import escape_line
+from reverie.domain.text.timestamps import parse_time
+from reverie.domain.text.validation import estimate_tokens
+from reverie.llm.protocol import ModelRequest, TokenUsage
+from reverie.repositories.records import NewRecord
+
+NAME = "read"
+PROMPT = "read.md"
+
+HELD = "waits until a dream has found it in its turns"
+"""Reason why a record is archived until the model has verified it."""
+
+LONGEST_MESSAGE = 1_500
+LONGEST_RECORD = 400
+MOST_KNOWN = 30
+"""Records that a request shows as known: those that share most words with the conversation."""
+
+MAX_PART_TOKENS = 6_000
+"""Tokens of the turns of one request; a longer conversation is read in parts."""
+
+_OWNED_SHARE = 0.2
+"""Share of its words that the owner's turns must have."""
+
+_SAID_SHARE = 0.8
+"""Share of its words that a known record must have to say the same."""
+
+_CONFIDENCE = 0.8
+_MOST_CATEGORIES = 30
+_NOTHING = "nothing in it is worth keeping"
+
+_RECORD = {"content": str, "kind": str, "category": str, "turns": [str], "until": str | None}
+_ANSWER: Mapping[str, Any] = {
+    "history": str,
+    "add": [_RECORD],
+    "change": [{"record": str, **_RECORD}],
+    "end": [{"record": str, "turns": [str]}],
+    "drop": [{"record": str, "why": str}],
+}
+SCHEMA = build_schema(_ANSWER)
+FORMS = build_schema({**_ANSWER, "history_entry": str, "memory_update": str})
+"""The accepted forms: the own one, and Autobot's `history_entry` with `memory_update`."""
+
+
+def read(view: PassInput) -> Flow[Plan]:
+    """Read the new turns of a conversation, and move its window if that is due."""
+    window = view.get_window()
+    reading = _Reading(view, window)
+    moves = (window.move(),) if window.is_moving else ()
+    if not reading.has_owner:
+        steps = (*reading.build_history([]), *moves)
+        return view.build_plan(
+            NAME,
+            steps=steps,
+            skipped="" if steps else _NOTHING,
+            cursors=reading.build_cursors(steps, read=True),
+        )
+    answers: list[Answer] = []
+    usage = TokenUsage()
+    for part in reading.split():
+        found = yield from ask_in_parts(part, reading.build_request, forms=FORMS)
+        for _, answer in found:
+            usage += answer.usage
+            if answer.has_no_model:
+                steps = (*reading.build_history([]), *moves) if window.is_moving else ()
+                return view.build_plan(
+                    NAME,
+                    steps=steps,
+                    notes=("no model: the paragraph was made by rule",) if steps else (),
+                    skipped="" if steps else "no model: only rules learn from conversations",
+                    cursors=reading.build_cursors(steps, read=False),
+                )
+            if answer.why:
+                return view.build_plan(NAME, failed=answer.why, usage=usage)
+            answers.append(answer)
+    for answer in answers:
+        reading.take(answer.fields)
+    history = reading.build_history([reading.get_entry(answer.fields) for answer in answers])
+    steps = (*reading.build_steps(), *history, *moves)
+    return view.build_plan(
+        NAME,
+        steps=steps,
+        refused=tuple(reading.refused),
+        notes=(*reading.notes, *describe_unknown_keys(answers)),
+        skipped="" if steps else _NOTHING,
+        cursors=reading.build_cursors(steps, read=True),
+        usage=usage,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proposal:
+    """A record that a model proposes and that code accepts.
+
+    Attributes:
+        note: The record.
+        turns: The turns that it cites.
+        until: End of the last day on which it matters, if the model says so and the turns too.
+        replaces: The known record that it changes; None for a new one.
+    """
+
+    note: NewRecord
+    turns: tuple[Turn, ...]
+    until: datetime | None = None
+    replaces: Record | None = None
+
+
+class _Reading:
+    """The proposals for one conversation. Not safe for several threads."""
+
+    def __init__(self, view: PassInput, window: WindowInput) -> None:
+        self._view = view
+        self._window = window
+        self._labels = label_turns(window.older)
+        spoken = list(self._labels.values())
+        self.has_owner = bool(collect_evidence(spoken, only_owner=True))
+        ids = {turn.id for turn in window.older}
+        trusted = [record for record in view.records if record.origin not in UNTRUSTED]
+        learned = [record for record in trusted if not ids.isdisjoint(record.references)]
+        known = _select_known([record for record in trusted if record not in learned], spoken)
+        self._learned = {f"R{at}": record for at, record in enumerate(learned, 1)}
+        self._known = {f"K{at}": record for at, record in enumerate(known, 1)}
+        self._kinds = {compute_key(record.content): record.kind for record in reversed(view.records)}
+        names = sorted(_collect_names(trusted))
+        self._context = [
+            *collect_evidence(spoken),
+            *(Evidence(text=record.content, at=record.created_at) for record in known),
+            Evidence(text=" ".join(names), at=view.now),
+        ]
+        self._proposals: list[_Proposal] = []
+        self._claims: list[PendingClaim] = []
+        self.refused: list[Rejection] = []
+        self.notes: list[str] = []
+
+    # -- the request -------------------------------------------------------------------------------------
+
+    def split(self) -> Iterator[list[str]]:
+        """Yield the labels of the turns of each request."""
+        part: list[str] = []
+        size = 0
+        for name, turn in self._labels.items():
+            cost = estimate_tokens(turn.content[:LONGEST_MESSAGE])
+            if part and size + cost > MAX_PART_TOKENS:
+                yield part
+                part, size = [], 0
+            part.append(name)
+            size += cost
+        yield part
+
+    def build_request(self, names: Sequence[str]) -> ModelRequest:
+        """Return the request about some turns."""
+        view, scope = self._view, self._window.state.scope
+        return view.build_question(
+            PROMPT,
+            {
+                "categories": ", ".join(view.categories.get(scope, ())[:_MOST_CATEGORIES]) or "(none)",
+                "known": _format_records(self._known),
+                "learned": _format_records(self._learned),
+                "day": f"{self._labels[names[-1]].at.astimezone(view.zone):%Y-%m-%d}",
+                "conversation": format_labelled(self._labels, names, longest=LONGEST_MESSAGE),
+            },
+            purpose=NAME,
+            scope=scope,
+            schema=SCHEMA,
+            answer_tokens=2_000,
+        )
+
+    # -- the answer --------------------------------------------------------------------------------------
+
+    @staticmethod
+    def get_entry(fields: Mapping[str, Any]) -> str:
+        """Return the paragraph of an answer."""
+        return to_text(fields.get("history")) or to_text(fields.get("history_entry"))
+
+    def take(self, fields: Mapping[str, Any]) -> None:
+        """Take the proposals of an answer that the checks accept."""
+        for given in iter_objects(fields.get("add"), key="content"):
+            self._add(given)
+        for given in self._read_page(to_text(fields.get("memory_update"))):
+            self._add(given)
+        for given in iter_objects(fields.get("change")):
+            record = self._find_known(given)
+            if record is None:
+                self._refuse("change a record", "it names no known record")
+            elif not given.get("content"):
+                self._end(given)
+            else:
+                self._add(given, replaces=record)
+        for given in iter_objects(fields.get("end"), key="record"):
+            self._end(given)
+        for given in iter_objects(fields.get("drop"), key="record"):
+            name = "".join(to_ids(given.get("record") or given.get("id"))[:1]).upper()
+            record = self._learned.get(name)
+            if record is None:
+                self._refuse("drop a sentence", f"{name or 'it'} is not the label of a kept sentence")
+            else:
+                self._claims.append(
+                    PendingClaim(do="drop", target=record.id, turns=self._keep_own(record.references))
+                )
+
+    def _refuse(self, what: str, why: str) -> None:
+        self.refused.append(Rejection(what=what, why=why))
+
+    def _keep_own(self, ids: Iterable[str]) -> tuple[str, ...]:
+        own = {turn.id for turn in self._window.older}
+        return tuple(name for name in ids if name in own)
+
+    def _find_known(self, given: Mapping[str, Any]) -> Record | None:
+        name = "".join(to_ids(given.get("record") or given.get("id"))[:1]).upper()
+        return self._known.get(name) or self._learned.get(name)
+
+    def _end(self, given: Mapping[str, Any]) -> None:
+        record = self._find_known(given)
+        cited = cite_turns(given, self._labels)
+        owned = collect_evidence(cited, only_owner=True)
+        if record is None:
+            self._refuse("end a record", "it names no known record")
+        elif not owned:
+            self._refuse(f"end {record.id}", "no turn of the user's is cited, in their own words")
+        elif record.pinned:
+            self._refuse(f"end {record.id}", "it is pinned")
+        else:
+            turns = tuple(turn.id for turn in cited)
+            self._claims.append(PendingClaim(do="end", target=record.id, turns=turns))
+
+    def _read_page(self, page: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the new lines of notes that a model has brought up to date (Autobot), with the turns that say them."""
+        known = {compute_key(record.content) for record in self._known.values()}
+        for line in page.splitlines():
+            text = line.lstrip("-*+ ").strip()
+            if text and not text.startswith("#") and compute_key(text) not in known:
+                words = extract_content(text)
+                shares = {
+                    name: sum(is_among(word, extract_content(turn.content)) for word in words)
+                    for name, turn in self._labels.items()
+                    if turn.role == "user"
+                }
+                best = max(shares.values(), default=0)
+                yield {
+                    "content": text,
+                    "turns": [name for name, share in shares.items() if share == best > 0],
+                }
+
+    def _add(self, given: Mapping[str, Any], *, replaces: Record | None = None) -> None:
+        """Take a proposed record, or refuse it."""
+        content = to_text(given.get("content"))
+        cited = cite_turns(given, self._labels)
+        what = "add a record" if replaces is None else f"change {replaces.id}"
+        if len(self._proposals) >= len(self._labels):
+            self._refuse(what, "there are as many records as messages already")
+        elif why := self._explain_refusal(content, cited, replaces):
+            self._refuse(what, why)
+        elif known := self._find_saying(content, cited, replaces):
+            self.notes.append(f"known as {known.id}")
+        else:
+            last = cited[-1]
+            kind = self._kinds.get(compute_key(content)) or _read_kind(to_text(given.get("kind")), content)
+            note = NewRecord(
+                content=content,
+                kind=kind,
+                importance=rate_importance(content, kind),
+                category=_read_category(to_text(given.get("category"))),
+                confidence=_CONFIDENCE,
+                source=f"session:{last.session}"[:200],
+                references=tuple(dict.fromkeys(turn.id for turn in cited)),
+                origin="agent",
+                scope=last.scope,
+                created_at=last.at,
+            )
+            until = self._read_until(to_text(given.get("until")), cited)
+            self._proposals.append(_Proposal(note=note, turns=tuple(cited), until=until, replaces=replaces))
+
+    def _explain_refusal(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> str:
+        if not content or len(content) > LONGEST_RECORD:
+            return f"a record has 1 to {LONGEST_RECORD} characters"
+        owned = collect_evidence(cited, only_owner=True)
+        if not owned:
+            return "no turn of the user's is cited, in their own words"
+        if replaces is not None and replaces.pinned:
+            return "it is pinned"
+        if is_likely_secret(content):
+            return "it looks like a secret"
+        evidence = collect_evidence(cited)
+        old = replaces.content if replaces is not None else ""
+        zone = self._view.zone
+        return find_unsaid(
+            content, evidence, context=self._context, replaced=old, zone=zone
+        ) or find_unknown_words(content, [*evidence, Evidence(text=old, at=evidence[0].at)], zone=zone)
+
+    def _find_saying(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> Record | None:
+        """Return a live record that says all of a proposal, in the owner's words or as known."""
+        ids = {turn.id for turn in cited}
+        for record in (*self._learned.values(), *self._known.values()):
+            is_own = not ids.isdisjoint(record.references)
+            if record is replaces or not (is_own or record.id in {each.id for each in self._known.values()}):
+                continue
+            if says(record, content, zone=self._view.zone):
+                return record
+        return None
+
+    def _read_until(self, text: str, cited: Sequence[Turn]) -> datetime | None:
+        """Return the end of a day until which something matters, if a cited turn names that day."""
+        try:
+            day = parse_time(f"{text[:10]}T00:00:00Z").date() if text else None
+        except InvalidInput:
+            return None
+        zone = self._view.zone
+        for turn in cited:
+            for mention in find_dates(turn.content, get_local_day(turn.at, zone)):
+                if day is not None and mention.start <= day <= mention.end:
+                    return datetime.combine(day, time.max, tzinfo=zone)
+        return None
+
+    # -- the plan ----------------------------------------------------------------------------------------
+
+    def build_steps(self) -> list[PlanStep]:
+        """Return the steps that save what is in the owner's words, and archive what waits."""
+        steps: dict[str, PlanStep] = {}
+        taken = {(record.scope, record.fingerprint) for record in self._view.records}
+
+        def save(proposal: _Proposal, note: NewRecord) -> str:
+            """Add the steps of a live record; return its id, empty if the text is known."""
+            for change in self._view.plan_records([note]):
+                record = change.after
+                if isinstance(record, Record) and (record.scope, record.fingerprint) not in taken:
+                    taken.add((record.scope, record.fingerprint))
+                    record = replace(record, until=proposal.until or record.until)
+                    step = PlanStep(edit=replace(change, after=record), why="said in a conversation")
+                    steps[change.id] = step
+                    return record.id
+            return ""
+
+        for proposal in self._proposals:
+            if _is_quoted(proposal):
+                name = save(proposal, proposal.note)
+                if proposal.replaces is not None:
+                    self._claims.append(self._to_claim(proposal, name, ""))
+                continue
+            quotation = find_quotation(proposal.note.content, proposal.turns)
+            quote = "" if quotation is None else save(proposal, self._quote(proposal, *quotation))
+            for change in self._view.plan_records([proposal.note]):
+                if isinstance(change.after, Record) and change.before is None and change.id not in steps:
+                    record = replace(
+                        change.after,
+                        archived_at=self._view.now,
+                        archive_reason=HELD,
+                        until=proposal.until or change.after.until,
+                    )
+                    steps[change.id] = PlanStep(edit=replace(change, after=record), why=HELD)
+                    self._claims.append(self._to_claim(proposal, change.id, quote))
+        return list(steps.values())
+
+    def _to_claim(self, proposal: _Proposal, name: str, quote: str) -> PendingClaim:
+        return PendingClaim(
+            do="add" if proposal.replaces is None else "change",
+            record=name,
+            target="" if proposal.replaces is None else proposal.replaces.id,
+            quote=quote,
+            turns=tuple(turn.id for turn in proposal.turns),
+        )
+
+    def _quote(self, proposal: _Proposal, sentence: str, turn: Turn) -> NewRecord:
+        """Return the record of the owner's own sentence that stands in for a proposal."""
+        intake = classify(sentence, origin=turn.origin, at=turn.at, zone=self._view.zone, door="conversation")
+        own = "fact" if proposal.note.kind in STANDING else proposal.note.kind
+        kind = intake.kind or own
+        return replace(
+            proposal.note,
+            content=sentence,
+            kind=kind,
+            importance=rate_importance(sentence, kind or "fact"),
+            references=(turn.id,),
+            origin=turn.origin,
+            created_at=turn.at,
+        )
+
+    def build_history(self, entries: Sequence[str]) -> list[PlanStep]:
+        """Return the step that adds the paragraph about turns that are not told yet; none for a scope's."""
+        window = self._window
+        older = [turn for turn in window.older if turn.position >= window.told]
+        if window.state.scope or not older or not any(turn.role == "user" for turn in older):
+            return []
+        entry = "" if self._view.is_trusted is False else " ".join(filter(None, entries))
+        text = select_said(entry, older, zone=self._view.zone) or build_headline(older)
+        has_tool_source = any(turn.origin in UNTRUSTED for turn in older if turn.role != "tool")
+        paragraph = Paragraph(
+            id=self._view.new_id(),
+            page=HISTORY,
+            position=window.position,
+            at=older[-1].at,
+            content=stamp_paragraph(text, older[-1].at),
+            source=build_session_source(older[-1].session, from_tools=has_tool_source),
+        )
+        names = tuple(turn.id for turn in older)
+        why = f"history of turns: {len(older)}"
+        return [PlanStep(edit=Change(before=None, after=paragraph), why=why, sources=names)]
+
+    def build_cursors(self, steps: Sequence[PlanStep], *, read: bool) -> dict[str, str | None]:
+        """Return how far the conversation is read and told, and the claims that wait."""
+        window = self._window
+        end = window.older[-1].position + 1 if window.older else window.read_from
+        cursors: dict[str, str | None] = {}
+        if any(isinstance(step.edit.after, Paragraph) for step in steps):
+            cursors[build_history_cursor(window.state.id)] = str(max(end, window.told))
+        if read:
+            cursors[build_remembered_cursor(window.state.id)] = str(end)
+        if self._claims:
+            cursors |= encode_claims([*self._view.claims, *self._claims])
+        return cursors
+
+
+# -- sentences and records ---------------------------------------------------------------------------------
+
+
+def says(record: Record, content: str, *, zone: Any) -> bool:
+    """Return whether a record says all of a statement: its specifics, its negations and most of its words."""
+    evidence = [Evidence(text=record.content, at=record.created_at)]
+    return (
+        not find_new_specifics([record.content], content)
+        and extract_specifics(content).negations == extract_specifics(record.content).negations
+        and not find_unsaid(content, evidence, zone=zone)
+        and not find_unknown_words(content, evidence, least=_SAID_SHARE, zone=zone)
+    )
+
+
+def find_quotation(content: str, turns: Sequence[Turn]) -> tuple[str, Turn] | None:
+    """Return the owner's own sentences that have most words of a statement, with their turn; None without one."""
+    words = extract_content(content)
+    best: tuple[int, str, Turn] | None = None
+    for turn in turns:
+        for evidence in collect_evidence([turn], only_owner=True):
+            sentences = [each for each in split_sentences(evidence.text) if len(each) <= LONGEST_RECORD]
+            counts = [sum(is_among(word, extract_content(each)) for word in words) for each in sentences]
+            most = max(counts, default=0)
+            if most and (best is None or most > best[0]):
+                chosen = [each for each, count in zip(sentences, counts, strict=True) if count >= 0.6 * most]
+                text = " ".join(chosen) if len(" ".join(chosen)) <= LONGEST_RECORD else chosen[0]
+                best = most, text, turn
+    if best is None or is_likely_secret(best[1]) or (best[1].endswith("?") and "," not in best[1]):
+        return None
+    return best[1], best[2]
+
+
+def _is_quoted(proposal: _Proposal) -> bool:
+    """Return whether a proposal is a sentence of the owner's, word for word."""
+    key = compute_key(proposal.note.content)
+    own = collect_evidence(proposal.turns, only_owner=True)
+    return any(compute_key(sentence) == key for each in own for sentence in split_sentences(each.text))
+
+
+def _select_known(records: Sequence[Record], turns: Sequence[Turn]) -> list[Record]:
+    """Return the records that share most words with a conversation."""
+    said = extract_content("\n".join(turn.content for turn in turns))
+    shares = [(len(said & extract_content(record.content)), record.updated_at, record) for record in records]
+    ranked = sorted((each for each in shares if each[0]), key=lambda each: each[:2], reverse=True)
+    return [record for _, _, record in ranked[:MOST_KNOWN]]
+
+
+def _collect_names(records: Sequence[Record]) -> set[str]:
+    """Return the names in trusted records: a fact may name whom a conversation does not."""
+    text = "\n".join(record.content for record in records)
+    return {word.capitalize() for name in extract_specifics(text).names for word in name.split()}
+
+
+def _format_records(labelled: Mapping[str, Record]) -> str:
+    lines = (
+        f"[{name}] ({record.valid_from or record.created_at:%Y-%m-%d}) {escape_line(record.content)[:200]}"
+        for name, record in labelled.items()
+    )
+    return "\n".join(lines) or "(nothing)"
+
+
+def _read_kind(text: str, content: str) -> Kind:
+    """Return the kind of a record. What all advice has to observe is a constraint, which stands in every prompt."""
+    kind = next(
+        (kind for kind in KINDS if kind == text.lower()), "preference" if text == "instruction" else "fact"
+    )
+    return "constraint" if kind == "fact" and concerns_health(content) else kind
+
+
+def _read_category(text: str) -> str | None:
+    try:
+        return validate_category(text.lower()) if text else None
+    except InvalidInput:
+        return None

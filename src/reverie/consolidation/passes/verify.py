@@ -1,0 +1,165 @@
+"""Verification of what was read from conversations: what the model finds in the turns is put into effect.
+
+A record that waits is shown in place of the owner's sentence, a change or end takes effect, and a dropped sentence
+is archived, only if a believed model calls the claim supported. A claim that it denies is refused for good, and the
+owner's sentence stays. If a model is not believed, everything that it wrote before goes back to the owner's
+sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reverie.consolidation.passes.read import HELD
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.consolidation.planning.flows import Flow, verify_claims
+from reverie.consolidation.planning.inputs import SHOWN, PassInput, PendingClaim, encode_claims
+from reverie.consolidation.planning.plan_builder import CONFIRMED, PlanBuilder
+from reverie.consolidation.planning.verification import (
+    DENIED,
+    NOT_BELIEVED,
+    PROMPT,
+    Claim,
+    ClaimCheck,
+    format_evidence,
+)
+from reverie.domain.change import Change
+from reverie.domain.record import Record, validate_record
+from reverie.domain.text.escaping import escape_line
+
+NAME = "verify"
+
+MAX_VERIFIED = 40
+"""Claims that are verified in one dream, the earliest; the next dream continues."""
+
+MAX_TRIES = 3
+"""Dreams in which a claim is asked about without a believed answer; after that it is refused."""
+
+DROPPED = "Not meant seriously, or only for that moment: "
+"""Beginning of the claim that a sentence is not worth keeping."""
+
+_SAME_WORDS = "in other words: "
+"""Beginning of the reason why the owner's sentence is archived that a verified record of the reading stands for."""
+
+
+def verify(view: PassInput) -> Flow[Plan]:
+    """Ask whether the turns say what was read from them, and put into effect what they say."""
+    builder = PlanBuilder(view, name=NAME)
+    usable = [each for each in view.claims if _build_claim(view, each) is not None]
+    asked, waiting = usable[:MAX_VERIFIED], usable[MAX_VERIFIED:]
+    shown = list(view.shown)
+    for scope in sorted({_get_scope(view, each) for each in asked}):
+        own = [each for each in asked if _get_scope(view, each) == scope]
+        claims = tuple(claim for each in own if (claim := _build_claim(view, each)) is not None)
+        check = ClaimCheck(
+            claims=claims, prompt=view.prompt(PROMPT), scope=scope, by_default=view.is_trusted is True
+        )
+        verdicts = yield from verify_claims(check)
+        builder.spend(verdicts.usage)
+        if verdicts.failed:
+            builder.fail(verdicts.failed)
+        for each, why in zip(own, verdicts.reasons, strict=True):
+            what = f"{each.do} {each.record or each.target}"
+            if not why:
+                _put_into_effect(view, builder, each)
+                if each.do in ("add", "change") and each.record:
+                    shown.append(each)
+            elif why.startswith(DENIED):
+                builder.refuse(what, why)
+            elif verdicts.is_later or verdicts.failed:
+                waiting.append(each)
+            elif each.tries + 1 < MAX_TRIES:
+                waiting.append(replace(each, tries=each.tries + 1))
+                builder.note(why)
+            else:
+                builder.refuse(what, why)
+    cursors = {**encode_claims(waiting), **encode_claims(shown, SHOWN)}
+    return builder.plan(skipped="no claim of a conversation is to be verified", cursors=cursors)
+
+
+def withdraw_shown(view: PassInput, plan: Plan) -> Plan:
+    """Return the plan of `verify` of a dream in which the model is not believed: owner's sentences come back.
+
+    What the owner has pinned or said since stays. What is withdrawn waits to be verified again.
+    """
+    steps: list[PlanStep] = []
+    waiting: list[PendingClaim] = []
+    for each in view.shown:
+        record = view.cited.get(each.record)
+        if record is None or record.archived or record.pinned or record.seen_count >= CONFIRMED:
+            continue
+        steps.append(_step(record, view.archive(record, HELD), NOT_BELIEVED))
+        quote = view.cited.get(each.quote)
+        if quote is not None and quote.archive_reason.startswith(_SAME_WORDS):
+            steps.append(_step(quote, replace(quote, archived_at=None, archive_reason=""), NOT_BELIEVED))
+        target = view.cited.get(each.target)
+        if target is not None and target.replaced_by == each.record:
+            steps.append(_step(target, replace(target, valid_to=None, replaced_by=""), NOT_BELIEVED))
+        waiting.append(replace(each, tries=0))
+    steps += [
+        _step(headline, view.archive(headline, NOT_BELIEVED), NOT_BELIEVED) for headline in view.headlines
+    ]
+    touched = {step.edit.id for step in steps}
+    kept = tuple(step for step in plan.steps if step.edit.id not in touched)
+    claims = {**encode_claims([*waiting, *view.claims]), **encode_claims((), SHOWN)}
+    return replace(
+        plan,
+        steps=(*steps, *kept),
+        cursors={**plan.cursors, **claims},
+        notes=(*plan.notes, NOT_BELIEVED),
+        skipped="" if steps or kept else plan.skipped,
+    )
+
+
+def _get_scope(view: PassInput, claim: PendingClaim) -> str:
+    return view.cited[claim.record or claim.target].scope
+
+
+def _build_claim(view: PassInput, claim: PendingClaim) -> Claim | None:
+    """Return what a pending claim states; None if it is about something that changed or was erased since."""
+    record, target = view.cited.get(claim.record), view.cited.get(claim.target)
+    turns = [view.said[name] for name in claim.turns if name in view.said]
+    if not turns or (
+        claim.record and (record is None or (record.archived and record.archive_reason != HELD))
+    ):
+        return None
+    if claim.target and (target is None or target.archived or target.valid_to is not None):
+        return None
+    evidence = format_evidence(turns, view.before)
+    earlier = () if target is None else (f"- earlier: {escape_line(target.content)}",)
+    if claim.do == "add" and record is not None:
+        return Claim(kind="fact", text=record.content, evidence=evidence)
+    if claim.do == "change" and record is not None:
+        return Claim(kind="change", text=record.content, evidence=(*earlier, *evidence))
+    if target is None:
+        return None
+    if claim.do == "drop":
+        return Claim(kind="drop", text=f"{DROPPED}{target.content}", evidence=evidence)
+    return Claim(kind="end", text=f"No longer true: {target.content}", evidence=(*earlier, *evidence))
+
+
+def _put_into_effect(view: PassInput, builder: PlanBuilder, claim: PendingClaim) -> None:
+    """Add the steps of a claim that is supported."""
+    record, target = view.cited.get(claim.record), view.cited.get(claim.target)
+    if claim.do == "drop" and target is not None:
+        builder.archive(target.id, why="a joke, a fragment or only for that moment")
+        return
+    saved = record
+    if record is not None and record.archived:
+        saved = builder.restore(record, why="the model finds it in its turns")
+    turns = [view.said[name] for name in claim.turns if name in view.said]
+    if target is not None and (claim.do == "end" or saved is not None):
+        builder.end(target, by=saved, since=max(turn.at for turn in turns), is_said=True)
+    quote = view.cited.get(claim.quote)
+    if saved is not None and quote is not None and any(_is_untouched(quote, turn.content) for turn in turns):
+        builder.stand_in(quote, reason=f"{_SAME_WORDS}{saved.id}")
+
+
+def _is_untouched(quote: Record, said: str) -> bool:
+    """Return whether a sentence that a reading saved was neither said again, pinned nor reworded since."""
+    is_unchanged = quote.content[:60] in " ".join(said.split())
+    return not (quote.archived or quote.pinned or quote.seen_count >= CONFIRMED) and is_unchanged
+
+
+def _step(before: Record, after: Record, why: str) -> PlanStep:
+    return PlanStep(edit=Change(before=before, after=validate_record(after)), why=why, sources=(before.id,))
