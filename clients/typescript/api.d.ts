@@ -280,7 +280,7 @@ export interface PageText {
 
 /** Outcome of a pass. */
 export interface PassResult {
-  state: "applied" | "planned" | "skipped" | "failed";
+  state: "applied" | "planned" | "waiting" | "skipped" | "failed";
   why: string;
   batch: number | null;
 }
@@ -544,7 +544,7 @@ export interface SessionState {
 
 /** Options for shortening the window of a session; see Memory.dreams. */
 export interface SessionWindowInput {
-  kind: "digest" | "compact" | "trim";
+  kind: "read" | "compact" | "trim";
   keep?: number | null;
 }
 
