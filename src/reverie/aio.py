@@ -297,6 +297,7 @@ class AsyncWorker(_Wrapper[Worker]):
     run = _on_thread(Worker.run)
     run_window = _on_thread(Worker.run_window)
     judge_pending = _on_thread(Worker.judge_pending)
+    check_model = _on_thread(Worker.check_model)
     log = _on_thread(Worker.log)
     keep_plan = _on_thread(Worker.keep_plan)
     kept_plans = _on_thread(Worker.kept_plans)
