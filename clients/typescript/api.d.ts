@@ -126,6 +126,11 @@ export interface ForgetRequest {
   asked_at: string;
 }
 
+/** What to forget, in a few words. */
+export interface ForgetSubject {
+  subject: string;
+}
+
 /** Hits, best first; empty if nothing is relevant. */
 export interface Hits {
   hits: { [name: string]: unknown }[];
@@ -391,6 +396,11 @@ export interface PromptTextLine {
 export interface ProposalDecision {
   verdict: "accept" | "reject" | "later";
   reason?: string;
+}
+
+/** A request to forget that waits for a person; None if nothing about the subject is stored. */
+export interface ProposedForgetting {
+  request: ForgetRequest | null;
 }
 
 /** One thing remembered for the long term. An immutable value. */
@@ -704,6 +714,8 @@ export interface Api {
   forget(body: ForgetOrder, options?: Options): Promise<Result<ForgetOutput>>;
   /** List the erasures that were asked for in conversations and wait for a person. */
   listForgetRequests(options?: { scope?: string } & Options): Promise<Result<Items_ForgetRequest_>>;
+  /** Store a request to erase what is stored about a subject; nothing is erased before a person confirms it. */
+  proposeForgetting(body: ForgetSubject, options?: { scope?: string } & Options): Promise<Result<ProposedForgetting>>;
   /** Drop a request to forget; nothing is erased. */
   dropForgetRequest(id: string, options?: { scope?: string } & Options): Promise<Result<ForgetRequest>>;
   /** Return what an erasure would remove, and what would be left. */

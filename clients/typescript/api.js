@@ -11,6 +11,7 @@ export const OPERATIONS = {
   countFilters: {"method": "GET", "path": "/v1/filters", "query": ["scope"]},
   forget: {"method": "POST", "path": "/v1/forget", "body": "application/json"},
   listForgetRequests: {"method": "GET", "path": "/v1/forget-requests", "query": ["scope"]},
+  proposeForgetting: {"method": "POST", "path": "/v1/forget-requests", "query": ["scope"], "body": "application/json"},
   dropForgetRequest: {"method": "DELETE", "path": "/v1/forget-requests/{id}", "query": ["scope"]},
   previewErasure: {"method": "POST", "path": "/v1/forget/preview", "body": "application/json"},
   listChanges: {"method": "GET", "path": "/v1/journal", "query": ["scope", "after", "before", "since", "until", "limit", "id", "actor", "subject", "newest_first"]},

@@ -52,6 +52,7 @@ WRITES: dict[str, list[dict[str, Any]]] = {
     "save_to_working_memory": [{"key": "note", "data": POISON}],
     "scratchpad_write": [{"key": "note", "text": POISON}],
     "delete_memory": [{"id": "known"}],
+    "request_forget": [{"subject": POISON}],
     "delete_from_working_memory": [{"key": "note"}],
     "scratchpad_delete": [{"key": "note"}],
 }

@@ -92,7 +92,7 @@ def list_calls(memory: Memory) -> list[tuple[str, dict[str, Any]]]:
         ("scratchpad_read", {"key": "note"}), ("scratchpad_read", {"key": "![no](x)"}),
         ("scratchpad_search", {"query": "boats"}), ("scratchpad_list", {}), ("scratchpad_list", {"prefix": "![x]("}),
         ("delete_from_working_memory", {"key": "note"}), ("scratchpad_delete", {"key": "note"}),
-        ("delete_memory", {"id": web.id}),
+        ("request_forget", {"subject": HOSTILE}), ("delete_memory", {"id": web.id}),
     ]  # fmt: skip
     return calls
 

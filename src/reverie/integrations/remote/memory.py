@@ -26,6 +26,7 @@ from reverie.integrations.remote.connection import (
     quote_path,
 )
 from reverie.integrations.remote.parts import (
+    RemoteForgetRequests,
     RemoteHistory,
     RemotePages,
     RemoteSession,
@@ -137,6 +138,7 @@ class RemoteMemory(RemoteReader):
         pages: The pages and logs, which belong to everybody.
         scratchpad: Working memory of the scope, which outlives sessions.
         history: The journal, and undo.
+        forget_requests: Erasures that were asked for in conversations and wait for a person.
     """
 
     def __init__(
@@ -162,6 +164,7 @@ class RemoteMemory(RemoteReader):
             connection, ("scratchpad",), build_scope_namespace(connection.scope)
         )
         self.history = RemoteHistory(connection)
+        self.forget_requests = RemoteForgetRequests(connection)
 
     def __enter__(self) -> RemoteMemory:
         return self

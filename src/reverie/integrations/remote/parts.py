@@ -9,13 +9,14 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
 from reverie.domain import provenance
-from reverie.domain.conversation import Role, SessionState, ToolCall, Turn
+from reverie.domain.conversation import OFF_RECORD, Role, SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry, build_session_namespace
 from reverie.domain.errors import NotFound
 from reverie.domain.page import MEMORY
 from reverie.domain.record import Origin
 from reverie.domain.text.json_values import from_json_object
 from reverie.integrations.remote.connection import ScopeConnection
+from reverie.repositories.wishes import ForgetRequest
 from reverie.repositories.working_memory import DEFAULT, TtlDefault
 
 _Value = TypeVar("_Value", bound=Any)
@@ -92,6 +93,27 @@ class RemoteWorkingMemory:
         return from_json_object(Entry, {**data, "namespace": self.namespace})
 
 
+class RemoteForgetRequests:
+    """Requests to forget on a server; see `ForgetRequests`."""
+
+    def __init__(self, connection: ScopeConnection) -> None:
+        self._connection = connection
+
+    def propose(self, subject: str) -> ForgetRequest | None:
+        """Store a request to erase what is stored about a subject; None if that is nothing."""
+        found = self._connection.ask("POST", "forget-requests", body={"subject": subject})["request"]
+        return None if found is None else from_json_object(ForgetRequest, found)
+
+    def list(self) -> builtins.list[ForgetRequest]:
+        """Return the requests that wait, the oldest first."""
+        items = self._connection.ask("GET", "forget-requests")["items"]
+        return [from_json_object(ForgetRequest, each) for each in items]
+
+    def drop(self, id: str) -> ForgetRequest:
+        """Remove a request and erase nothing."""
+        return from_json_object(ForgetRequest, self._connection.ask("DELETE", "forget-requests", id))
+
+
 class RemoteSession:
     """A conversation on a server; see `Session`."""
 
@@ -106,6 +128,14 @@ class RemoteSession:
     def state(self) -> SessionState:
         """Its state; raises `NotFound` before its first turn."""
         return parse_value(SessionState, self._ask("GET"))
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether its turns are stored; see `Session.is_recorded`."""
+        try:
+            return OFF_RECORD not in self.state.metadata
+        except NotFound:
+            return True
 
     def add(
         self,

@@ -160,6 +160,12 @@ def list_forget_requests(call: Call) -> Any:
     return {"items": call.view.forget_requests.list()}
 
 
+@OPERATIONS.add("POST", "/v1/forget-requests", "write", answer=schemas.ProposedForgetting)
+def propose_forgetting(call: Call, asked: schemas.ForgetSubject) -> Any:
+    """Store a request to erase what is stored about a subject; nothing is erased before a person confirms it."""
+    return {"request": call.view.forget_requests.propose(asked.subject)}
+
+
 @OPERATIONS.add("DELETE", "/v1/forget-requests/{id}", "forget", answer=ForgetRequest)
 def drop_forget_request(call: Call) -> Any:
     """Drop a request to forget; nothing is erased."""

@@ -659,6 +659,18 @@ class ForgetInput(Form):
     turns: bool | None = None
 
 
+class ForgetSubject(Form):
+    """What to forget, in a few words."""
+
+    subject: str = Field(min_length=1, max_length=10_000)
+
+
+class ProposedForgetting(Form):
+    """A request to forget that waits for a person; None if nothing about the subject is stored."""
+
+    request: ForgetRequest | None
+
+
 class WishOutput(Form):
     """What became of one wish; see `reverie.repositories.wishes.WishResult`."""
 
