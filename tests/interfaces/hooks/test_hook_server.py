@@ -27,7 +27,7 @@ ENTRY = [sys.executable, "-W", "error", "-c", "from reverie.interfaces.cli.entry
 SEEN = """
 import sys
 from reverie.interfaces.hooks import client
-client.run_hook(sys.argv[1:])
+client.run_hook(sys.argv[2:])
 """
 
 

@@ -68,8 +68,7 @@ def hook(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[str, str]]:
     def run(name: str, *arguments: str, event: Any = None, data: bytes | None = None) -> tuple[str, str]:
         options = runner.parse_arguments(arguments)
         assert options is not None
-        stdin = _Input(json.dumps(event).encode() if data is None else data)
-        output = runner.try_run(name, options, stdin).decode()
+        output = runner.try_run(name, options, json.dumps(event).encode() if data is None else data).decode()
         return output, capfd.readouterr().err
 
     return run
@@ -159,24 +158,12 @@ def test_a_conversation_is_remembered_from_one_session_to_the_next(
 )
 def test_whatever_comes_in_the_prompt_goes_on(folder: Path, data: bytes, capfd: Any) -> None:
     for event in ("user-prompt", "stop"):
-        output = runner.try_run(event, HookOptions(store=str(folder)), _Input(data))
+        output = runner.try_run(event, HookOptions(store=str(folder)), data)
         assert output == b""
         complaint = capfd.readouterr().err
         if data != b'{"session_id": 7}' or event == "stop":
             assert complaint.startswith("reverie: no memory for this turn: ")
         assert complaint.count("\n") <= 1
-
-
-class _Input:
-    """A standard input with these bytes."""
-
-    def __init__(self, data: bytes) -> None:
-        import io
-
-        self.buffer = io.BytesIO(data)
-
-    def isatty(self) -> bool:
-        return False
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,11 @@ def _run(arguments: list[str]) -> None:
     if is_hook := arguments[:1] == ["hook"]:
         from reverie.interfaces.hooks.client import run_hook
 
-        run_hook(arguments)  # returns only if the full command line has to read the arguments
+        event = run_hook(arguments[1:])  # returns only if no other process has answered
+        from reverie.interfaces.hooks.runner import main as run_here
+
+        if event is not None:
+            run_here(arguments[1:], event)  # returns only if the full command line has to read the arguments
     from reverie.interfaces.cli.main import main as run_command
 
     gc.freeze()

@@ -51,63 +51,26 @@ def is_private(folder: str) -> bool:
     return status.st_uid == os.getuid() and status.st_mode & 0o170077 == 0o040000
 
 
-def ask_server(arguments: list[str]) -> tuple[bytes | None, bytes | None]:
-    """Ask the server of the memory, if one runs; return its answer, and the event if it was read from standard input.
+def run_hook(arguments: list[str]) -> bytes | None:
+    """Have a server run a hook, and exit; return the event if none does, or None if it cannot be read here.
 
     Args:
         arguments: Arguments of `reverie hook`.
     """
-    place = _find_option(arguments, "--store") or os.environ.get(STORE)
-    if not place or not hasattr(socket, "AF_UNIX"):
-        return None, None
-    path = get_socket_path(place)
-    if not os.path.exists(path) or not is_private(os.path.dirname(path)):
-        return None, None
     try:
         until = time.monotonic() + float(_find_option(arguments, "--timeout") or TIMEOUT_S)
     except ValueError:
-        return None, None
+        return None
     event = _read_event(until)
-    if event is None:
-        return None, None
-    settings = {name: value for name, value in os.environ.items() if name.startswith(("REVERIE_", "CLAUDE_"))}
-    asked = {"arguments": arguments, "environ": settings, "cwd": os.getcwd()}
-    with socket.socket(socket.AF_UNIX) as connection:
-        try:
-            connection.settimeout(KEPT_WITHIN_S)
-            connection.connect(path)
-            connection.sendall(json.dumps(asked).encode() + b"\n" + event)
-            connection.shutdown(socket.SHUT_WR)
-            if connection.recv(1) != KEPT:
-                return None, event
-        except OSError:
-            return None, event
-        try:
-            answer = b""
-            while True:
-                connection.settimeout(max(0.001, until - time.monotonic()))
-                if not (piece := connection.recv(_PIECE)):
-                    break
-                answer += piece
-        except OSError:
-            return json.dumps({"err": "reverie: no memory for this turn: timed out\n"}).encode(), event
-    return answer or None, event
-
-
-def run_hook(arguments: list[str]) -> None:
-    """Run `reverie hook EVENT`, and exit; return if the arguments need the full command line.
-
-    Args:
-        arguments: Arguments of `reverie`, beginning with `hook`.
-    """
-    answer, event = ask_server(arguments[1:])
+    place = _find_option(arguments, "--store") or os.environ.get(STORE)
+    path = get_socket_path(place) if place and hasattr(socket, "AF_UNIX") else ""
+    if event is None or not os.path.exists(path) or not is_private(os.path.dirname(path)):
+        return event
+    answer = _ask_server(path, arguments, event, until)
     if answer is None:
-        from reverie.interfaces.hooks.runner import main
-
-        main(arguments, event)
-        return
+        return event
     written = json.loads(answer)
-    for target, text in ((2, written.get("err", "")), (1, written.get("out", ""))):
+    for target, text in ((2, written["err"]), (1, written["out"])):
         data = text.encode("utf-8", "replace")
         try:
             while data:
@@ -115,6 +78,26 @@ def run_hook(arguments: list[str]) -> None:
         except OSError:  # the reader closed the pipe
             break
     os._exit(0)
+
+
+def _ask_server(path: str, arguments: list[str], event: bytes, until: float) -> bytes | None:
+    """Return the answer of a server; None if it has none, so that the event has to be handled here."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith(("REVERIE_", "CLAUDE_"))}
+    asked = {"arguments": arguments, "environ": settings, "cwd": os.getcwd()}
+    answer = b""
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.settimeout(KEPT_WITHIN_S)
+            connection.connect(path)
+            connection.sendall(json.dumps(asked).encode() + b"\n" + event)
+            connection.shutdown(socket.SHUT_WR)
+            while piece := connection.recv(_PIECE):
+                answer += piece
+                connection.settimeout(max(0.001, until - time.monotonic()))
+        except OSError:
+            problem = "reverie: no memory for this turn: timed out\n"
+            return json.dumps({"out": "", "err": problem}).encode() if answer else None
+    return answer.lstrip(KEPT) or None
 
 
 def _find_option(arguments: list[str], name: str) -> str:
@@ -129,15 +112,12 @@ def _find_option(arguments: list[str], name: str) -> str:
 
 
 def _read_event(until: float) -> bytes | None:
-    """Return standard input; None if it is a terminal, closed, or not written in time."""
+    """Return standard input; None if it is a terminal or closed. End the process if it is not written in time."""
     if sys.stdin is None or sys.stdin.isatty():
         return None
     pieces: list[bytes] = []
-    try:
-        while select.select([0], [], [], max(0.0, until - time.monotonic()))[0]:
-            if not (piece := os.read(0, _PIECE)):
-                return b"".join(pieces)
-            pieces.append(piece)
-    except OSError:
-        return b""
-    os._exit(0)  # the agent waits no longer, and there is no event
+    while select.select([0], [], [], max(0.0, until - time.monotonic()))[0]:
+        if not (piece := os.read(0, _PIECE)):
+            return b"".join(pieces)
+        pieces.append(piece)
+    os._exit(0)

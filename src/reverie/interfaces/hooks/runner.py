@@ -11,19 +11,18 @@ import hashlib
 import json
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
 from reverie.domain.errors import InvalidInput, ReverieError
 from reverie.domain.lazy_regex import defer_regex
 from reverie.interfaces.hooks.client import SCOPE, STORE, TIMEOUT_S
-from reverie.interfaces.hooks.events import EVENTS, LARGEST, HookEvent, read_event
+from reverie.interfaces.hooks.events import EVENTS, HookEvent, read_event
 
 if TYPE_CHECKING:
     from reverie.memory import Memory
@@ -181,6 +180,7 @@ def _run(name: str, options: HookOptions, data: bytes, served: Served | None) ->
 
 def _answer_event(name: str, options: HookOptions, event: HookEvent, served: Served | None) -> str:
     from reverie.interfaces.hooks.turns import HookTarget, answer_event, build_occurrence, keep
+    from reverie.memory import Memory
 
     environ = os.environ if served is None else served.environ
     settings = _load_settings(name, options) if served is None else served.memory.settings
@@ -202,7 +202,13 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent, served: Ser
     if served is not None:
         served.on_kept()
     try:
-        with _open_memory(store, settings) if served is None else nullcontext(served.memory) as memory:
+        with (
+            nullcontext(served.memory)
+            if served is not None
+            else Memory.open(
+                store, settings=settings, actor="hook", busy_timeout=timedelta(seconds=PATIENCE_S)
+            ) as memory
+        ):
             if served is not None and name != "user-prompt":
                 memory.refresh_files()
             target = HookTarget(
@@ -212,9 +218,9 @@ def _answer_event(name: str, options: HookOptions, event: HookEvent, served: Ser
                 kept=kept,
                 max_chars=options.max_chars,
                 everything=options.all,
-                report=_write_problem if served is None else served.report,
+                report=_get_report(options, served),
             )
-            return answer_event(occurrence, target if not options.quiet else target._replace(report=_ignore))
+            return answer_event(occurrence, target)
     except InvalidInput:
         if kept is not None:
             kept.unlink(missing_ok=True)  # no later hook can store it either
@@ -231,16 +237,6 @@ def _load_settings(name: str, options: HookOptions) -> Settings:
         settings = replace(settings, embedder=NO_EMBEDDER)
     # The user waits for a prompt. The other events scan the files.
     return replace(settings, files="none") if name == "user-prompt" else settings
-
-
-def _open_memory(store: str | None, settings: Settings) -> Memory:
-    from reverie.memory import Memory
-
-    return Memory.open(store, settings=settings, actor="hook", busy_timeout=timedelta(seconds=PATIENCE_S))
-
-
-def _ignore(problem: str) -> None:
-    """Report nothing."""
 
 
 def _locate_folder(store: str | None, settings: Settings) -> Path:
@@ -262,20 +258,24 @@ def _locate_folder(store: str | None, settings: Settings) -> Path:
 # -- as a process ------------------------------------------------------------------------------------------
 
 
-def main(arguments: Sequence[str], data: bytes | None = None) -> None:
-    """Run `reverie hook EVENT` and exit; return if the arguments need the full command line.
+def main(arguments: Sequence[str], data: bytes) -> None:
+    """Run a hook, write its output, and exit; return if the arguments need the full command line.
 
     Args:
-        arguments: Arguments of `reverie`, beginning with `hook`.
-        data: The event; None if it is still to be read from standard input.
+        arguments: Arguments of `reverie hook`.
+        data: Content of standard input.
     """
-    name = arguments[1] if len(arguments) > 1 else ""
-    options = parse_arguments(arguments[2:]) if name in EVENTS else None
+    name = arguments[0] if arguments else ""
+    options = parse_arguments(arguments[1:]) if name in EVENTS else None
     if options is None:
         return
     _start_timeout(options)
     logging.getLogger("reverie").addHandler(logging.NullHandler())
-    _write_and_exit(try_run(name, options, sys.stdin if data is None else data))
+    output = try_run(name, options, data)
+    with suppress(OSError):  # the reader closed the pipe
+        while output:
+            output = output[os.write(1, output) :]
+    os._exit(0)  # without interpreter shutdown, which would take 20 ms
 
 
 def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
@@ -307,64 +307,47 @@ def parse_arguments(arguments: Sequence[str]) -> HookOptions | None:
     return options if is_valid and 0 < options.timeout <= LONGEST_TIMEOUT_S else None
 
 
-def try_run(
-    name: str, options: HookOptions, source: TextIO | bytes | None, served: Served | None = None
-) -> bytes:
+def try_run(name: str, options: HookOptions, data: bytes, served: Served | None = None) -> bytes:
     """Return the output of a hook; nothing, and a report of one line, if it fails.
 
     Args:
         name: One of `EVENTS`.
         options: Options of the hook.
-        source: The event, or the file to read it from; None for none.
+        data: Content of standard input.
         served: Where another process runs it; None for the hook's own process.
     """
     try:
-        return run(name, options, _read(source), served).encode("utf-8", "replace")
+        return run(name, options, data, served).encode("utf-8", "replace")
     except Exception as error:  # noqa: BLE001 - the outermost handler: a failure must never stop the agent
         if options.debug:
             import traceback
 
             traceback.print_exception(error)
-        if not options.quiet:
-            # The messages of other errors may quote a memory or a private path.
-            message = str(error) if isinstance(error, ReverieError | OSError) else type(error).__name__
-            report = _write_problem if served is None else served.report
-            report(f"no memory for this turn: {' '.join(message.split())}")
+        # The messages of other errors may quote a memory or a private path.
+        message = str(error) if isinstance(error, ReverieError | OSError) else type(error).__name__
+        _get_report(options, served)(f"no memory for this turn: {' '.join(message.split())}")
     return b""
 
 
-def _read(source: TextIO | bytes | None) -> bytes:
-    if isinstance(source, bytes):
-        return source
-    return b"" if source is None or source.isatty() else source.buffer.read(LARGEST + 1)
+def _get_report(options: HookOptions, served: Served | None = None) -> Callable[[str], None]:
+    """Return what tells the user about a problem."""
 
+    def write(text: str) -> None:
+        if not options.quiet:
+            with suppress(OSError):  # the reader closed the pipe
+                os.write(2, f"reverie: {text}\n".encode("utf-8", "replace"))
 
-def _write_problem(text: str) -> None:
-    try:
-        os.write(2, f"reverie: {text}\n".encode("utf-8", "replace"))
-    except OSError:  # the reader closed the pipe
-        return
+    return write if served is None or options.quiet else served.report
 
 
 def _start_timeout(options: HookOptions) -> None:
     """End the process after the timeout."""
 
     def give_up() -> None:
-        if not options.quiet:
-            _write_problem(f"no memory for this turn: timed out after {options.timeout:g} s")
+        _get_report(options)(f"no memory for this turn: timed out after {options.timeout:g} s")
         _is_safe.wait(GRACE_S)
         os._exit(0)
 
     timer = threading.Timer(options.timeout, give_up)
     timer.daemon = True
     timer.start()
-
-
-def _write_and_exit(output: bytes) -> NoReturn:
-    """Write and exit without interpreter shutdown, which would take 20 ms."""
-    try:
-        while output:
-            output = output[os.write(1, output) :]
-    except OSError:  # the reader closed the pipe
-        pass
-    os._exit(0)

@@ -12,9 +12,9 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reverie.interfaces.hooks import client, runner
 from reverie.interfaces.hooks.events import EVENTS, LARGEST
@@ -140,7 +140,10 @@ class HookServer:
         settings = options.settings and os.path.abspath(os.path.join(asked["cwd"], options.settings))
         if (settings, _get_settings(asked["environ"])) != self._settings:
             return
-        send_kept = _once(lambda: connection.sendall(client.KEPT))
+
+        def send_kept() -> None:
+            connection.sendall(client.KEPT)
+
         problems: list[str] = []
         served = runner.Served(
             memory=self._memory, environ=asked["environ"], on_kept=send_kept, report=problems.append
@@ -174,14 +177,3 @@ def _read_all(connection: socket.socket) -> bytes:
         pieces.append(piece)
         size += len(piece)
     return b"".join(pieces)
-
-
-def _once(call: Callable[[], Any]) -> Callable[[], None]:
-    """Return a function that makes a call at its first call only."""
-    calls = [call]
-
-    def run() -> None:
-        if calls:
-            calls.pop()()
-
-    return run

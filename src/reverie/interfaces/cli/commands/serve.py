@@ -247,7 +247,8 @@ def _add_event_command(name: str, text: str) -> None:
             debug=context.debug,
             **values,
         )
-        click.echo(runner.try_run(name, options, sys.stdin).decode(), nl=False)
+        data = b"" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer.read()
+        click.echo(runner.try_run(name, options, data).decode(), nl=False)
 
 
 for _name in EVENTS:
