@@ -538,6 +538,19 @@ def test_the_first_prompt_repeats_no_memory_that_the_start_of_the_session_has_sh
     assert "6380" in tell("user-prompt", prompt="On which ports does Redis listen, again?")
 
 
+def test_what_the_notes_of_a_day_say_is_not_said_again_below_them(
+    folder: Path, tell: Callable[..., str]
+) -> None:
+    said = "We decided to deploy from the branch release."
+    tell("user-prompt", prompt=said)
+    tell("stop", last_assistant_message="Understood.")
+    with Memory.open(folder) as memory:
+        assert [record.content for record in memory.list()] == [said]
+    shown = tell("session-start", source="startup", session_id="next")
+    assert shown.count(said) == 1
+    assert "Recent memories" not in shown
+
+
 def test_what_stands_in_every_prompt_is_shown_at_the_start_and_where_it_has_changed(
     folder: Path, tell: Callable[..., str]
 ) -> None:

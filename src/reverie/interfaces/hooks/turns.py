@@ -380,11 +380,25 @@ def _render_sections(
     *,
     without: Collection[str] = (),
 ) -> str:
-    """Return sections of a pack, without the lines of some memories, after notes on the wishes of the user."""
-    lines = {choice.line for choice in pack.choices if choice.hit.id in without}
+    """Return sections of a pack after notes on the wishes of the user; no memory is in two of them.
+
+    Args:
+        pack: The pack.
+        names: Names of the sections.
+        target: The memory, conversation and options.
+        notes: Notes on what became of the wishes.
+        without: Ids of memories that the agent has read already.
+    """
     texts = {section.name: section.text for section in pack.sections if section.name in names}
-    if lines and "recalled" in texts:
-        blocks = (_remove_lines(block, lines) for block in texts.pop("recalled").split("\n\n"))
+    recalled = texts.pop("recalled", "")
+    others = "\n".join(texts.values())
+    lines = {
+        choice.line
+        for choice in pack.choices
+        if choice.hit.id in without or (choice.hit.record is not None and choice.hit.record.content in others)
+    }
+    if recalled:
+        blocks = (_remove_lines(block, lines) for block in recalled.split("\n\n"))
         if left := "\n\n".join(filter(None, blocks)):
             texts["recalled"] = left
     if not texts:
