@@ -69,7 +69,8 @@ def test_the_defaults_are_those_of_the_seeds_but_for_what_is_recalled():
 
 @pytest.mark.parametrize("example", [GOLEMCORE, ROCKBOT, {"agents": {"defaults": {"memory_window": 50}}}])
 def test_the_seeds_own_examples_are_read_and_say_what_is_the_default(written, example):
-    usual = Settings(semantic_top_k=6, episodic_top_k=8) if example is GOLEMCORE else Settings()
+    golemcores = Settings(semantic_top_k=6, episodic_top_k=8, compaction_tokens=50_000)
+    usual = golemcores if example is GOLEMCORE else Settings()
     assert Settings.load(written(example)) == usual
 
 

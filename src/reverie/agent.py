@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from reverie.context.pack import Pack
 from reverie.domain.conversation import ToolCall
@@ -79,6 +79,18 @@ class ToolProvider(Protocol):
         """Return the tools that a model may call."""
 
 
+class _Dreams(Protocol):
+    def start(self) -> None: ...
+
+
+@runtime_checkable
+class _DreamingMemory(Protocol):
+    """Memory with background thinking."""
+
+    @property
+    def dreams(self) -> _Dreams: ...
+
+
 class Agent:
     """One conversation with a model that remembers. One turn at a time; `stop` may come from any thread."""
 
@@ -104,7 +116,8 @@ class Agent:
             tools: The tools that the model may call; None takes those that `memory` has for this session. A result of
                 over 5,000 estimated tokens is put into the session's working memory, and the tools that read it there
                 are added if they are missing.
-            memory: The memory, or a scope of one, that the session belongs to; only for its tools.
+            memory: The memory, or a scope of one, that the session belongs to, for its tools. The background thinking
+                of a whole memory starts with the first turn.
             instructions: Text before everything else in the prompt.
             done: Called after a turn, such as to wake background work.
             related: Returns what another memory has about a redacted message, such as
@@ -125,6 +138,7 @@ class Agent:
         self._most_tokens = most_tokens
         self._timeout_s = timeout_s
         self._stopping = threading.Event()
+        self._dreams = memory.dreams if isinstance(memory, _DreamingMemory) else None
 
     def stop(self) -> None:
         """End the present turn (`/stop`).
@@ -156,6 +170,8 @@ class Agent:
                 text="", pack=pack, problem="no model is set", unsaved=recorder.failed, wishes=recorder.wishes
             )
         answer = self._run_tool_loop(messages, on_text, recorder)
+        if self._dreams is not None:
+            self._dreams.start()  # a second call does nothing
         self._done()
         return replace(
             answer, pack=pack, turn_id=recorder.reply_id, unsaved=recorder.failed, wishes=recorder.wishes

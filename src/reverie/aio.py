@@ -297,6 +297,7 @@ class AsyncWorker(_Wrapper[Worker]):
     run = _on_thread(Worker.run)
     run_window = _on_thread(Worker.run_window)
     judge_pending = _on_thread(Worker.judge_pending)
+    usage = _on_thread(Worker.usage)
     check_model = _on_thread(Worker.check_model)
     log = _on_thread(Worker.log)
     keep_plan = _on_thread(Worker.keep_plan)
@@ -539,6 +540,7 @@ class AsyncMemory(AsyncScopedMemory):
         model: Model | Answering | str | None = None,
         embedder: Embedder | Embedding | str | None = None,
         busy_timeout: timedelta | None = None,
+        thinking: bool = False,
     ) -> Opening[AsyncMemory]:
         return Opening(
             lambda: cls(
@@ -553,6 +555,7 @@ class AsyncMemory(AsyncScopedMemory):
                     model=model,
                     embedder=embedder,
                     busy_timeout=busy_timeout,
+                    thinking=thinking,
                 )
             )
         )

@@ -213,6 +213,7 @@ class Memory(ScopedMemory):
         model: Model | Answering | str | None = None,
         embedder: Embedder | Embedding | str | None = None,
         busy_timeout: timedelta | None = None,
+        thinking: bool = False,
     ) -> Memory:
         """Open the memory in a folder or a database; create it if need be.
 
@@ -235,6 +236,7 @@ class Memory(ScopedMemory):
                 `reverie.llm.Embedder`, or a function from a list of texts to their vectors; None takes the
                 setting.
             busy_timeout: How long a call waits for other processes that write; None for ten seconds.
+            thinking: Whether to start background thinking, as `dreams.start` does.
 
         A folder that cannot be written, as on a read-only mount, can be read. Its search index is built in memory
         then, and hand edits are not imported. A memory in a database has no readable files; its search index is in
@@ -264,10 +266,16 @@ class Memory(ScopedMemory):
         build = partial(
             cls, settings=settings, clock=clock, new_id=new_id, actor=actor, model=model, embedder=embedder
         )
+
+        def finish(memory: Memory) -> Memory:
+            if thinking:
+                memory.dreams.start()
+            return memory
+
         if path == IN_MEMORY:
             from reverie.stores.in_memory import InMemoryStore  # here: most memories are on disk
 
-            return build(InMemoryStore(analyse=analyze), profile=profile_folder)
+            return finish(build(InMemoryStore(analyse=analyze), profile=profile_folder))
         patience = (
             {}
             if busy_timeout is None
@@ -285,7 +293,7 @@ class Memory(ScopedMemory):
                     opened.callback(cache.close)
                 memory = build(shared, profile=profile_folder, cache=cache, postings=shared.postings)
                 opened.pop_all()
-            return memory
+            return finish(memory)
         folder = resolve_folder(path)
         if path is None and settings is not None and settings.names_paths:
             paths = settings.resolve_paths(folder)
@@ -296,7 +304,7 @@ class Memory(ScopedMemory):
         store = SQLiteStore(
             database, analyse=analyze, create=create, passages=find_passages(folder), **patience
         )
-        return build(store, path=folder, profile=profile_folder or folder)
+        return finish(build(store, path=folder, profile=profile_folder or folder))
 
     def refresh_files(self) -> None:
         """Import what a person changed in the files."""

@@ -143,10 +143,13 @@ class Settings:
             `MaxEntriesPerSession`.
         compaction_enabled: Whether a window too large for the model is compacted; default yes.
             `compaction.enabled`.
-        compaction_tokens: Tokens of context above which it is, 1 and up; default 50,000.
-            `maxContextTokens`.
+        compaction_tokens: Tokens of context above which it is, 1 and up; None, the default, takes 80 % of what the
+            model reads, and 50,000 if that is unknown. `maxContextTokens`.
         compaction_keep: Turns that compaction keeps, 1 to 10,000; default 20. `keepLastMessages`.
         model: The model that passes ask, as `provider:model`; default none.
+        model_input_tokens: Tokens that the model reads at most, 1 and up; None takes what is known of it.
+        monthly_tokens: Tokens, read and written, after which the model is not asked any more in a calendar month
+            (UTC), 1 and up; default none, without a limit.
         index_cache: Folder for the search indexes of memories in a database; None for the platform's cache
             folder.
         index_cache_mb: How many megabytes these indexes may take; those that were not used for the longest time
@@ -235,9 +238,13 @@ class Settings:
     default_ttl_minutes: float | None = _define_setting(5.0, "minutes", optional=True)
     max_entries: int = _define_setting(50, "int", "max_entries_per_session", low=1, high=100_000)
     compaction_enabled: bool = _define_setting(True, "flag")
-    compaction_tokens: int = _define_setting(50_000, "int", "max_context_tokens", low=1, high=100_000_000)
+    compaction_tokens: int | None = _define_setting(
+        None, "int", "max_context_tokens", low=1, high=100_000_000, optional=True
+    )
     compaction_keep: int = _define_setting(20, "int", "keep_last_messages", low=1, high=10_000)
     model: str | None = _define_setting(None, "text", optional=True)
+    model_input_tokens: int | None = _define_setting(None, "int", low=1, high=100_000_000, optional=True)
+    monthly_tokens: int | None = _define_setting(None, "int", low=1, high=100_000_000_000, optional=True)
     index_cache: str | None = _define_setting(None, "text", optional=True)
     index_cache_mb: int = _define_setting(10_000, "int", high=100_000_000)
     embedder: str | None = _define_setting("auto", "text", optional=True)

@@ -22,7 +22,7 @@ from reverie.consolidation.passes.tidy import NOISE
 from reverie.consolidation.plan import Plan, PlanStep, select_groups
 from reverie.consolidation.planning.flows import Ask, Flow, limit_requests, run_pass, run_together
 from reverie.consolidation.planning.inputs import build_cursor_name, combine_plans
-from reverie.consolidation.planning.requests import LATER, NO_MODEL
+from reverie.consolidation.planning.requests import LATER, LIMIT, NO_MODEL
 from reverie.consolidation.registry import DREAM, PASSES, VERIFIED, Pass
 from reverie.consolidation.trust import ExamReport, ModelTrust, take_exam
 from reverie.domain.change import Change
@@ -38,7 +38,7 @@ from reverie.domain.errors import (
 )
 from reverie.domain.record import Origin, Record
 from reverie.domain.text.timestamps import format_time
-from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage, find_known_model
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.redacting import redact_request
@@ -55,6 +55,8 @@ LOG = "dream.log"
 
 TIMEOUT = "timeout: "
 """Beginning of the reason why a pass failed whose model did not answer in time."""
+
+_USAGE = ("requests", "input_tokens", "output_tokens", "cost")
 
 _LONGEST_LOG = 100
 _LONGEST_WHY = 200
@@ -74,6 +76,34 @@ class ApplyResult:
     plan: Plan
     batch: int | None
     changes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonthUsage:
+    """Cost of all requests of background thinking in a calendar month (UTC).
+
+    Attributes:
+        month: The month, such as `2026-03`.
+        requests: Number of requests.
+        input_tokens: Input tokens, as the provider counts them.
+        output_tokens: Output tokens.
+        cost: US dollars, estimated from known prices; 0 for models without a known price.
+    """
+
+    month: str
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost: float
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.input_tokens + self.output_tokens
+
+    def __str__(self) -> str:
+        cost = f", about ${self.cost:.2f}" if self.cost else ""
+        return f"{self.month}: {self.requests} requests, {self.tokens:,} tokens{cost}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +154,9 @@ class ConsolidationCycle:
             profile: Folder of the user's own prompts; None for those that ship.
         """
         self.model = model
-        self.usage = TokenUsage()
-        self.windows = WindowReader(writer.store, settings=settings)
+        self.windows = WindowReader(
+            writer.store, settings=settings, model="" if model is None else model.name
+        )
         self._writer = writer.acting(ACTOR)
         self._store = writer.store
         self._clock = writer.clock
@@ -395,6 +426,9 @@ class ConsolidationCycle:
         """Ask the model. A failure is counted, logged and returned, never raised."""
         if self.model is None:
             return NO_MODEL
+        limit = self._settings.monthly_tokens
+        if limit is not None and self.read_usage().tokens >= limit:
+            return ModelFailure(why=f"{LIMIT}: {limit:,}, see the setting `monthly_tokens`")
         try:
             request = redact_request(request, self._settings.redactor)
             reply = ask_model(self._settings, self.model, request)
@@ -404,8 +438,32 @@ class ConsolidationCycle:
             _log.warning("the model gave no answer for %s: %s", request.purpose, why)
             self.count(f"model.{request.purpose}.failed")
             return ModelFailure(why=why, refused=isinstance(error, ModelRefused))
-        self.usage += reply.usage
-        return reply
+        usage = reply.usage
+        if usage.cost is None and (known := find_known_model(self.model.name)) is not None:
+            usage = replace(usage, cost=known.estimate_cost(usage))
+        self._note_usage(usage)
+        return replace(reply, usage=usage)
+
+    # -- cost --------------------------------------------------------------------------------------------
+
+    def read_usage(self, month: str | None = None) -> MonthUsage:
+        """Return what requests cost in a month; see `Worker.usage`."""
+        month = month or f"{self._clock():%Y-%m}"
+        counts = [self._store.count(f"model.{month}.{name}") for name in _USAGE]
+        requests, read_tokens, written, cost = counts
+        return MonthUsage(
+            month=month, requests=requests, input_tokens=read_tokens, output_tokens=written, cost=cost / 1e6
+        )
+
+    def _note_usage(self, usage: TokenUsage) -> None:
+        """Add the cost of a request to that of the month; the cost is stored in millionths of a dollar."""
+        values = (usage.requests, usage.input_tokens, usage.output_tokens, round((usage.cost or 0) * 1e6))
+        month = f"{self._clock():%Y-%m}"
+        counts = {f"model.{month}.{name}": value for name, value in zip(_USAGE, values, strict=True) if value}
+        try:
+            self._writer.commit([], counts=counts)
+        except StoreError as error:
+            _log.warning("the cost of a request could not be stored: %s", error)
 
     def check_model(self) -> ExamReport:
         """Let the model take its exam, and store the result; see `Worker.check_model`."""
@@ -492,10 +550,10 @@ def _to_log_entry(outcome: PassOutcome, dream: str) -> dict[str, object]:
     """Return an outcome as the log has it, in words that no model chose."""
     plan = outcome.plan
     usage = TokenUsage() if plan is None else plan.usage
-    is_late = outcome.why.startswith(TIMEOUT)
-    failed = outcome.error or (
-        f"{TIMEOUT}no answer in time" if is_late else "the model gave no usable answer"
+    known = (
+        reason for reason in (LIMIT, f"{TIMEOUT}no answer in time") if outcome.why.startswith(reason[:9])
     )
+    failed = outcome.error or next(known, "the model gave no usable answer")
     return {
         "dream": dream,
         "pass": outcome.name,

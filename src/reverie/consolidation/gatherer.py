@@ -45,6 +45,7 @@ from reverie.domain.page import HISTORY, MEMORY
 from reverie.domain.record import Record
 from reverie.domain.scope import visible_scopes
 from reverie.domain.text.validation import validate_count
+from reverie.llm.protocol import find_known_model
 from reverie.repositories.records import NewRecord
 from reverie.settings import Settings
 from reverie.stores.protocol import Store
@@ -57,6 +58,12 @@ ACTOR = "dream"
 
 WINDOW_WITHOUT_CONSOLIDATION = 10
 """Messages that stay in the window when `memory_window` is 0 (Autobot)."""
+
+COMPACTED_SHARE = 0.8
+"""Share of the tokens that a model reads above which a window is compacted."""
+
+DEFAULT_COMPACTION_TOKENS = 50_000
+"""Tokens for a model of which nothing is known (golemcore)."""
 
 MOST_AT_ONCE = 200
 """Turns that leave the window in one plan; more leave it in several."""
@@ -404,7 +411,8 @@ class DueWindow:
 class WindowReader:
     """Reads windows from one store. Safe to use from several threads."""
 
-    def __init__(self, store: Store, *, settings: Settings) -> None:
+    def __init__(self, store: Store, *, settings: Settings, model: str = "") -> None:
+        self._model_name = model
         self._store = store
         self._settings = settings
 
@@ -421,7 +429,7 @@ class WindowReader:
                 yield DueWindow(session=state.id, kind="compact" if state.scope else "read")
             elif self._settings.compaction_enabled and length > self._settings.compaction_keep:
                 turns = self._read_turns(state)
-                if compact.estimate(turns) > self._settings.compaction_tokens:
+                if compact.estimate(turns) > compute_compaction_tokens(self._settings, self._model_name):
                     yield DueWindow(session=state.id, kind="compact")
 
     def read(self, session: str, kind: str, *, keep: int | None = None, is_read: bool = True) -> WindowInput:
@@ -490,6 +498,20 @@ class WindowReader:
 
     def _read_turns(self, state: SessionState) -> list[Turn]:
         return self._store.turns(session=state.id, start=state.window_start)
+
+
+def compute_compaction_tokens(settings: Settings, model: str) -> int:
+    """Return the tokens of context above which a window is compacted.
+
+    Args:
+        settings: The settings.
+        model: Name of the model; empty for none.
+    """
+    if settings.compaction_tokens is not None:
+        return settings.compaction_tokens
+    known = find_known_model(model)
+    limit = settings.model_input_tokens or (known.input_tokens if known is not None else 0)
+    return int(limit * COMPACTED_SHARE) or DEFAULT_COMPACTION_TOKENS
 
 
 def compute_kept_count(memory_window: int) -> int:

@@ -95,7 +95,10 @@ class Plan:
         lines += self.notes
         if self.usage.requests:
             read, written = self.usage.input_tokens, self.usage.output_tokens
-            lines.append(f"asked {self.usage.requests} times, {read:,} tokens read, {written:,} written")
+            cost = f", about ${self.usage.cost:.4f}" if self.usage.cost else ""
+            lines.append(
+                f"asked {self.usage.requests} times, {read:,} tokens read, {written:,} written{cost}"
+            )
         return lines
 
     def diff(self) -> str:

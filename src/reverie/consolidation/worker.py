@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Literal, TypeAlias, get_args
 
-from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, PassOutcome
+from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, MonthUsage, PassOutcome
 from reverie.consolidation.gatherer import ACTOR, DueWindow, WindowKind
 from reverie.consolidation.inbox import Verdict, WaitingPlan, read_answer
 from reverie.consolidation.pair_judge import PairJudge
@@ -30,6 +30,7 @@ from reverie.context.window import build_remembered_cursor
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
@@ -78,6 +79,8 @@ _CLOCK_WAS_WRONG = timedelta(days=1)
 
 _DueWork: TypeAlias = tuple[str, Callable[[], list[PassOutcome]]]
 """Name of a task, which pauses after a failure, and its function."""
+
+_MONTH = defer_regex(r"\d{4}-(?:0[1-9]|1[0-2])")
 
 _MOST_ENTRIES = 200  # of the journal; more than one plan makes
 
@@ -258,6 +261,19 @@ class Worker:
             self._expire()
         if self._living is not None and self._living.has_news():
             self._living.compose_stale()
+
+    def usage(self, month: str | None = None) -> MonthUsage:
+        """Return what the requests of background thinking cost in a month; each dream's own cost is in `log`.
+
+        Args:
+            month: The month, such as `2026-03`; None for the present one.
+
+        Raises:
+            InvalidInput: it is not of that form.
+        """
+        if month is not None and not _MONTH.fullmatch(month if isinstance(month, str) else ""):
+            raise InvalidInput(f"month is {quote_value(month)}: pass a year and a month, such as 2026-03")
+        return self.cycle.read_usage(month)
 
     def check_model(self) -> ExamReport:
         """Let the model take a fixed exam of 40 claims, right and wrong ones, and store the result.

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -60,7 +62,6 @@ class ModelRequest:
         messages: The conversation, the latest message last.
         purpose: Name of the pass, for counters and logs.
         scope: Scope of the memory that it is about; empty for the whole memory.
-        group: Group of requests that are sent as one by passes that run together; empty for a separate request.
         schema: The JSON schema of the answer; None for plain text.
         tools: Tools that the model may call.
         max_tokens: Most tokens of the answer, 1 or more.
@@ -71,7 +72,6 @@ class ModelRequest:
     messages: tuple[ChatMessage, ...]
     purpose: str
     scope: str = ""
-    group: str = ""
     schema: Mapping[str, Any] | None = None
     tools: tuple[ToolSpec, ...] = ()
     max_tokens: int = 1_000
@@ -137,6 +137,47 @@ class ModelFailure:
     why: str
     usage: TokenUsage = field(default_factory=TokenUsage)
     refused: bool = False
+
+
+# -- known models ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownModel:
+    """Facts about a model, as far as they are known.
+
+    Attributes:
+        input_tokens: Largest number of tokens of a request.
+        input_price: US dollars for a million input tokens.
+        output_price: US dollars for a million output tokens.
+    """
+
+    input_tokens: int
+    input_price: float
+    output_price: float
+
+    def estimate_cost(self, usage: TokenUsage) -> float:
+        """Return the cost of tokens in US dollars."""
+        return (usage.input_tokens * self.input_price + usage.output_tokens * self.output_price) / 1e6
+
+
+@cache
+def find_known_model(name: str) -> KnownModel | None:
+    """Return what is known of a model; None for an unknown one.
+
+    Args:
+        name: `provider:model`. Dates and sizes at its end make no difference.
+
+    >>> find_known_model("openai:gpt-5-mini-2025-08-07").input_tokens
+    400000
+    """
+    text = files("reverie.llm").joinpath("known-models.txt").read_text(encoding="utf-8")
+    rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    fitting = [row for row in rows if name.startswith(row[0])]
+    if not fitting:
+        return None
+    _, tokens, read, written = max(fitting, key=lambda row: len(row[0]))
+    return KnownModel(input_tokens=int(tokens), input_price=float(read), output_price=float(written))
 
 
 # -- protocol -------------------------------------------------------------------------------------

@@ -81,8 +81,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Consolidation": {
         "dream": (
             ".dreams:dream",
-            "Consolidate records: enrich, verify, merge, infer, supersede, promote.",
+            "Consolidate records: enrich, verify, tidy, preferences, promote.",
         ),
+        "model": (".models:model", "Examine the model of background thinking."),
         "review": (".dreams:review", "List proposed memories, and decide them."),
         "worker": (".dreams:worker", "Do the background work of a memory or a database."),
     },

@@ -49,13 +49,13 @@ def dream(
     shows_log: bool,
     undone: int | None,
 ) -> None:
-    """Consolidate records: enrich, verify, merge, infer, supersede, promote.
+    """Consolidate records: enrich, verify, tidy, preferences, promote.
 
-    Without a model, only replaced records end and records are promoted by rule. Every change is checked; at
-    most 2 % of the records are archived. Use --undo to undo the changes of a dream.
+    Without a model, records are only promoted by rule. Every change is checked; at most 2 % of the records, or three,
+    are archived. The last line has the cost of the month. Use --undo to undo the changes of a dream.
 
     With --json: {"passes": [{"pass", "state", "why", "batch", "changes": [{"why", "sources", "before",
-    "after"}], "refused": [{"what", "why"}], "notes", "usage"}]}; with --log {"log": […]}; with --undo
+    "after"}], "refused": [{"what", "why"}], "notes", "usage"}], "month"}; with --log {"log": […]}; with --undo
     {"undone": number}.
     """
     if (shows_log or undone is not None) and (passes or dry_run or (shows_log and undone is not None)):
@@ -76,7 +76,10 @@ def _dream(context: CommandContext, memory: Memory, passes: tuple[str, ...], *, 
     if run.busy:
         raise Conflict("another process is dreaming in this folder: try again when it has finished")
     if context.as_json:
-        output.print_json({"passes": [_serialize_outcome(each) for each in run.outcomes]})
+        month = to_json_object(
+            memory.dreams.usage(), "month", "requests", "input_tokens", "output_tokens", "cost"
+        )
+        output.print_json({"passes": [_serialize_outcome(each) for each in run.outcomes], "month": month})
         return
     for each in run.outcomes:
         if each.name == "enrich" and each.state == "skipped" and len(passes) > 1:
@@ -85,6 +88,9 @@ def _dream(context: CommandContext, memory: Memory, passes: tuple[str, ...], *, 
         if each.plan is not None and not context.quiet:
             for line in each.plan.lines():
                 click.echo(output.escape_text(f"  {line}"))
+    if (usage := memory.dreams.usage()).requests:
+        limit = memory.settings.monthly_tokens
+        click.echo(f"{usage}" + ("" if limit is None else f" of {limit:,}"))
 
 
 def _format_headline(outcome: PassOutcome) -> str:
@@ -111,7 +117,7 @@ def _serialize_outcome(outcome: PassOutcome) -> dict[str, Any]:
         **to_json_object(outcome, "state", "why", "batch"),
         "changes": steps,
         **to_json_object(plan, "refused", "notes"),
-        "usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens"),
+        "usage": to_json_object(plan.usage, "requests", "input_tokens", "output_tokens", "cost"),
     }
 
 
@@ -132,6 +138,9 @@ def _render_log_entry(entry: Mapping[str, Any]) -> output.Block:
     about = [str(entry["at"])[:19].replace("T", " "), output.one_line(str(entry.get("why") or ""))]
     if batch := entry.get("batch"):
         about.append(f"undo with `reverie dream --undo {batch}`")
+    if tokens := int(entry.get("input_tokens") or 0) + int(entry.get("output_tokens") or 0):
+        cost = entry.get("cost")
+        about.append(f"{tokens:,} tokens" + (f", about ${cost:.4f}" if cost else ""))
     changes = output.count(int(entry.get("changes") or 0), "change")
     return "", f"{entry['pass']}: {entry['state']}, {changes}", " · ".join(filter(None, about))
 
