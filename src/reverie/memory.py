@@ -541,7 +541,7 @@ class _Followers:
 def _create_index(store: Store, folder: Path | None, postings: PostingTables | None) -> CandidateIndex:
     """Return the index of a store: in a folder, in main memory without one, or the postings of a database."""
     if postings is None:
-        return SearchIndex(store, folder, analyse=analyze)
+        return SearchIndex(store, folder)
     from reverie.search.index.table_index import TableIndex  # here: most memories are in a folder
 
     return TableIndex(store, postings)

@@ -70,7 +70,7 @@ class Snapshot(MemoryReader):
         """
         analyze_once = cache(analyze)
         then = SnapshotStore(store, when, analyse=analyze_once, now=clock)
-        self._index = SearchIndex(then, None, analyse=analyze_once)
+        self._index = SearchIndex(then, None)
         searcher = Searcher(
             then,
             self._index,

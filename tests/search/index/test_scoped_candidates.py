@@ -110,7 +110,7 @@ def test_they_do_not_depend_on_commits_nor_on_what_others_hold(
     for crowded, fold_every in ((True, 0), (True, 25), (False, 40), (True, 1_000)):
         choose = random.Random(seed)
         store = InMemoryStore(analyse=analyze)
-        index = SearchIndex(store, None, analyse=analyze, fold_at=10_000)
+        index = SearchIndex(store, None, fold_at=10_000)
         live: list[Record] = []
         for number in range(1, 90):
             text = " ".join(choose.choices(WORDS, weights=(9, 1, 5, 3, 2), k=choose.randint(1, 12)))
@@ -155,7 +155,7 @@ def counted(live: list[Record], asked: list[str], limit: int) -> list[str]:
 @pytest.mark.slow
 def test_of_thousands_that_fit_alike_the_newest_are_taken() -> None:
     store = InMemoryStore(analyse=analyze)
-    index = SearchIndex(store, None, analyse=analyze, fold_at=10_000)
+    index = SearchIndex(store, None, fold_at=10_000)
     mine = [record(number, f"tea note{number:04}", scope="user:ann") for number in range(1, 1_500)]
     for one in mine:
         put(store, None, one)
@@ -175,7 +175,7 @@ def test_of_thousands_that_fit_alike_the_newest_are_taken() -> None:
 @pytest.mark.slow
 def test_a_question_of_very_many_words_stays_exact() -> None:
     store = InMemoryStore(analyse=analyze)
-    index = SearchIndex(store, None, analyse=analyze)
+    index = SearchIndex(store, None)
     words = [f"word{number}" for number in range(3_000)]
     for number in range(1, 30):
         put(store, None, record(number, " ".join(words[number:]), scope="user:ann"))

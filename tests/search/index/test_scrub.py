@@ -110,7 +110,7 @@ def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
 ) -> None:
     folder = tmp_path_factory.mktemp("index") / "index"
     store = InMemoryStore(analyse=analyze)
-    here, there = (SearchIndex(store, folder, analyse=analyze) for _ in range(2))
+    here, there = (SearchIndex(store, folder) for _ in range(2))
     now: dict[int, Record] = {}
     for number, (what, target, words, scope) in enumerate(operations, start=1):
         if what == "fold":
@@ -121,7 +121,7 @@ def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
             there.frequencies("record", TOKENS, None)
         else:
             change(store, now, what, target, record(number, f"{' '.join(words)} note{number}", scope=scope))
-    fresh = SearchIndex(store, None, analyse=analyze)
+    fresh = SearchIndex(store, None)
     live = [value for value in now.values() if not value.archived]
     for scopes in (None, ("",), ("user:ann", "user:bob")):
         seen = [value for value in live if scopes is None or value.scope in scopes]
@@ -141,7 +141,7 @@ def test_whoever_follows_finds_and_counts_as_if_it_had_never_been_said(
 
 def test_a_scrubbed_index_has_no_word_of_what_went_in_any_file(store: SQLiteStore, tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    index, other = (SearchIndex(store, folder, analyse=analyze) for _ in range(2))
+    index, other = (SearchIndex(store, folder) for _ in range(2))
     secret = record(
         1, "quokka beside the lighthouse", tags=("wombat",), category="numbat/bilby", scope="dingo"
     )
@@ -186,7 +186,7 @@ def test_an_emptied_index_goes_on_from_its_open_files_and_is_built_again(
     monkeypatch.setattr(search_index, "_REBUILD_AT", 20)
     monkeypatch.setattr(search_index, "_QUIET_S", 1_000)
     folder = tmp_path / "index"
-    index, other, closed = (SearchIndex(store, folder, analyse=analyze) for _ in range(3))
+    index, other, closed = (SearchIndex(store, folder) for _ in range(3))
     secret = record(1, "quokka tea")
     put(store, None, secret)
     for number in range(2, 40):
@@ -213,7 +213,7 @@ def test_an_emptied_index_goes_on_from_its_open_files_and_is_built_again(
 
 
 def test_the_index_stores_no_text_beside_its_words(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "index")
     put(store, None, record(1, "quokka beside the lighthouse"))
     assert index.fold()
     searcher = tantivy.Index.open(str(tmp_path / "index")).searcher()
@@ -232,7 +232,7 @@ from reverie.search.index.search_index import SearchIndex
 from reverie.domain.passage import CandidateQuery
 from reverie.stores.sqlite import SQLiteStore
 store = SQLiteStore(Path(sys.argv[1]) / "reverie.db", analyse=analyze)
-index = SearchIndex(store, Path(sys.argv[1]) / "index", analyse=analyze)
+index = SearchIndex(store, Path(sys.argv[1]) / "index")
 for _ in sys.stdin:
     found = index.search_any("record", CandidateQuery(words=[("quokka", 1.0)]), Filter(), 10)
     print(len(found), *index.frequencies("record", ["quokka", "tea"], None).values(), flush=True)
@@ -241,7 +241,7 @@ for _ in sys.stdin:
 
 @pytest.mark.slow
 def test_another_process_that_has_everything_open_follows(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "index")
     secret = record(1, "quokka tea")
     put(store, None, secret)
     for number in range(2, 30):
@@ -280,7 +280,7 @@ def test_a_scrub_waits_for_another_writer_and_says_when_it_was_in_vain(
     store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyze)
+    index = SearchIndex(store, folder)
     secret = record(1, "quokka")
     put(store, None, secret)
     assert index.fold()
@@ -296,7 +296,7 @@ def test_a_scrub_waits_for_another_writer_and_says_when_it_was_in_vain(
 
 
 def test_an_index_that_was_deleted_is_scrubbed_and_built_again(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "index")
     put(store, None, record(1, "tea"))
     assert index.fold()
     for file in (tmp_path / "index").iterdir():

@@ -18,7 +18,7 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import StoreCorrupt, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.page import HISTORY, Paragraph
-from reverie.domain.passage import AnalyzedText, CandidateQuery
+from reverie.domain.passage import CandidateQuery
 from reverie.domain.record import Record
 from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
@@ -41,7 +41,7 @@ def analyse_word(word: str) -> list[str]:
 
 
 def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "index")
     put(store, None, record(1, "tea in the garden"))
     assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 1
     assert index.status().committed == 0
@@ -51,8 +51,8 @@ def test_a_write_is_found_at_once_before_any_commit(store: SQLiteStore, tmp_path
 
 
 def test_a_question_is_as_current_at_its_end_as_at_its_beginning(store: SQLiteStore, tmp_path: Path) -> None:
-    here = SearchIndex(store, tmp_path / "index", analyse=analyze)
-    there = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    here = SearchIndex(store, tmp_path / "index")
+    there = SearchIndex(store, tmp_path / "index")
     put(store, None, record(1, "tea in the garden"))
     has_begun, is_saved = threading.Event(), threading.Event()
 
@@ -79,7 +79,7 @@ def test_a_question_is_as_current_at_its_end_as_at_its_beginning(store: SQLiteSt
 
 
 def test_another_index_on_the_same_folder_sees_writes_and_commits(store: SQLiteStore, tmp_path: Path) -> None:
-    here, there = (SearchIndex(store, tmp_path / "index", analyse=analyze) for _ in range(2))
+    here, there = (SearchIndex(store, tmp_path / "index") for _ in range(2))
     put(store, None, record(1, "tea in the garden"))
     assert there.search_any("record", wanted("tea"), LIVE, 10) == here.search_any(
         "record", wanted("tea"), LIVE, 10
@@ -115,7 +115,7 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
     operations: list[tuple[str, int, list[str], str]],
 ) -> None:
     store = InMemoryStore(analyse=analyze)
-    followed = SearchIndex(store, None, analyse=analyze)
+    followed = SearchIndex(store, None)
     now: dict[int, Record] = {}
     for number, (what, target, words, scope) in enumerate(operations, start=1):
         if what == "fold":
@@ -138,7 +138,7 @@ def test_candidates_and_frequencies_do_not_depend_on_what_was_committed(
                 del now[key]
         if number % 3 == 0:
             followed.frequencies("record", ["tea"], None)  # follow in steps, not only at the end
-    fresh = SearchIndex(store, None, analyse=analyze)
+    fresh = SearchIndex(store, None)
     tokens = [token for word in WORDS for token in analyse_word(word)]
     live = [value for value in now.values() if not value.archived]
     for scopes in (None, ("",), ("user:ann", "user:bob")):
@@ -160,7 +160,7 @@ def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
     operations: list[tuple[str, int, list[str], str]],
 ) -> None:
     store = InMemoryStore(analyse=analyze)
-    followed = SearchIndex(store, None, analyse=analyze)
+    followed = SearchIndex(store, None)
     now: dict[int, Paragraph] = {}
     for number, (what, target, words, scope) in enumerate(operations, start=1):
         text = f"{' '.join(words)} note{number}"
@@ -180,7 +180,7 @@ def test_paragraphs_of_the_history_are_followed_like_records_and_no_others(
             del now[int(old.id, 16)]
         if number % 3 == 0:
             followed.frequencies("paragraph", ["tea"], None)
-    fresh = SearchIndex(store, None, analyse=analyze)
+    fresh = SearchIndex(store, None)
     tokens = [token for word in WORDS for token in analyse_word(word)]
     told = [value for value in now.values() if value.page == HISTORY]
     counted = {token: sum(token in analyze(value).terms.split() for value in told) for token in tokens}
@@ -206,7 +206,7 @@ def test_the_index_of_an_earlier_format_is_removed_when_a_new_one_is_made(
     for folder in (earlier, newer):
         folder.mkdir(parents=True)
         (folder / "meta.json").write_text("{}")
-    index = SearchIndex(store, tmp_path / "index" / "2", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "index" / "2")
     index.status()
     assert not earlier.exists()
     assert newer.exists()
@@ -248,8 +248,8 @@ def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
         Filter(valid_at=NOON),
         Filter(valid_at=NOON + timedelta(days=2)),
     ]
-    waiting = SearchIndex(store, None, analyse=analyze)
-    folded = SearchIndex(store, None, analyse=analyze)
+    waiting = SearchIndex(store, None)
+    folded = SearchIndex(store, None)
     assert folded.fold()
     for allowed in filters:
         expected = {r.id for r in store.find(allowed)}
@@ -260,7 +260,7 @@ def test_filters_mean_the_same_in_the_commit_and_before_it() -> None:
 
 
 def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "index")
     state = SessionState(id="chat:1", created_at=NOON)
     turns = [
         Turn(id=f"{n:012x}", session="chat:1", position=n, role="user", speaker=name, content=text, at=NOON)
@@ -285,7 +285,7 @@ def test_turns_are_found_by_word_speaker_and_date(store: SQLiteStore, tmp_path: 
 def test_records_and_paragraphs_are_found_by_their_date_and_not_by_that_of_others(
     store: SQLiteStore, tmp_path: Path
 ) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "index")
     put(store, None, record(1, "tea"))
     put(store, None, replace(record(2, "coffee"), created_at=NOON + timedelta(days=40)))
     line = Paragraph(id=f"{3:012x}", page=HISTORY, position=1.0, at=NOON, content="A walk in the garden")
@@ -303,7 +303,7 @@ def test_records_and_paragraphs_are_found_by_their_date_and_not_by_that_of_other
 
 def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteStore, tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyze)
+    index = SearchIndex(store, folder)
     for number in range(1, 30):
         put(store, None, record(number, f"tea note{number}"))
     assert index.fold()
@@ -317,7 +317,7 @@ def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteSt
     index.fold()
     index.close()
     assert (folder / "meta.json").exists()
-    again = SearchIndex(store, folder, analyse=analyze)
+    again = SearchIndex(store, folder)
     assert len(again.search_any("record", wanted("tea"), LIVE, 100)) == 30
     assert again.status().committed == 30
     again.close()
@@ -326,7 +326,7 @@ def test_an_index_deleted_while_in_use_answers_on_and_comes_back(store: SQLiteSt
 @pytest.mark.parametrize("broken", ["meta.json", "segment"])
 def test_a_broken_index_is_built_again(store: SQLiteStore, tmp_path: Path, broken: str) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyze)
+    index = SearchIndex(store, folder)
     for number in range(1, 30):
         put(store, None, record(number, f"tea note{number}"))
     assert index.fold()
@@ -338,21 +338,21 @@ def test_a_broken_index_is_built_again(store: SQLiteStore, tmp_path: Path, broke
             file.unlink()
         for file in folder.glob("*.term"):
             file.write_bytes(b"")
-    again = SearchIndex(store, folder, analyse=analyze)
+    again = SearchIndex(store, folder)
     assert len(again.search_any("record", wanted("tea"), LIVE, 100)) == 29
     again.close()
 
 
 def test_an_index_of_another_store_is_not_believed(store: SQLiteStore, tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyze)
+    index = SearchIndex(store, folder)
     for number in range(1, 30):
         put(store, None, record(number, f"tea note{number}"))
     assert index.fold()
     index.close()
     with_less = SQLiteStore(tmp_path / "other.db", analyse=analyze)
     put(with_less, None, record(1, "coffee"))
-    other = SearchIndex(with_less, folder, analyse=analyze)
+    other = SearchIndex(with_less, folder)
     assert other.search_any("record", wanted("tea"), LIVE, 10) == []
     assert len(other.search_any("record", wanted("coffee"), LIVE, 10)) == 1
     other.close()
@@ -363,7 +363,7 @@ def test_where_the_disk_refuses_the_index_is_held_in_memory(
     store: SQLiteStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
-    index = SearchIndex(store, tmp_path / "file" / "index", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "file" / "index")
     put(store, None, record(1, "tea in the garden"))
     assert len(index.search_any("record", wanted("tea"), LIVE, 10)) == 1
     assert index.fold()
@@ -379,7 +379,7 @@ def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
     store: SQLiteStore, tmp_path: Path
 ) -> None:
     folder = tmp_path / "index"
-    index = SearchIndex(store, folder, analyse=analyze)
+    index = SearchIndex(store, folder)
     put(store, None, record(1, "tea in the garden"))
     index.status()
     holder = TantivyIndex(folder)
@@ -394,7 +394,7 @@ def test_only_one_writes_the_index_and_the_other_answers_all_the_same(
 
 
 def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: Path) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze, fold_at=50)
+    index = SearchIndex(store, tmp_path / "index", fold_at=50)
     for start in range(0, 200, 20):
         new = [record(n, f"tea note{n}") for n in range(start + 1, start + 21)]
         store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)
@@ -409,7 +409,7 @@ def test_much_change_is_folded_in_the_background(store: SQLiteStore, tmp_path: P
 def test_an_index_lost_while_it_is_folded_in_the_background_is_built_again(
     store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze, fold_at=3)
+    index = SearchIndex(store, tmp_path / "index", fold_at=3)
     index.status()
     writing = TantivyIndex.write
     errors = [IndexCorrupt("File too large"), failure("the disk reports an error")]
@@ -436,7 +436,7 @@ def test_an_index_lost_while_it_is_folded_in_the_background_is_built_again(
 def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteStore, tmp_path: Path) -> None:
     new = [record(n, f"tea note{n}") for n in range(1, 2_101)]
     store.commit([Change(before=None, after=value) for value in new], actor="test", at=NOON)
-    index = SearchIndex(store, tmp_path / "index", analyse=analyze)
+    index = SearchIndex(store, tmp_path / "index")
     status = index.status()
     assert (status.committed, status.waiting) == (2_100, 0)
     index.close()
@@ -464,22 +464,3 @@ def _until(true: object, seconds: float = 10.0) -> None:
     while not true():  # type: ignore[operator]
         assert time.monotonic() < deadline, "did not happen in time"
         time.sleep(0.02)
-
-
-def test_texts_whose_analysis_the_store_keeps_are_not_analyzed_again(store: SQLiteStore) -> None:
-    records = [record(number, f"Rock music, tea number {number}") for number in range(1, 20)]
-    for each in records:
-        put(store, None, each)
-    changed = replace(records[3], content="A garden in Berlin")
-    put(store, records[3], changed)
-    analyzed: list[str] = []
-
-    def analyze_and_note(value: Record | Turn | Paragraph) -> AnalyzedText:
-        analyzed.append(value.content)
-        return analyze(value)
-
-    index = SearchIndex(store, None, analyse=analyze_and_note)
-    (found,) = index.search_any("record", wanted("garden"), LIVE, 10)
-    assert store.records([found]) == [changed]
-    assert index.frequencies("record", analyse_word("music"), None) == {"music": 18}
-    assert analyzed == []

@@ -26,7 +26,6 @@ from reverie.domain.change import Change
 from reverie.domain.conversation import ToolCall
 from reverie.domain.passage import SEARCHABLE
 from reverie.domain.text import tokenizer
-from reverie.search.analyzer import analyze
 from reverie.search.hits import SOURCES
 from reverie.search.index.search_index import SearchIndex
 from tests.factories import get_search_index
@@ -255,7 +254,7 @@ def gone(memory: Memory, folder: Path, other: Other, secret: Secret) -> None:
     """Nobody finds it, everybody counts right, and no byte says it."""
     tokens = sorted(set(tokenizer.tokenize(secret.text)))
     assert other.ask("look", [secret.text]) == [0]
-    fresh = SearchIndex(memory._store, None, analyse=analyze)
+    fresh = SearchIndex(memory._store, None)
     counted = [fresh.frequencies(subject, tokens, None) for subject in SEARCHABLE]
     fresh.close()
     assert other.ask("count", tokens) == counted

@@ -13,7 +13,6 @@ from reverie.admin.erasure.request import EraseRequest
 from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.conversation import SessionState
 from reverie.domain.page import Page
-from reverie.search.analyzer import analyze
 from reverie.search.index.search_index import SearchIndex
 from reverie.stores.living_page import find_page_cursors
 from reverie.stores.protocol import Store, iter_rows_forwards, iter_values
@@ -39,7 +38,7 @@ def reapply_tombstones(new: Store, old: Store, *, at: datetime) -> int:
     new.commit([], actor=_ACTOR, at=at, cursors=find_page_cursors(new))  # they quote records
     whole = sorted({value.id for value in _find_forgotten(old, iter_values(new))})
     if whole:
-        index = SearchIndex(new, None, analyse=analyze)
+        index = SearchIndex(new, None)
         writer = StoreWriter(store=new, clock=lambda: at, actor=_ACTOR)
         Eraser(writer, index, folder=None).forget(EraseRequest(ids=tuple(whole)))
     parts = [

@@ -26,7 +26,6 @@ from reverie.domain.errors import StoreError
 from reverie.domain.filter import Filter
 from reverie.domain.passage import (
     SEARCHABLE,
-    Analyse,
     AnalyzedText,
     CandidateQuery,
     Searchable,
@@ -61,7 +60,6 @@ _WAIT_FOR_SCRUB_S = 30.0
 _QUIET_S = 2.0  # without an erasure, before an emptied index is built again
 _TRIES = 3
 _NOT_FOLLOWED = -1
-_FEW = 8  # entries of the journal whose texts are analyzed faster than their analyses are read
 _NEAR = 50  # passages that are searched for words near an unknown one
 
 
@@ -71,20 +69,16 @@ class SearchIndex:
     Nothing is opened before the first search.
     """
 
-    def __init__(
-        self, store: Store, folder: Path | None, *, analyse: Analyse, fold_at: int = FOLD_AT
-    ) -> None:
+    def __init__(self, store: Store, folder: Path | None, *, fold_at: int = FOLD_AT) -> None:
         """Follow `store`, with the commit in `folder` (None: in memory).
 
         Args:
             store: The store.
             folder: Folder of the index; it may be missing, outdated or broken.
-            analyse: The analyzer of the store.
             fold_at: Uncommitted passages from which a commit is made.
         """
         self._store = store
         self._folder = folder
-        self._analyse = analyse
         self._fold_at = fold_at
         self._lock = ForkSafeLock(self._reset_after_fork)
         self._folding: threading.Thread | None = None
@@ -310,7 +304,7 @@ class SearchIndex:
             rows = self._store.journal(after=self._followed, until=newest, limit=_BATCH)
             if not rows:
                 break
-            analyses = self._read_analyses(rows)
+            analyses = self._read_passages(rows)
             for row in rows:
                 self._follow(row, analyses)
             self._followed = rows[-1].sequence
@@ -320,19 +314,13 @@ class SearchIndex:
             self._question.followed = self._followed
         return committed
 
-    def _read_analyses(self, rows: Sequence[JournalEntry]) -> dict[tuple[str, int], AnalyzedText]:
-        """Return the stored analyses of the values in journal entries, by subject and key.
-
-        A process that answers one question would spend most of its time on analyzing hundreds of texts again.
-        """
-        if len(rows) < _FEW:
-            return {}
-        analyses: dict[tuple[str, int], AnalyzedText] = {}
-        for subject in SEARCHABLE:
-            keys = [row.key for row in rows if row.subject == subject]
-            for passage in self._store.passages(subject, keys):
-                analyses[subject, passage.key] = passage.analysis
-        return analyses
+    def _read_passages(self, rows: Sequence[JournalEntry]) -> dict[tuple[str, int], AnalyzedText]:
+        """Return the analyses of the values in journal entries, as they are now, by kind and key."""
+        return {
+            (subject, passage.key): passage.analysis
+            for subject in SEARCHABLE
+            for passage in self._store.passages(subject, [row.key for row in rows if row.subject == subject])
+        }
 
     def _follow(self, row: JournalEntry, analyses: Mapping[tuple[str, int], AnalyzedText]) -> None:
         if row.subject not in SEARCHABLE:
@@ -341,8 +329,8 @@ class SearchIndex:
         fresh.remove(row.key)
         if self._committed is None or row.key <= self._committed.sequence:
             self._stale[row.subject].add(row.key)
-        if is_searched(after):
-            analysis = analyses.get((row.subject, row.key)) or self._analyse(after)
+        analysis = analyses.get((row.subject, row.key))
+        if is_searched(after) and analysis is not None:  # without one, a later entry archives or removes it
             fresh.add(IndexedPassage(row.key, after, analysis))
 
     def _forget_tail(self, followed: int) -> None:
@@ -420,11 +408,12 @@ class SearchIndex:
                 for passage, value in live:
                     batch.add(IndexedPassage(passage.key, value, passage.analysis))
         while rows := self._store.journal(after=sequence, limit=_BATCH):
+            analyses = self._read_passages(rows)
             for row in rows:
                 batch.remove(row.key)
-                after = row.after
-                if is_searched(after):
-                    batch.add(IndexedPassage(row.key, after, self._analyse(after)))
+                after, analysis = row.after, analyses.get((row.subject, row.key))
+                if is_searched(after) and analysis is not None:
+                    batch.add(IndexedPassage(row.key, after, analysis))
             sequence = rows[-1].sequence
         return sequence
 
