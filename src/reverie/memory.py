@@ -174,7 +174,7 @@ class Memory(ScopedMemory):
         self._closing = threading.Lock()
         self._worker: Worker | None = None
         super().__init__(parts, "")
-        self.folder = followers.folder = self._open_folder(followers.notice)
+        self.folder = followers.folder = self._open_folder(followers.indexes.notice)
         if self.folder is not None:
             weakref.finalize(followers, self.folder.hurry).atexit = False
 
@@ -503,25 +503,13 @@ class Memory(ScopedMemory):
         )
 
 
-class _Followers:
-    """The indexes and files that follow the journal of a memory.
-
-    Parts of a memory call this object and not the memory itself. So no circle of references keeps a memory that
-    nobody uses, and its files and connections are closed as soon as the last reference to it is gone.
-    """
+class _FollowingIndexes:
+    """The indexes of a memory, which the folder of files calls too."""
 
     def __init__(self, index: CandidateIndex, vectors: VectorIndex | None) -> None:
         self._index = index
         self._vectors = vectors
         self._unfollowed = 0
-        self.folder: MemoryFolder | None = None
-
-    def publish(self, rows: Sequence[JournalEntry]) -> None:
-        """Pass new journal entries to the indexes and the files; none if a living page was composed."""
-        if rows:
-            self.notice(rows)
-        if self.folder is not None:
-            self.folder.notice(rows)
 
     def notice(self, rows: Sequence[JournalEntry]) -> None:
         """Wake the threads that make vectors, and that analyse texts once there are many."""
@@ -531,6 +519,25 @@ class _Followers:
         if self._unfollowed >= FOLD_AT:
             self._unfollowed = 0
             self._index.follow_soon()
+
+
+class _Followers:
+    """The indexes and files that follow the journal of a memory.
+
+    Parts of a memory call this object and not the memory itself. So no circle of references keeps a memory that
+    nobody uses, and its files and connections are closed as soon as the last reference to it is gone.
+    """
+
+    def __init__(self, index: CandidateIndex, vectors: VectorIndex | None) -> None:
+        self.indexes = _FollowingIndexes(index, vectors)
+        self.folder: MemoryFolder | None = None
+
+    def publish(self, rows: Sequence[JournalEntry]) -> None:
+        """Pass new journal entries to the indexes and the files; none if a living page was composed."""
+        if rows:
+            self.indexes.notice(rows)
+        if self.folder is not None:
+            self.folder.notice(rows)
 
     def refresh_files(self) -> None:
         """Import what a person changed in the files."""

@@ -59,6 +59,7 @@ _WAIT_FOR_REBUILD_S = 60.0
 _WAIT_FOR_SCRUB_S = 30.0
 _QUIET_S = 2.0  # without an erasure, before an emptied index is built again
 _TRIES = 3
+_FAR = 2_000  # entries of the journal that are better written to the disk than followed in memory
 _NOT_FOLLOWED = -1
 _NEAR = 50  # passages that are searched for words near an unknown one
 
@@ -90,6 +91,8 @@ class SearchIndex:
         self._followed = 0
         self._counts = CountCache()
         self._question = threading.local()
+        self._written = threading.Event()  # whether no changes are being written to the disk
+        self._written.set()
         self._forget_tail(0)
 
     def _reset_after_fork(self) -> None:
@@ -286,6 +289,7 @@ class SearchIndex:
         ):
             return self._committed
         newest = self._store.sequence()  # first, since it fails if the store is gone
+        self._wait_if_far_behind(newest)
         committed = self._committed if self._committed is not None else self._open()
         if self._lost:
             if self._cleared_at is None or time.monotonic() > self._cleared_at + _QUIET_S:
@@ -313,6 +317,11 @@ class SearchIndex:
         if followed is not None:
             self._question.followed = self._followed
         return committed
+
+    def _wait_if_far_behind(self, newest: int) -> None:
+        """Wait for the thread that is writing many changes to the disk, rather than follow them in memory too."""
+        if newest - self._followed >= _FAR and threading.current_thread() is not self._folding:
+            self._written.wait(_WAIT_FOR_REBUILD_S)
 
     def _read_passages(self, rows: Sequence[JournalEntry]) -> dict[tuple[str, int], AnalyzedText]:
         """Return the analyses of the values in journal entries, as they are now, by kind and key."""
@@ -407,10 +416,15 @@ class SearchIndex:
                 key = live[-1][0].key
                 for passage, value in live:
                     batch.add(IndexedPassage(passage.key, value, passage.analysis))
-        while rows := self._store.journal(after=sequence, limit=_BATCH):
+        return self._fill_changes(batch, sequence, until=None)
+
+    def _fill_changes(self, batch: IndexBatch, sequence: int, *, until: int | None) -> int:
+        """Add the changes after a journal entry, up to another one (None: all); return the number of the last one."""
+        while rows := self._store.journal(after=sequence, until=until, limit=_BATCH):
             analyses = self._read_passages(rows)
             for row in rows:
-                batch.remove(row.key)
+                if row.key != row.sequence:
+                    batch.remove(row.key)
                 after, analysis = row.after, analyses.get((row.subject, row.key))
                 if is_searched(after) and analysis is not None:
                     batch.add(IndexedPassage(row.key, after, analysis))
@@ -441,29 +455,44 @@ class SearchIndex:
             Whether that was done; False if another process is writing.
         """
         with self._lock:
-            committed = self._catch_up()
-            if not self._count_waiting() or self._lost:
-                return False
-            fresh = [leaf for index in self._fresh.values() for leaf in index.list_leaves()]
-            stale = [key for keys in self._stale.values() for key in keys]
-            sequence = self._followed
+            newest = self._store.sequence()
+            committed = self._committed if self._committed is not None else self._open()
+            is_far_behind = not self._lost and newest - self._followed >= _FAR
+            if not is_far_behind:
+                self._catch_up()
+                if not self._count_waiting() or self._lost:
+                    return False
+                fresh = [leaf for index in self._fresh.values() for leaf in index.list_leaves()]
+                stale = [key for keys in self._stale.values() for key in keys]
+                sequence = self._followed
 
         def fill(batch: IndexBatch) -> int:
+            if is_far_behind:  # from the journal to the disk, without holding all of it in memory
+                return self._fill_changes(batch, committed.sequence, until=newest)
             for key in (*stale, *(leaf.key for leaf in fresh)):
                 batch.remove(key)
             for leaf in fresh:
                 batch.add(leaf)
             return sequence
 
+        self._written.clear()
         try:
             committed.write(fill)
         except WriterBusy:
             return False
         except IndexCorrupt as error:
+            self._written.set()
             with self._lock:
                 if not self._lost:
                     self._handle_loss(error)
             return False
+        finally:
+            self._written.set()
+        if is_far_behind:
+            with self._lock, contextlib.suppress(IndexCorrupt):  # the next search finds out
+                if self._committed is committed and not self._lost:
+                    committed.refresh()
+                    self._forget_tail(committed.sequence)
         return True
 
     def scrub(self) -> bool:
@@ -506,7 +535,10 @@ class SearchIndex:
             self._rebuild()
 
     def _fold_quietly(self) -> None:
-        if not self.fold() and not self._lost:
+        while (is_done := self.fold()) and not self._closing:
+            if self._store.sequence() - self._followed < self._fold_at:
+                return  # no more changes were made meanwhile
+        if not is_done and not self._lost:
             time.sleep(0.05)  # another process is writing
         if self._lost:  # found by this thread, or while it was busy
             self._rebuild()
