@@ -446,11 +446,11 @@ def test_too_many_changes_are_not_undone_in_part(client: TestClient, memory: Mem
 
 def test_what_dreams_may_do_is_chosen_and_a_dream_is_planned(client: TestClient, memory: Memory) -> None:
     for thinking in ("ask", "off", "tidy"):
-        page = send(client, "/settings/thinking", thinking=thinking, next="/review")
+        page = send(client, "/review/thinking", thinking=thinking, next="/review")
         assert memory.dreams.thinking == thinking
         (chosen,) = (each for each in page.find("input", name="thinking") if "checked" in each)
         assert chosen["value"] == thinking
-    assert client.post("/settings/thinking", data={"thinking": "all"}, headers=OWN).status_code == 422
+    assert client.post("/review/thinking", data={"thinking": "all"}, headers=OWN).status_code == 422
     memory.save("We decided on Postgres", kind="decision", layer="episodic")
     assert "Keep for good" in send(client, "/review/dream").text
     assert memory.list()[0].layer == "episodic"

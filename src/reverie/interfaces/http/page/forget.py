@@ -13,7 +13,6 @@ from reverie.interfaces.http.schemas import Texts
 
 VIEWS = ViewList()
 
-_MOST_CHIPS = 12
 _SELECTABLE = ("record", "turn", "paragraph")
 """Subjects that are erased by their ids; the others go with the text."""
 
@@ -30,13 +29,7 @@ class ForgetQuery(Form):
 @VIEWS.add("GET", "/forget", "forget", query=Empty, is_whole=True)
 def show_forget(call: Call) -> Screen:
     """Show the form that asks what to forget."""
-    subjects = call.server.overview(call.view).subjects
-    return Screen(
-        "forget.html",
-        title="Forget",
-        people=[each for each in subjects if not each.is_category][:_MOST_CHIPS],
-        categories=[each for each in subjects if each.is_category][:_MOST_CHIPS],
-    )
+    return Screen("forget.html", subjects=call.server.overview(call.view).subjects)
 
 
 @VIEWS.add("GET", "/forget/preview", "forget", query=ForgetQuery, is_whole=True)
@@ -66,7 +59,7 @@ def forget(call: Call, fields: Fields) -> Screen:
         alert = f"The number does not fit. Type {len(report['going'])} to erase these items."
         return _draw_preview(call, order, chosen=chosen, alert=alert)
     done = perform(call, administration.forget, body={**effective, "digest": report["digest"]})
-    return Screen("forgotten.html", title="Forgotten", report=done)
+    return Screen("forgotten.html", report=done)
 
 
 def _build_order(given: dict[str, Any]) -> dict[str, Any]:
@@ -109,19 +102,11 @@ def _draw_preview(
     items += [each for each in counted["going"] if each["id"] not in known]
     checked = set(chosen) if chosen is not None else {each["id"] for each in report["going"]}
     what = order.get("match") or order.get("session") or order.get("scope") or ""
+    shown = {"what": what, "order": order, "checked": checked, "counted": counted, "alert": alert}
+    left = [each for each in items if each["fate"] == "kept" and each["id"] not in checked]
+    status, groups = 409 if alert else 200, _group(items, checked)
     return Screen(
-        "forget-preview.html",
-        status=409 if alert else 200,
-        title=f"Forget {what}".strip(),
-        what=what,
-        order=order,
-        groups=_group(items, checked),
-        left=[each for each in items if each["fate"] == "kept" and each["id"] not in checked],
-        checked=checked,
-        selectable=_SELECTABLE,
-        counted=counted,
-        titles={each["id"]: call.reader.title(each["id"]) for each in items if each["subject"] == "session"},
-        alert=alert,
+        "forget-preview.html", status=status, **shown, groups=groups, left=left, selectable=_SELECTABLE
     )
 
 

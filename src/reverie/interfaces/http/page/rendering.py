@@ -159,6 +159,7 @@ def _create_environment() -> Environment:
         "words": lambda name: name.replace("_", " "),
         "text": show_text,
     }
+    environment.tests["today"] = lambda moment, calendar: calendar.name_day(moment) == "Today"
     environment.globals |= {
         "static_version": STATIC_VERSION,
         "count": formatting.count,

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, get_args
 
 from reverie.domain.errors import Conflict
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, ScopeQuery, parse_number
 from reverie.interfaces.http.page.feed import find_last_dream
 from reverie.interfaces.http.page.rendering import compare_values
-from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, is_allowed, perform
+from reverie.interfaces.http.page.views import (
+    Fields,
+    Redirect,
+    Screen,
+    ViewList,
+    choose_local_path,
+    is_allowed,
+    perform,
+)
 from reverie.interfaces.http.problems import Problem
+from reverie.settings import Thinking
 
 VIEWS = ViewList()
 
@@ -33,28 +42,29 @@ def show_review(call: Call) -> Screen:
     return _draw_review(call)
 
 
-def _draw_review(call: Call, *, stale: str = "") -> Screen:
+def _draw_review(call: Call, *, stale: bool = False) -> Screen:
     is_whole = is_allowed(call, "review", is_whole=True)
-    cards = build_cards(call)
-    plans = call.memory.dreams.kept_plans() if is_whole else []
+    plans = [plan for plan in call.memory.dreams.kept_plans() if not plan.decided] if is_whole else []
     return Screen(
         "review.html",
         status=409 if stale else 200,
-        title="Review",
-        cards=cards,
+        cards=build_cards(call),
         stale=stale,
-        decided=sum(not group.is_open for plan in plans for group in plan.groups if plan.open),
-        refused=[each for plan in plans if not plan.decided for each in plan.plan.refused],
+        decided=sum(not group.is_open for plan in plans for group in plan.groups),
+        refused=[each for plan in plans for each in plan.plan.refused],
         night=find_last_dream(call) if is_whole else None,
-        is_whole=is_whole,
-        thinking=read_thinking(call),
-        titles={turn["session"]: call.reader.title(turn["session"]) for c in cards for turn in c["turns"]},
+        thinking=call.memory.dreams.thinking,
     )
 
 
-def read_thinking(call: Call) -> str:
-    """Return what dreams may do by themselves."""
-    return call.memory.dreams.thinking
+@VIEWS.add("POST", "/review/thinking", "review", is_whole=True)
+def choose_thinking(call: Call, fields: Fields) -> Redirect:
+    """Store what dreams may do by themselves."""
+    chosen = next((each for each in get_args(Thinking) if each == fields.get("thinking")), None)
+    if chosen is None:
+        raise Problem(422, "Nothing was chosen. Go back and choose one of the three.")
+    call.memory.dreams.set_thinking(chosen)
+    return Redirect(choose_local_path(fields.get("next"), "/review"), done=0)
 
 
 @VIEWS.add("POST", "/review/dream", "review", is_whole=True, query=ScopeQuery)
@@ -67,8 +77,8 @@ def plan_dream(call: Call) -> Redirect:
 @VIEWS.add("POST", "/review", "review")
 def decide(call: Call, fields: Fields) -> Screen | Redirect:
     """Decide a card, or all cards of a plan; a card that no longer fits is shown with what has changed."""
-    name, verdict, reason = fields.get("plan"), fields.get("verdict"), fields.get("reason")
-    body: dict[str, Any] = {"verdict": verdict, "reason": reason}
+    verdict = fields.get("verdict")
+    body: dict[str, Any] = {"verdict": verdict, "reason": fields.get("reason")}
     before = call.memory.history.sequence()
     try:
         for plan, group in _read_chosen(call, fields):
@@ -78,7 +88,7 @@ def decide(call: Call, fields: Fields) -> Screen | Redirect:
                 given = {**body, "groups": [group]}
                 perform(call, administration.decide_plan, path={"id": plan}, body=given)
     except Conflict:
-        return _draw_review(call, stale=f"{name}-{fields.get('group')}")
+        return _draw_review(call, stale=True)
     made = call.memory.history.sequence()
     done = call.numbers.show(made) if verdict == "accept" and made > before else 0
     return Redirect("/review", done=done)
@@ -121,17 +131,10 @@ def _build_card(
     changed = {step["id"] for step in steps}
     sources = dict.fromkeys(name for step in steps for name in step["sources"] if name not in changed)
     records = [each for name in sources if (each := call.reader.get(name)) is not None]
-    return {
-        "plan": plan,
-        "group": group,
-        "state": state,
-        "title": _name_card(described, records),
-        "why": list(dict.fromkeys(step["why"] for step in steps if step["why"])),
-        "steps": described,
-        "turns": _read_turns(call, sources),
-        "records": records,
-        "is_stale": any(step["is_stale"] for step in described),
-    }
+    turns = [turn.to_dict() for name in sources if (turn := call.reader.get_turn(name)) is not None]
+    card: dict[str, Any] = {"plan": plan, "group": group, "state": state, "title": _name_card(described, records)}
+    card |= {"steps": described, "turns": turns, "records": records}
+    return card | {"is_stale": any(step["is_stale"] for step in described)}
 
 
 def _name_card(steps: list[dict[str, Any]], records: list[Any]) -> str:
@@ -156,36 +159,18 @@ def _name_card(steps: list[dict[str, Any]], records: list[Any]) -> str:
 
 def _describe_step(call: Call, step: Mapping[str, Any]) -> dict[str, Any]:
     before, after = step["before"], step["after"]
-    if before is None:
-        what = "added"
-    elif after is None:
-        what = "removed"
-    elif bool(after.get("archived_at")) != bool(before.get("archived_at")):
+    what = "added" if before is None else "removed" if after is None else "changed"
+    if before and after and bool(after.get("archived_at")) != bool(before.get("archived_at")):
         what = "archived" if after.get("archived_at") else "restored"
-    else:
-        what = "changed"
-    now = call.reader.get(step["id"]) if step["subject"] == "record" and step["id"] else None
-    value = after or before or {}
+    found = call.reader.get(step["id"]) if step["subject"] == "record" and step["id"] else None
+    now, value = found and found.to_dict(), after or before or {}
+    fields = compare_values(before, after) if before and after else []
     return {
+        **step,
         "what": what,
-        "subject": step["subject"],
-        "id": step["id"],
         "kind": value.get("kind", ""),
         "parts": value.get("parts", ()),
-        "scope": value.get("scope", ""),
-        "before": before,
-        "after": after,
-        "fields": [
-            field
-            for field in compare_values(before, after)
-            if field["name"] in _SHOWN and before is not None and after is not None
-        ],
-        "now": None if now is None else now.to_dict(),
-        "is_stale": before is not None and now is not None and now.to_dict()["content"] != before["content"],
+        "fields": [field for field in fields if field["name"] in _SHOWN],
+        "now": now,
+        "is_stale": bool(before and now and now["content"] != before["content"]),
     }
-
-
-def _read_turns(call: Call, names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return the turns among some sources."""
-    turns = [call.reader.get_turn(name) for name in names]
-    return [turn.to_dict() for turn in turns if turn is not None]

@@ -18,7 +18,6 @@ from reverie.interfaces.http import administration, changes, conversations, reco
 from reverie.interfaces.http.operations import Call, Empty, ScopeQuery, compute_etag
 from reverie.interfaces.http.page.feed import describe_change
 from reverie.interfaces.http.page.rendering import compare_texts, quote_path
-from reverie.interfaces.http.page.review import read_thinking
 from reverie.interfaces.http.page.views import (
     Fields,
     Redirect,
@@ -33,7 +32,7 @@ from reverie.interfaces.http.page.views import (
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import ActivityQuery, RecordPatch
 from reverie.interfaces.http.tokens import RIGHTS
-from reverie.settings import Settings, Thinking
+from reverie.settings import Settings
 
 VIEWS = ViewList()
 
@@ -44,39 +43,17 @@ _LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 @VIEWS.add("GET", "/settings", "read")
 def show_settings(call: Call) -> Screen:
     """Show everything else, each row with its state."""
-    memory = call.memory
-    counts = call.server.overview(call.view).counts
-    is_admin = is_allowed(call, "admin", is_whole=True)
-    tokens = call.server.tokens.list() if is_admin else []
     last = perform(call, changes.list_changes, limit=1, newest_first=True)["items"]
-    names = memory.settings
     return Screen(
         "settings.html",
-        title="Settings and history",
-        thinking=read_thinking(call),
-        may_review=is_allowed(call, "review", is_whole=True),
-        is_admin=is_admin,
-        may_write=is_allowed(call, "write"),
-        last=last[0] if last else None,
-        untrusted=sum(counts.origins.get(name, 0) for name in UNTRUSTED),
+        last=next(iter(last), None),
+        counts=call.server.overview(call.view).counts,
+        untrusted=UNTRUSTED,
         doubts=len(_list_doubts(call)),
-        edits=len(memory.folder.conflicts()) if is_admin and memory.folder is not None else 0,
         scopes=len(perform(call, administration.list_scopes)["scopes"]),
-        valid=[each for each in tokens if each.is_valid(memory.now())],
         pages=len(perform(call, records.list_pages)["items"]),
-        failed=sum(memory.admin.failures().values()) if is_admin else 0,
-        changed=sum(getattr(names, each) != getattr(Settings(), each) for each in _list_names()),
+        changed=[row for row in _list_settings(call) if not row[3]],
     )
-
-
-@VIEWS.add("POST", "/settings/thinking", "review", is_whole=True)
-def choose_thinking(call: Call, fields: Fields) -> Redirect:
-    """Store what dreams may do by themselves."""
-    chosen = next((each for each in get_args(Thinking) if each == fields.get("thinking")), None)
-    if chosen is None:
-        raise Problem(422, "Nothing was chosen. Go back and choose one of the three.")
-    call.memory.dreams.set_thinking(chosen)
-    return Redirect(choose_local_path(fields.get("next"), "/settings"), done=0)
 
 
 # -- history ---------------------------------------------------------------------------------------------
@@ -98,15 +75,8 @@ def show_history(call: Call) -> Screen:
         since=read_time(query.since, "since"),
         until=_read_end(query.until),
     )
-    return Screen(
-        "history.html",
-        title="History",
-        changes=[describe_change(item) for item in page["items"]],
-        query=query.model_dump(exclude_defaults=True, exclude={"before", "scope"}),
-        following=page["next"],
-        subjects=get_args(Subject),
-        may_undo=is_allowed(call, "review"),
-    )
+    shown = [describe_change(item) for item in page["items"]]
+    return Screen("history.html", changes=shown, following=page["next"], subjects=get_args(Subject))
 
 
 def _read_end(text: str) -> datetime | None:
@@ -119,18 +89,9 @@ def _read_end(text: str) -> datetime | None:
 @VIEWS.add("GET", "/activity", "admin", is_whole=True, query=ActivityQuery)
 def show_activity(call: Call) -> Screen:
     """Show searches, prompts and saves of each of the last days."""
-    days = perform(call, administration.get_activity, days=call.query.days)["items"]
-    names = {
-        "Searches": ("search",),
-        "Prompts": ("prompt",),
-        "Saves": ("save.created", "save.reinforced"),
-    }
-    charts = [
-        (title, [(day["day"], sum(day["counts"].get(name, 0) for name in keys)) for day in days])
-        for title, keys in names.items()
-    ]
-    times = [(day["day"], day["median_and_p95"]) for day in reversed(days) if any(day["counts"].values())]
-    return Screen("activity.html", title="Activity", charts=charts, times=times, days=call.query.days)
+    return Screen(
+        "activity.html", items=perform(call, administration.get_activity, days=call.query.days)["items"]
+    )
 
 
 # -- trust -------------------------------------------------------------------------------------------------
@@ -191,7 +152,7 @@ def show_edits(call: Call) -> Screen:
     """Show hand edits of files that met other changes."""
     folder = call.memory.folder
     edits = [_describe_edit(call, each) for each in folder.conflicts()] if folder is not None else []
-    return Screen("edits.html", title="Edits in files", edits=edits)
+    return Screen("edits.html", edits=edits)
 
 
 def _describe_edit(call: Call, conflict: Any) -> dict[str, Any]:
@@ -256,29 +217,15 @@ def show_scopes(call: Call) -> Screen:
     own = call.caller.scope
     counts = perform(call, administration.list_scopes)["scopes"]
     names = {part for name in counts for part in visible_scopes(name) if is_within(part, own)} - {own}
-    rows = [
-        (name.removeprefix(f"{own}/") if own else name, name, counts.get(name, 0))
-        for name in sorted(names, key=lambda name: name.split("/"))
-    ]
-    return Screen("scopes.html", title="Scopes", rows=rows, own=own, records=counts.get(own, 0))
+    paths = sorted(names, key=lambda name: name.split("/"))
+    rows = [(name.removeprefix(f"{own}/") if own else name, counts.get(name, 0)) for name in paths]
+    return Screen("scopes.html", rows=rows, own=own, records=counts.get(own, 0))
 
 
 @VIEWS.add("GET", "/access", "admin", query=Empty, is_whole=True)
 def show_tokens(call: Call) -> Screen:
     """Show all tokens."""
-    return _draw_tokens(call)
-
-
-def _draw_tokens(call: Call, made: dict[str, Any] | None = None) -> Screen:
-    now = call.memory.now()
-    return Screen(
-        "access.html",
-        title="Access",
-        tokens=[(each, each.is_valid(now)) for each in call.server.tokens.list()],
-        made=made,
-        rights=RIGHTS,
-        origins=ORIGINS,
-    )
+    return Screen("access.html", made=None, rights=RIGHTS, origins=ORIGINS)
 
 
 @VIEWS.add("POST", "/access", "admin", query=Empty, is_whole=True)
@@ -291,7 +238,8 @@ def create_token(call: Call, fields: Fields) -> Screen:
         "origin": fields.get("origin"),
         "expires": fields.get("expires").strip() or None,
     }
-    return _draw_tokens(call, perform(call, administration.create_token, body=body))
+    made = perform(call, administration.create_token, body=body)
+    return Screen("access.html", made=made, rights=RIGHTS, origins=ORIGINS)
 
 
 @VIEWS.add("POST", "/access/{id}/revoke", "admin", query=Empty, is_whole=True)
@@ -304,13 +252,8 @@ def revoke_token(call: Call) -> Redirect:
 @VIEWS.add("GET", "/pages", "read")
 def show_pages(call: Call) -> Screen:
     """Show the names of all pages and logs, and the scratchpad."""
-    return Screen(
-        "pages.html",
-        title="Pages and files",
-        pages=perform(call, records.list_pages)["items"],
-        entries=perform(call, conversations.list_entries)["items"],
-        may_write=is_allowed(call, "write", is_whole=True),
-    )
+    pages, entries = perform(call, records.list_pages), perform(call, conversations.list_entries)
+    return Screen("pages.html", pages=pages["items"], entries=entries["items"])
 
 
 @VIEWS.add("GET", "/page-edit", "write", query=ViewQuery, is_whole=True)
@@ -324,16 +267,9 @@ def show_page_form(call: Call) -> Screen:
 def _draw_page_form(
     name: str, content: str, etag: str, *, stored: str | None = None, problem: Problem | None = None
 ) -> Screen:
-    return Screen(
-        "page_form.html",
-        status=200 if problem is None else problem.status,
-        title=name or "New page",
-        problem=problem,
-        name=name,
-        content=content,
-        etag=etag,
-        stored=stored,
-    )
+    status = 200 if problem is None else problem.status
+    shown = {"title": name or "New page", "name": name, "content": content, "etag": etag, "stored": stored}
+    return Screen("page_form.html", status=status, **shown, problem=problem)
 
 
 @VIEWS.add("POST", "/page-edit", "write", is_whole=True)
@@ -374,15 +310,8 @@ def delete_entry(call: Call, fields: Fields) -> Redirect:
 def show_page(call: Call) -> Screen:
     """Show a page or a log with the author of each line."""
     page = perform(call, records.get_page)
-    name = page["name"]
-    return Screen(
-        "page.html",
-        title=name,
-        page=page,
-        lines=call.numbers.show_all(call.memory.history.blame(name).to_dict())["lines"],
-        may_change=is_allowed(call, "write", is_whole=True),
-        is_log=is_log(name),
-    )
+    lines = call.numbers.show_all(call.memory.history.blame(page["name"]).to_dict())["lines"]
+    return Screen("page.html", title=page["name"], page=page, lines=lines, is_log=is_log(page["name"]))
 
 
 @VIEWS.add("GET", "/health", "admin", query=Empty, is_whole=True)
@@ -397,23 +326,14 @@ def examine(call: Call) -> Screen:
     return _draw_health(call, perform(call, administration.diagnose))
 
 
-def _list_names() -> list[str]:
-    return [each.name for each in list_fields(Settings) if not each.name.startswith("_")]
+def _list_settings(call: Call) -> list[tuple[str, Any, Any, bool]]:
+    """Return each setting with its value, its default and whether they are the same; the changed ones first."""
+    settings, usual = call.memory.settings, Settings()
+    names = [each.name for each in list_fields(Settings) if not each.name.startswith("_")]
+    rows = [(name, getattr(settings, name), getattr(usual, name)) for name in names]
+    return sorted(((*row, row[1] == row[2]) for row in rows), key=lambda row: (row[3], row[0]))
 
 
 def _draw_health(call: Call, diagnosis: Mapping[str, Any] | None = None) -> Screen:
-    settings, usual = call.memory.settings, Settings()
-    rows = [
-        (name, getattr(settings, name), getattr(usual, name), getattr(settings, name) == getattr(usual, name))
-        for name in _list_names()
-    ]
-    return Screen(
-        "health.html",
-        title="Health and settings",
-        diagnosis=diagnosis,
-        failed=call.memory.admin.failures(),
-        index=call.memory.admin.index_status(),
-        path=call.memory.path,
-        bytes=call.server.folder_size(),
-        settings=sorted(rows, key=lambda row: (row[3], row[0])),
-    )
+    size = call.server.folder_size()
+    return Screen("health.html", diagnosis=diagnosis, bytes=size, settings=_list_settings(call))

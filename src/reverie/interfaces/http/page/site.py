@@ -155,6 +155,11 @@ class Site:
         theme = request.cookies.get(_THEME, "")
         memory = self._server.memory
         shown = {
+            "may": partial(is_allowed, call) if call else None,
+            "reader": call.reader if call and isinstance(call.query, ScopeQuery) else None,
+            "query": call.query.model_dump(exclude_defaults=True, exclude={"scope", "cursor"})
+            if call
+            else {},
             "here": "today" if path == "/" else AREAS.get(f"/{path.split('/')[1]}", "settings"),
             "here_path": path,
             "address": _build_address(request),
@@ -168,7 +173,7 @@ class Site:
             "waiting": review.count_waiting(call) if call and is_allowed(call, "review") else 0,
             "toast": _find_toast(call, request) if call else None,
         }
-        text = draw(screen.template, **shown, **{"call": None, "scope": "", **values, **screen.values})
+        text = draw(screen.template, **{"call": None, "scope": "", **shown, **values, **screen.values})
         return HTMLResponse(text, screen.status, headers=HEADERS)
 
     def answer_error(self, request: Request, problem: Problem) -> Response | None:

@@ -16,9 +16,8 @@ from reverie.domain.errors import Conflict, InvalidInput
 from reverie.domain.filter import has_passed, is_valid_at
 from reverie.domain.living_page import Section, load_words, parse_block
 from reverie.domain.record import STANDING, UNTRUSTED, Record
-from reverie.domain.text.timestamps import parse_time
-from reverie.interfaces.http import changes, records
-from reverie.interfaces.http.operations import Call, Empty, compute_etag
+from reverie.interfaces.http import changes
+from reverie.interfaces.http.operations import Call, Empty, compute_etag, parse_number
 from reverie.interfaces.http.page import review
 from reverie.interfaces.http.page.feed import list_recent
 from reverie.interfaces.http.page.rendering import compare_values
@@ -27,7 +26,6 @@ from reverie.interfaces.http.page.views import (
     Redirect,
     Screen,
     ViewList,
-    ViewQuery,
     choose_local_path,
     is_allowed,
     perform,
@@ -49,75 +47,51 @@ _TITLES = 40
 @VIEWS.add("GET", "/", "read")
 def show_today(call: Call) -> Screen:
     """Show the living page, what changed this week, what waits and the latest answer."""
-    sections = _read_page(call)
+    overview = call.server.overview(call.view)
     recent = list_recent(call, since=call.memory.now() - _WEEK, limit=_FEED)
-    is_empty = not sections and not recent and not call.view.list(limit=1, archived=None)
+    cards = review.build_cards(call) if is_allowed(call, "review") else []
+    is_empty = not (overview.page or recent or cards or call.view.list(limit=1, archived=None))
     if is_empty and not call.view.sessions(limit=1):
-        return Screen("today-empty.html", title="Today", may_write=is_allowed(call, "write"))
-    latest = call.reader.prompt_log(limit=1)
-    question = None
-    if latest:
-        position = latest[0].position
-        turns = call.reader.turns(latest[0].session, start=position, stop=position + 1)
-        question = turns[0].content if turns else None
-    may_review = is_allowed(call, "review")
+        return Screen("today-empty.html")
+    sections = _arrange(call, parse_block(overview.page), recent)
+    latest = next(iter(call.reader.prompt_log(limit=1)), None)
     return Screen(
         "today.html",
-        title="Today",
-        **_arrange(call, sections, recent),
+        **sections,
         recent=recent,
-        latest=latest[0] if latest else None,
-        question=question,
-        cards=review.build_cards(call)[:3] if may_review else [],
-        may_write=is_allowed(call, "write"),
-        may_review=may_review,
-        is_sample=call.view.scope == SAMPLE,
+        cards=cards,
+        latest=latest,
+        counts=overview.counts,
+        sample=SAMPLE,
     )
-
-
-def _read_page(call: Call) -> Sequence[Section]:
-    """Return the sections of the living page; of a large memory as composed last, while it is composed anew."""
-    return parse_block(call.server.overview(call.view).page)
 
 
 def _arrange(call: Call, sections: Sequence[Section], recent: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the lines of the page as they are now, by section, with what was saved since it was composed."""
     words = load_words()[call.memory.settings.language]
     describe = _Lines(call)
-    by_title: dict[str, list[dict[str, Any]]] = {words["about"]: [], words["help"]: []}
+    titles: dict[str, list[dict[str, Any]]] = {words["about"]: [], words["help"]: []}
     days: list[tuple[str, list[dict[str, Any]]]] = []
+
+    def place(line: dict[str, Any]) -> None:
+        title = "help" if line["kind"] in STANDING else "about" if line["about"] == "owner" else "other"
+        titles.setdefault(words[title], []).append(line)
+
     for section in sections:
         lines = [line for each in section.lines if not each.note and (line := describe(each.id)) is not None]
         if section.level > 2:
-            days.append((section.title, lines))
+            days += [(section.title, lines)] if lines else []
         elif section.title == words["changed"]:
-            by_title[words["about"]] += [line for line in lines if line["about"] == "owner"]
-            by_title[words["other"]] = [line for line in lines if line["about"] != "owner"]
-        elif section.title != words["coming"]:
-            by_title[section.title] = by_title.get(section.title, []) + lines
+            for line in lines:
+                place(line)
+        elif lines:
+            titles.setdefault(section.title, []).extend(lines)
     for change in recent:
         if change["before"] is None and (line := describe(change["id"])) is not None:
-            rule = line["kind"] in STANDING
-            title = "help" if rule else "about" if line["about"] == "owner" else "other"
-            by_title.setdefault(words[title], []).append(line)
-    about, helping = by_title.pop(words["about"]), by_title.pop(words["help"])
-    groups = [(title, lines) for title, lines in by_title.items() if lines]
-    groups.sort(key=lambda group: group[0] == words["other"])
-    days = [(day, lines) for day, lines in days if lines]
-    return {
-        "about": about,
-        "helping": helping,
-        "coming": days,
-        "groups": groups,
-        "total": call.server.overview(call.view).counts.live,
-        "learned": sum(each["verb"] in ("Learned", "You added") for each in recent if _is_today(call, each)),
-    }
-
-
-def _is_today(call: Call, change: dict[str, Any]) -> bool:
-    zone, now = call.memory.settings.zone, call.memory.now()
-    at = parse_time(change["at"]).astimezone(zone)
-    return bool(at.date() == now.astimezone(zone).date())
+            place(line)
+    about, helping = titles.pop(words["about"]), titles.pop(words["help"])
+    groups = sorted(titles.items(), key=lambda group: group[0] == words["other"])
+    return {"about": about, "helping": helping, "coming": days, "groups": groups}
 
 
 class _Lines:
@@ -136,15 +110,16 @@ class _Lines:
             return None
         self._seen.add(record.id)
         session = self._find_session(record)
+        is_own = record.scope == self._call.view.scope
         return {
-            **record.to_dict(),
             "permission": record.permission,
             "about": record.about,
+            **record.to_dict(),
             "is_new": self._now - record.created_at < _NEW_FOR,
             "etag": compute_etag(record),
             "session": session,
             "session_title": self._titles.get(session, ""),
-            "may_change": is_allowed(self._call, "write") and record.scope == self._call.view.scope,
+            "may_change": is_own and is_allowed(self._call, "write"),
         }
 
     def _is_shown(self, record: Record) -> bool:
@@ -180,8 +155,7 @@ def _build_order(call: Call, batches: Sequence[int], change: int | None) -> dict
 @VIEWS.add("GET", "/undo", "review")
 def preview_undo(call: Call) -> Screen:
     """Show what an undo would do."""
-    query: ViewQuery = call.query
-    return _draw_undo(call, query.batch, query.change)
+    return _draw_undo(call, call.query.batch, call.query.change)
 
 
 def _draw_undo(call: Call, batches: Sequence[int], change: int | None, problem: str = "") -> Screen:
@@ -191,33 +165,19 @@ def _draw_undo(call: Call, batches: Sequence[int], change: int | None, problem: 
         result = perform(call, changes.undo, body={**order, "dry_run": True})
     except Conflict as error:  # a later change builds on it
         problem = problem or str(error)
-    differences = [
-        {
-            **each,
-            "fields": compare_values(
-                {field["name"]: field["before"] for field in each["fields"]},
-                {field["name"]: field["after"] for field in each["fields"]},
-            ),
-        }
-        for each in result["differences"]
-    ]
+    for each in result["differences"]:
+        was, now = ({f["name"]: f[side] for f in each["fields"]} for side in ("before", "after"))
+        each["fields"] = compare_values(was, now)
     return Screen(
-        "undo.html",
-        status=409 if problem else 200,
-        title="Undo",
-        differences=differences,
-        left=result["left"],
-        batches=batches,
-        change=change,
-        problem=problem,
+        "undo.html", status=409 if problem else 200, **result, batches=batches, change=change, problem=problem
     )
 
 
 @VIEWS.add("POST", "/undo", "review")
 def undo(call: Call, fields: Fields) -> Screen | Redirect:
     """Undo a change at once; several only after their preview."""
-    batches = [int(text) for text in fields.list("batch") if text.isdecimal()]
-    change = int(fields.get("change")) if fields.get("change").isdecimal() else None
+    batches = [number for text in fields.list("batch") if (number := parse_number(text)) is not None]
+    change = parse_number(fields.get("change"))
     if change is None and not batches:
         raise Problem(422, "Nothing was named. Go back and choose a change.")
     try:
@@ -253,7 +213,7 @@ def remove_sample(call: Call) -> Redirect:
 @VIEWS.add("GET", "/import", "admin", query=Empty, is_whole=True)
 def show_import(call: Call) -> Screen:
     """Show the form for a file to import."""
-    return Screen("import.html", title="Import", report=None, upload="", problem=None)
+    return Screen("import.html", report=None, upload="", problem=None)
 
 
 @VIEWS.add("POST", "/import", "admin", query=Empty, is_whole=True)
@@ -287,31 +247,5 @@ def _draw_import(call: Call, name: str, path: Path, *, dry_run: bool) -> Screen:
     except InvalidInput as error:
         call.server.drop_upload(name)
         problem = str(error).replace(str(path), "the file").replace(repr(str(path)), "the file")
-        return Screen("import.html", status=422, title="Import", report=None, upload="", problem=problem)
-    return Screen("import.html", title="Import", report=report, upload=name, problem=None)
-
-
-# -- saving from a view ------------------------------------------------------------------------------------
-
-
-@VIEWS.add("POST", "/memories", "write")
-def add_memory(call: Call, fields: Fields) -> Screen | Redirect:
-    """Save a line; its section decides the kind, else what it says."""
-    body: dict[str, Any] = {"content": fields.get("content")}
-    if fields.get("section") == "help" or fields.get("rule"):
-        body["kind"] = "constraint"
-    for name in ("kind", "category"):
-        if fields.get(name):
-            body[name] = fields.get(name)
-    if tags := fields.words("tags"):
-        body["tags"] = tags
-    try:
-        saved = perform(call, records.save_record, body=body)
-    except Problem as problem:
-        if problem.status != 422:
-            raise
-        return Screen(
-            "memory_new.html", status=422, title="New memory", problem=problem, given={"tags": [], **body}
-        )
-    target = fields.get("next") or f"/memories/{saved['record']['id']}"
-    return Redirect(choose_local_path(target))
+        return Screen("import.html", status=422, report=None, upload="", problem=problem)
+    return Screen("import.html", report=report, upload=name, problem=None)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 from starlette.datastructures import UploadFile
+from starlette.responses import Response
 
 from reverie.domain.change import Subject
 from reverie.domain.errors import InvalidInput
@@ -18,6 +19,7 @@ from reverie.domain.record import Kind, Origin
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import parse_time
 from reverie.interfaces.http import problems
+from reverie.interfaces.http.documentation import HEADERS
 from reverie.interfaces.http.operations import (
     OPERATION_OF,
     Call,
@@ -198,6 +200,12 @@ def read_time(text: str, name: str, *, otherwise: str = "") -> datetime | None:
         raise Problem(
             422, f"{name} is {text[:40]!r}: give a time such as 2026-11-20 14:30{otherwise}."
         ) from None
+
+
+def build_file(name: str, text: str, media_type: str = "application/jsonl") -> Response:
+    """Return a file to be saved."""
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(text.encode("utf-8", "replace"), media_type=media_type, headers=headers)
 
 
 def is_allowed(call: Call, right: Right, *, is_whole: bool = False) -> bool:
