@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,6 +22,8 @@ from tests.support.contract.factories import make_additions, make_record
 
 from benchmarks.texts import Texts
 from reverie import Memory, Settings
+from reverie.consolidation.plan import Plan, PlanStep
+from reverie.domain.change import Change
 from reverie.interfaces.http.application import build_application
 from reverie.interfaces.http.page.site import GROUPS
 from reverie.interfaces.http.serve import warm_up
@@ -78,7 +81,8 @@ def list_addresses(memory: Memory) -> list[str]:
     record = memory.list(limit=1)[0]
     session = quote(memory.sessions(limit=1)[0].state.id, safe="")
     entry = memory.admin.prompt_log(limit=1)[0]
-    memory.dreams.keep_plan(memory.dreams.plan("promote"))
+    step = PlanStep(edit=Change(before=record, after=replace(record, importance=0.9)), why="often used")
+    memory.dreams.keep_plan(Plan(id=f"{len(session):012x}", name="dream", made_at=memory.now(), steps=(step,)))
     name = next(each.name for each in memory.subjects() if not each.is_category)
     examples = {
         "/memories/{id}": f"/memories/{record.id}",

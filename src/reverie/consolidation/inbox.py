@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 from reverie.consolidation.plan import (
@@ -501,6 +502,7 @@ def _encode_value(value: Value | None) -> Any:
     return json.loads(to_document(table, table.encode(value)))
 
 
+@lru_cache(maxsize=MOST_WAITING + MOST_DECIDED)
 def _decode(text: str) -> WaitingPlan:
     """Return a stored plan; raise `InvalidInput` for anything else."""
     try:

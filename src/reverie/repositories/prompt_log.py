@@ -305,10 +305,13 @@ class PromptLog:
         """
         if limit is not None:
             validate_count(limit, name="limit", least=0)
-        entries = []
+        entries: builtins.list[PromptLogEntry] = []
         visible: dict[str, bool] = {}
-        for name, text in self._store.cursors(_build_prefix(session)).items():
-            owner = _get_session(name)
+        stored = self._store.cursors(_build_prefix(session))
+        for name in sorted(stored, key=lambda name: stored[name].partition(" ")[0], reverse=True):
+            text, owner = stored[name], _get_session(name)
+            if limit is not None and len(entries) > limit and _is_later(entries[limit], text):
+                break
             if owner not in visible:
                 visible[owner] = session in (None, owner) and self._is_visible(owner)
             if not visible[owner]:
@@ -536,6 +539,11 @@ def _build_prefix(session: str | None) -> str:
 
 def _build_cursor(session: str, position: int) -> str:
     return f"{_build_prefix(session)}{position % MAX_SESSION_ENTRIES}"
+
+
+def _is_later(entry: PromptLogEntry, text: str) -> bool:
+    """Return whether a stored entry is earlier than another one, so that it need not be read."""
+    return text.partition(" ")[0] < format_time(entry.at)
 
 
 def _build_text_cursor(session: str, position: int) -> str:

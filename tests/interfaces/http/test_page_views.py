@@ -571,25 +571,26 @@ def test_health_examines_the_memory_and_names_the_settings_that_differ(client: T
 def edited(tmp_path: Path) -> Iterator[tuple[TestClient, Memory, str]]:
     """Return a memory whose only record was changed by hand and by the program at once, and its conflict file."""
     with Memory.open(tmp_path / "edited") as memory, open_client(memory) as client:
-        record = memory.save("The port is 5433", importance=0.5).record
+        record = memory.save("The port is 5433", category="ports").record
         memory.flush()
-        (file,) = memory.path.rglob(f"{record.id}.json")
-        file.write_text(json.dumps(record.to_dict() | {"importance": 0.9}))
-        memory.update(record.id, importance=0.2)
+        files = [each for each in memory.path.rglob("*") if each.is_file() and "ports" in each.name]
+        (file,) = (each for each in files if "5433" in each.read_text())
+        file.write_text(file.read_text().replace("5433", "5434"))
+        memory.update(record.id, content="The port is 5435")
         memory.folder.sync()
         (conflict,) = memory.folder.conflicts()
         yield client, memory, conflict.path
 
 
-@pytest.mark.parametrize(("keep", "importance"), [("live", 0.9), ("other", 0.2)])
+@pytest.mark.parametrize(("keep", "port"), [("live", "5434"), ("other", "5435")])
 def test_an_edit_of_a_file_that_met_another_change_is_settled(
-    edited: tuple[TestClient, Memory, str], keep: str, importance: float
+    edited: tuple[TestClient, Memory, str], keep: str, port: str
 ) -> None:
     client, memory, path = edited
     form = read_form(client, "/edits", "/edits")
     assert form["path"] == [path]
     send(client, "/edits", **form | {"keep": keep})
-    assert [each.importance for each in memory.list()] == [importance]
+    assert texts(memory) == [f"The port is {port}"]
     assert memory.folder.conflicts() == []
     assert not (memory.path / path).exists()
     assert client.post("/edits", data={**form, "keep": keep}, headers=OWN).status_code == 404

@@ -57,7 +57,8 @@ def list_sessions(call: Call) -> Any:
         return to_microseconds(each.last_at), each.state.id
 
     of, limit = (call.query.scope,), call.query.limit
-    overviews = sorted(call.reader.sessions(), key=place, reverse=True)
+    is_first = call.query.cursor is None
+    overviews = sorted(call.reader.sessions(limit=limit + 1 if is_first else None), key=place, reverse=True)
     if call.query.cursor is not None:
         last = tuple(decode_cursor(call.query.cursor, of=of, types=(int, str)))
         overviews = [each for each in overviews if place(each) < last]

@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from reverie.admin.stats import compute_folder_size
 from reverie.domain.errors import ReverieError
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_value
 from reverie.domain.text.timestamps import format_time
 from reverie.interfaces.http import problems
@@ -44,6 +45,9 @@ WAIT_S = 2.0
 
 LARGE = 500
 """Live records from which an overview may be a moment old."""
+
+REFRESH_S = 10.0
+"""Seconds between two overviews of large scopes."""
 
 _MOST_OVERVIEWS = 100
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -76,20 +80,24 @@ class Overview(NamedTuple):
         counts: Number of records that each filter finds.
         subjects: Names and categories.
         page: The living page.
+        scopes: Number of live records of each scope of the memory.
     """
 
     counts: FilterCounts
     subjects: Sequence[Subject]
     page: str
+    scopes: Mapping[str, int]
 
 
 class _Overviews:
     """Overviews by scope. Of a large memory the last one is returned while the next is made on a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
         self._lock = threading.Lock()
         self._busy = threading.Lock()
         self._kept: dict[str, tuple[object, Overview]] = {}
+        self._made_at = 0.0
 
     def __call__(self, view: ScopedMemory, version: object) -> Overview:
         """Return the overview of a scope as of a version, or of a large scope as of an earlier one."""
@@ -99,12 +107,15 @@ class _Overviews:
             return kept[1]
         if kept is None or kept[1].counts.live < LARGE:
             return self._make(view, version)
-        if self._busy.acquire(blocking=False):
+        if time.monotonic() - self._made_at > REFRESH_S and self._busy.acquire(blocking=False):
             threading.Thread(target=self._make_anew, args=(view, version), daemon=True).start()
         return kept[1]
 
     def _make(self, view: ScopedMemory, version: object) -> Overview:
-        made = Overview(view.count_filters(), view.subjects(), view.page())
+        self._made_at = time.monotonic()
+        made = Overview(
+            view.count_filters(), view.subjects(), view.page(), self._memory.scoped(EVERY_SCOPE).scopes()
+        )
         with self._lock:
             self._kept[view.scope] = version, made
             if len(self._kept) > _MOST_OVERVIEWS:
@@ -191,7 +202,7 @@ class HttpServer:
         self.check_writable = _Recent(self._probe, seconds=10)
         self.folder_size = _Recent(lambda: compute_folder_size(memory.path), seconds=60)
         self.uploads: dict[str, Path] = {}
-        self._overviews = _Overviews()
+        self._overviews = _Overviews(memory)
         self._refreshing = threading.Lock()
         self._refreshes = 0
 

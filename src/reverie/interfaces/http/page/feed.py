@@ -15,6 +15,7 @@ from reverie.interfaces.http.page.views import perform
 
 _BY_PEOPLE = ("owner", "page", "http", "cli")
 _LONGEST_DREAM = timedelta(hours=2)
+_MOST_READ = 4  # pages of the journal
 _QUIET = ("Erased", "Said again", "Perhaps outdated", "Filed anew")
 _FIELD_VERBS = {
     "pinned": ("Pinned", "Unpinned"),
@@ -86,18 +87,28 @@ def _find_path(item: Mapping[str, Any], value: Mapping[str, Any]) -> str:
 
 def list_recent(call: Call, *, since: datetime, limit: int) -> list[dict[str, Any]]:
     """Return the last changes of memories, the newest first; those of one dream as one item with its `batches`."""
-    found = perform(call, changes.list_changes, limit=200, newest_first=True, subject="record", since=since)
     items: list[dict[str, Any]] = []
-    for item in map(describe_change, found["items"]):
-        last = items[-1] if items else None
-        if item["operation"] == "dream":
-            if last is None or "batches" not in last or _is_apart(last, item):
-                items.append({**item, "verb": "", "batches": set(), "number": 0})
-            items[-1]["batches"].add(item["batch"])
-            items[-1]["number"] += 1
-        elif item["verb"] not in _QUIET:
-            items.append(item)
+    before: int | None = None
+    for _ in range(_MOST_READ):
+        page = perform(call, changes.list_changes, limit=100, newest_first=True, since=since, before=before)
+        for item in page["items"]:
+            if item["subject"] == "record":
+                _add_recent(items, describe_change(item))
+        before = page["next"]
+        if before is None or len(items) >= limit:
+            break
     return items[:limit]
+
+
+def _add_recent(items: list[dict[str, Any]], item: dict[str, Any]) -> None:
+    last = items[-1] if items else None
+    if item["operation"] == "dream":
+        if last is None or "batches" not in last or _is_apart(last, item):
+            items.append({**item, "verb": "", "batches": set(), "number": 0})
+        items[-1]["batches"].add(item["batch"])
+        items[-1]["number"] += 1
+    elif item["verb"] not in _QUIET:
+        items.append(item)
 
 
 def _is_apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, get_args
 
+from reverie.consolidation.plan import PlanStep
+from reverie.domain.change import Change
 from reverie.domain.errors import Conflict
+from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, ScopeQuery, parse_number
 from reverie.interfaces.http.page.feed import find_last_dream
@@ -24,6 +27,7 @@ from reverie.settings import Thinking
 
 VIEWS = ViewList()
 
+_MOST_CARDS = 100
 _SHOWN = ("content", "category", "tags", "kind", "layer", "summary", "pinned", "valid_to", "title")
 """Fields of a change that a card shows."""
 
@@ -107,33 +111,32 @@ def _read_chosen(call: Call, fields: Fields) -> list[tuple[str, int | None]]:
 # -- cards -----------------------------------------------------------------------------------------------
 
 
-def build_cards(call: Call) -> list[dict[str, Any]]:
-    """Return everything that waits for a decision as cards, those put off last."""
-    cards: list[dict[str, Any]] = []
+def build_cards(call: Call, *, limit: int = _MOST_CARDS) -> list[dict[str, Any]]:
+    """Return the first of what waits for a decision as cards, those put off last."""
+    waiting: list[tuple[str, int | None, Sequence[PlanStep], str]] = []
     if is_allowed(call, "review", is_whole=True):
-        for plan in perform(call, administration.list_plans)["items"]:
-            for number, group in enumerate(plan["groups"]):
-                if group["state"] in ("waiting", "later"):
-                    steps = [plan["steps"][place] for place in group["steps"]]
-                    cards.append(_build_card(call, plan["id"], number, steps, group["state"]))
-    for record in perform(call, administration.list_proposals)["items"]:
-        step = {"subject": "record", "id": record["id"], "before": None, "after": record}
-        step |= {"why": "You said something like this.", "sources": record["references"]}
-        cards.append(_build_card(call, record["id"], None, [step], "waiting"))
-    cards.sort(key=lambda card: card["state"] == "later")
-    return [{**card, "number": number} for number, card in enumerate(cards, start=1)]
+        for plan in call.memory.dreams.kept_plans():
+            groups = ((number, plan.groups[number]) for number in plan.open)
+            waiting += [(plan.id, number, group.steps, group.state) for number, group in groups]
+    for record in call.memory.dreams.proposals():
+        if call.is_own(record.scope):
+            edit = Change(before=None, after=record)
+            step = PlanStep(edit=edit, why="You said something like this.", sources=record.references)
+            waiting.append((record.id, None, (step,), "waiting"))
+    waiting.sort(key=lambda each: each[3] == "later")
+    return [_build_card(call, *each, number=number) for number, each in enumerate(waiting[:limit], start=1)]
 
 
 def _build_card(
-    call: Call, plan: str, group: int | None, steps: list[dict[str, Any]], state: str
+    call: Call, plan: str, group: int | None, steps: Sequence[PlanStep], state: str, *, number: int
 ) -> dict[str, Any]:
     described = [_describe_step(call, step) for step in steps]
-    changed = {step["id"] for step in steps}
-    sources = dict.fromkeys(name for step in steps for name in step["sources"] if name not in changed)
+    changed = {step["id"] for step in described}
+    sources = dict.fromkeys(name for step in steps for name in step.sources if name not in changed)
     records = [each for name in sources if (each := call.reader.get(name)) is not None]
     turns = [turn.to_dict() for name in sources if (turn := call.reader.get_turn(name)) is not None]
-    card: dict[str, Any] = {"plan": plan, "group": group, "state": state, "title": _name_card(described, records)}
-    card |= {"steps": described, "turns": turns, "records": records}
+    card: dict[str, Any] = {"plan": plan, "group": group, "state": state, "number": number}
+    card |= {"title": _name_card(described, records), "steps": described, "turns": turns, "records": records}
     return card | {"is_stale": any(step["is_stale"] for step in described)}
 
 
@@ -157,7 +160,8 @@ def _name_card(steps: list[dict[str, Any]], records: list[Any]) -> str:
     return "Mark as over" if "valid_to" in changed else "File differently"
 
 
-def _describe_step(call: Call, step: Mapping[str, Any]) -> dict[str, Any]:
+def _describe_step(call: Call, planned: PlanStep) -> dict[str, Any]:
+    step = to_json_object(planned, "why") | to_json_object(planned.edit, "subject", "id", "before", "after")
     before, after = step["before"], step["after"]
     what = "added" if before is None else "removed" if after is None else "changed"
     if before and after and bool(after.get("archived_at")) != bool(before.get("archived_at")):

@@ -50,7 +50,7 @@ def show_settings(call: Call) -> Screen:
         counts=call.server.overview(call.view).counts,
         untrusted=UNTRUSTED,
         doubts=len(_list_doubts(call)),
-        scopes=len(perform(call, administration.list_scopes)["scopes"]),
+        scopes=sum(map(call.is_own, call.server.overview(call.view).scopes)),
         pages=len(perform(call, records.list_pages)["items"]),
         changed=[row for row in _list_settings(call) if not row[3]],
     )
@@ -215,7 +215,7 @@ def settle_edit(call: Call, fields: Fields) -> Redirect:
 def show_scopes(call: Call) -> Screen:
     """Show the scopes as a tree, each to be looked through."""
     own = call.caller.scope
-    counts = perform(call, administration.list_scopes)["scopes"]
+    counts = call.server.overview(call.view).scopes
     names = {part for name in counts for part in visible_scopes(name) if is_within(part, own)} - {own}
     paths = sorted(names, key=lambda name: name.split("/"))
     rows = [(name.removeprefix(f"{own}/") if own else name, counts.get(name, 0)) for name in paths]

@@ -49,7 +49,7 @@ def show_today(call: Call) -> Screen:
     """Show the living page, what changed this week, what waits and the latest answer."""
     overview = call.server.overview(call.view)
     recent = list_recent(call, since=call.memory.now() - _WEEK, limit=_FEED)
-    cards = review.build_cards(call) if is_allowed(call, "review") else []
+    cards = review.build_cards(call, limit=3) if is_allowed(call, "review") else []
     is_empty = not (overview.page or recent or cards or call.view.list(limit=1, archived=None))
     if is_empty and not call.view.sessions(limit=1):
         return Screen("today-empty.html")
