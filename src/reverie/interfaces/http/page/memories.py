@@ -34,7 +34,8 @@ _GOOD = 0.12
 _LISTED = 50
 _BESIDE = 25
 _SAVED = 10_000
-_LAST_CHANGED = 2_000  # among which those that ended are looked for
+_ENOUGH = 3  # good matches, with which nothing else is looked for
+_LAST_CHANGED = 600  # among which those that ended are looked for
 
 
 @VIEWS.add("GET", "/memories", "read")
@@ -93,14 +94,17 @@ def _is_wanted(query: ViewQuery, record: Record, now: Any) -> bool:
 
 def _show_hits(call: Call) -> Screen:
     query = call.query
-    body: dict[str, Any] = {"query": query.q, "mode": query.mode, "limit": _MOST_HITS, "left_out": _MOST_WEAK}
+    body: dict[str, Any] = {"query": query.q, "mode": query.mode, "limit": _MOST_HITS}
     body["sources"] = [query.source] if query.source else list(SOURCES)
-    found = perform(call, records.search, body=body, as_of=views.read_moment(query.as_of, "as_of"))
+    as_of = views.read_moment(query.as_of, "as_of")
+    found = perform(call, records.search, body=body, as_of=as_of)
     hits = [_describe_hit(hit, query.q) for hit in found["hits"]]
     least = max(_GOOD, max((hit["score"] for hit in hits), default=0.0) / 4)
-    weak = [hit for hit in hits if hit["score"] < least]
-    weak += [{**_describe_hit(each["hit"], query.q), "why": each["why"]} for each in found["left_out"]]
-    return Screen("search.html", q=query.q, hits=[hit for hit in hits if hit["score"] >= least], weak=weak)
+    good, weak = ([hit for hit in hits if (hit["score"] >= least) is wanted] for wanted in (True, False))
+    if len(good) < _ENOUGH:
+        found = perform(call, records.search, body={**body, "left_out": _MOST_WEAK}, as_of=as_of)
+        weak += [{**_describe_hit(each["hit"], query.q), "why": each["why"]} for each in found["left_out"]]
+    return Screen("search.html", q=query.q, hits=good, weak=weak)
 
 
 def _describe_hit(hit: dict[str, Any], question: str) -> dict[str, Any]:
