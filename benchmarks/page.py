@@ -82,7 +82,9 @@ def list_addresses(memory: Memory) -> list[str]:
     session = quote(memory.sessions(limit=1)[0].state.id, safe="")
     entry = memory.admin.prompt_log(limit=1)[0]
     step = PlanStep(edit=Change(before=record, after=replace(record, importance=0.9)), why="often used")
-    memory.dreams.keep_plan(Plan(id=f"{len(session):012x}", name="dream", made_at=memory.now(), steps=(step,)))
+    memory.dreams.keep_plan(
+        Plan(id=f"{len(session):012x}", name="dream", made_at=memory.now(), steps=(step,))
+    )
     name = next(each.name for each in memory.subjects() if not each.is_category)
     examples = {
         "/memories/{id}": f"/memories/{record.id}",
