@@ -107,9 +107,19 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
                 known = set(inspect.signature(getattr(local, name)).parameters) - {"self"}
                 has = set(inspect.signature(getattr(remote, name)).parameters)
                 missing = known - has - (set(NewRecord.__dataclass_fields__) if "fields" in has else set())
-                assert missing <= {"offset", "order", "parts", "progress", "prefix", "guard", "source", "is_fresh"} | (
-                    {"expected", "reason", "origin"} if local is Pages or name == "edit_page" else set()
-                ), (name, missing)
+                assert missing <= {
+                    "offset",
+                    "order",
+                    "parts",
+                    "progress",
+                    "prefix",
+                    "guard",
+                    "source",
+                    "is_fresh",
+                } | ({"expected", "reason", "origin"} if local is Pages or name == "edit_page" else set()), (
+                    name,
+                    missing,
+                )
 
 
 def test_the_living_page_is_read_and_edited(memory: RemoteMemory) -> None:
