@@ -332,7 +332,7 @@ class Drive:
             "remember": [f"cli: {s('remember')}", "--tag", s.token("remember tag")],
             "say": ["cli:1", "user", f"cli: {s('say')}"],
             "append": ["HISTORY.md", f"cli: {s('append')}"],
-            "import": [str(self.root / "sources" / "chat.jsonl")],
+            "import": [str(self.root / "sources" / "chat.jsonl"), "--origin", "import"],
         }
         for name, args in ways.items():
             done = CliRunner().invoke(cli, [name, *args, *at])

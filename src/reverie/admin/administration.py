@@ -398,8 +398,9 @@ class Administration:
             dry_run: Whether to store nothing, and only return what would be imported.
             scope: The scope that it will belong to. None leaves own exports as they are; others become
                 everybody's.
-            origin: Who said the records. None leaves own exports as they are; others get `import`: found by
-                search, never put into a prompt unasked.
+            origin: Whose words they are. None leaves own exports as they are; others get `import`: found by
+                search, never put into a prompt unasked. The words of a user in a conversation are the owner's
+                only with `owner`, and only then records are learned from them.
             progress: Callback that receives the number of things handled since the last call.
 
         Returns:
@@ -410,7 +411,9 @@ class Administration:
             StoreUnavailable: it could not be written; what was imported before stays.
         """
         from reverie.admin.transfer import importer
+        from reverie.consolidation.rule_learning import ACTOR, RuleLearner
 
+        settings, records = self._settings, self._records.acting(ACTOR)
         return importer.import_source(
             self._writer,
             source,
@@ -419,6 +422,9 @@ class Administration:
             origin=origin,
             dry_run=dry_run,
             progress=progress,
+            learner=RuleLearner(
+                self._store, records, settings=settings, clock=self._clock, zone=settings.zone
+            ),
         )
 
     # -- inside ------------------------------------------------------------------------------------------

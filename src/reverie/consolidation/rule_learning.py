@@ -185,20 +185,34 @@ class RuleLearner:
             added: The turns that were just stored.
             shown: The ids of what the session has been shown, and still sees.
         """
+        self._learn(window, added, shown, now=self._clock())
+
+    def learn_from_past(self, window: Sequence[Turn], added: Sequence[Turn]) -> int:
+        """Learn from the exchanges of imported turns, whatever their age; return how many records were saved.
+
+        Args:
+            window: Turns of the session in their order, with those before the new ones.
+            added: The new ones.
+        """
+        return self._learn(window, added, (), now=None)
+
+    def _learn(
+        self, window: Sequence[Turn], added: Sequence[Turn], shown: Collection[str], *, now: datetime | None
+    ) -> int:
         wanted = self._settings.learn or self._settings.learn_events
         if not wanted or all(turn.role != "assistant" for turn in added):
-            return
+            return 0
         try:
             turns = list({turn.id: turn for turn in (*window, *added)}.values())
             new = {turn.id for turn in added}
             notes: list[NewRecord] = []
-            for exchange in _iter_exchanges(turns, new, self._clock()):
+            for exchange in _iter_exchanges(turns, new, now):
                 notes += self._collect_notes(exchange, turns, shown)
-            if notes:
-                self._saving.save_many([self._as_insight(note) for note in notes])
+            return len(self._saving.save_many([self._as_insight(note) for note in notes])) if notes else 0
         except ReverieError as error:
             _log.warning("nothing could be learned from an exchange: %s", error)
             self._count_failure()
+            return 0
 
     def _count_failure(self) -> None:
         try:
@@ -395,8 +409,12 @@ def _list_keys(injected: Sequence[str], turns: Sequence[Turn], exchange: _Exchan
     )
 
 
-def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) -> Iterator[_Exchange]:
-    """Yield each answer among the new turns, with what was asked since the answer before."""
+def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime | None) -> Iterator[_Exchange]:
+    """Yield each answer among the new turns, with what was asked since the answer before.
+
+    Args:
+        now: The time now, to leave out what was said more than a day ago; None for turns of any age.
+    """
     asked: list[Turn] = []
     used_tools = saved = False
     for turn in turns:
@@ -406,7 +424,7 @@ def _iter_exchanges(turns: Sequence[Turn], new: Collection[str], now: datetime) 
         elif turn.role == "tool":
             used_tools = True
         elif turn.role == "assistant" and not turn.tool_calls and turn.content.strip():
-            if asked and turn.id in new and abs(now - turn.at) <= FRESH:
+            if asked and turn.id in new and (now is None or abs(now - turn.at) <= FRESH):
                 yield _Exchange(asked=tuple(asked), answer=turn, used_tools=used_tools, saved=saved)
             asked, used_tools, saved = [], False, False
 

@@ -37,7 +37,7 @@ try:
     from langgraph.types import Command
 except ImportError:
     raise MissingExtra(
-        "a LangChain agent's memory needs langchain 1.2 or newer: pip install 'reverie[langchain]'"
+        "a LangChain agent's memory needs langchain 1.2.15 or newer: pip install 'reverie[langchain]'"
     ) from None
 
 

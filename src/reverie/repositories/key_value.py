@@ -19,7 +19,6 @@ from reverie.domain.errors import Conflict, InvalidInput, quote_value
 from reverie.domain.filter import Filter
 from reverie.domain.provenance import OriginFunction, least_trusted
 from reverie.domain.record import (
-    HOME_LAYERS,
     ORIGINS,
     Origin,
     Record,
@@ -323,7 +322,9 @@ class KeyValueStore(WritingRepository):
     def _build_record(self, place: Place, put: PutItem, old: Record | None, now: datetime) -> Record:
         """Return the record of the new value."""
         if old is None or self._read(old, now) is None:
-            old = self._build_blank_record(place, now)
+            old = key_value_codec.build_blank_record(
+                self.name, place, scope=self.scope, origin=self._origin, now=now
+            )
         record = note_dates(key_value_codec.encode(old, put, self._redactor), now, self._zone)
         origin = self._origin
         if self._determine_origin is not None:
@@ -336,22 +337,6 @@ class KeyValueStore(WritingRepository):
                 updated_at=max(now, old.updated_at),
                 expires_at=None if put.ttl is None else timestamps.add_duration(now, put.ttl),
             )
-        )
-
-    def _build_blank_record(self, place: Place, now: datetime) -> Record:
-        """Return a new record for an address, without a value."""
-        return Record(
-            id=self._compute_id(place),
-            content="(empty)",
-            category=key_value_codec.build_category(self.name, place[0]),
-            kind="fact",
-            layer=HOME_LAYERS["fact"],
-            origin=self._origin,
-            scope=self.scope,
-            created_at=now,
-            updated_at=now,
-            last_seen_at=now,
-            item_key=key_value_codec.encode_place(self.name, place),
         )
 
     def _refuse_secret(self, place: Place) -> None:

@@ -22,7 +22,7 @@ from uuid import UUID
 from reverie.domain.category import LONGEST
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.record import LONGEST_CONTENT, Record
+from reverie.domain.record import HOME_LAYERS, LONGEST_CONTENT, Origin, Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.validation import clean_text
 
@@ -153,6 +153,24 @@ def decode_place(store_name: str, record: Record) -> Place | None:
 
 
 # -- a value becomes a record ----------------------------------------------------------------------------
+
+
+def build_blank_record(store_name: str, place: Place, *, scope: str, origin: Origin, now: datetime) -> Record:
+    """Return a new record for an address, without a value."""
+    item_key = encode_place(store_name, place)
+    return Record(
+        id=compute_id(scope, item_key),
+        content="(empty)",
+        category=build_category(store_name, place[0]),
+        kind="fact",
+        layer=HOME_LAYERS["fact"],
+        origin=origin,
+        scope=scope,
+        created_at=now,
+        updated_at=now,
+        last_seen_at=now,
+        item_key=item_key,
+    )
 
 
 def encode(record: Record, put: PutItem, redactor: Redactor) -> Record:

@@ -289,4 +289,66 @@ def test_ten_thousand_turns_need_little_memory(tmp_path: Path) -> None:
     )  # fmt: skip
     turns, peak = map(int, done.stdout.split())
     assert turns == 10_000
-    assert peak <= 150, f"{peak} MiB"
+    assert peak <= 170, f"{peak} MiB"
+
+
+# -- learning, and what hooks have stored ------------------------------------------------------------------
+
+
+def test_old_words_of_the_owner_are_learned_from_and_of_nobody_else(tmp_path: Path) -> None:
+    file = samples.lines(tmp_path / "s1.jsonl", CLAUDE)
+    with Memory.open(":memory:") as memory:
+        done = memory.admin.import_from(file, origin="owner")
+        learned = {record.content: record.origin for record in memory.list()}
+        assert learned == {"I prefer tabs in this repository.": "owner"}
+        assert done.learned == 1
+        assert memory.admin.import_from(file, origin="owner").learned == 0
+    with Memory.open(":memory:") as memory:
+        assert memory.admin.import_from(file).learned == 0
+        assert memory.list() == []
+
+
+def test_an_import_that_was_killed_before_it_learned_is_completed(tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    for number in range(30):
+        place = {"sessionId": f"s{number}"}
+        asked = claude("user", f"I prefer berth {number} for boat {number}.", f"{number}u", **place)
+        samples.lines(
+            folder / f"s{number}.jsonl", [asked, claude("assistant", text("Noted."), f"{number}a", **place)]
+        )
+    program = (
+        "import os, sys\n"
+        "from reverie import Memory\n"
+        "from reverie.admin.transfer import importer\n"
+        "importer.BATCH = 20\n"
+        "learn, calls = importer.Importer._learn, []\n"
+        "def dying(self):\n"
+        "    calls.append(1)\n"
+        "    os._exit(9) if len(calls) == 3 else learn(self)\n"
+        "importer.Importer._learn = dying\n"
+        "with Memory.open(sys.argv[1]) as memory:\n"
+        "    memory.admin.import_from(sys.argv[2], origin='owner')\n"
+    )
+    arguments = [sys.executable, "-c", program, str(tmp_path / "memory"), str(folder)]
+    assert subprocess.run(arguments, check=False).returncode == 9
+    with Memory.open(tmp_path / "memory") as memory:
+        before = memory.admin.stats().turns
+        assert 0 < before < 60
+        memory.admin.import_from(folder, origin="owner")
+        assert memory.admin.stats().turns == 60
+        assert len(memory.list(limit=None)) == 30
+        assert memory.admin.import_from(folder, origin="owner").taken == 0
+        assert memory.admin.check() == []
+
+
+def test_what_hooks_have_stored_is_not_stored_again(tmp_path: Path) -> None:
+    file = samples.lines(tmp_path / "s1.jsonl", CLAUDE)
+    with Memory.open(":memory:") as memory:
+        session = memory.session("claude-code:s1")
+        session.add("user", "I prefer tabs in this repository.")
+        session.add("assistant", "Done, with tabs.")
+        memory.admin.import_from(file, origin="owner")
+        said = [turn.content for turn in memory.turns("claude-code:s1")]
+        assert said[:2] == ["I prefer tabs in this repository.", "Done, with tabs."]
+        assert len(said) == len(set(said)) == 8
+        assert memory.admin.import_from(file, origin="owner").taken == 0

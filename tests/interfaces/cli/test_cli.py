@@ -501,10 +501,10 @@ def test_a_file_is_read_in_once_however_often_it_is_asked_for(
     answer: Answer, tmp_path: Path, folder: Path
 ) -> None:
     file = lines_file(tmp_path / "talk.json")
-    first = answer("import", file)
+    first = answer("import", file, "--origin", "import")
     assert (first["form"], first["sessions"], first["turns"]) == ("messages", 2, 12)
     assert first["skipped"] == []
-    again = answer("import", file)
+    again = answer("import", file, "--origin", "import")
     assert (again["sessions"], again["turns"]) == (0, 0)
     assert again["skipped_by_reason"] == {"known": 12}
     with Memory.open(folder) as memory:
@@ -527,9 +527,11 @@ def test_a_longer_file_adds_what_is_new_and_what_is_said_twice_stays_twice(
     file = tmp_path / "talk.jsonl"
     lines = [json.dumps({"role": "user", "content": text}) for text in ("ping", "ping", "pong")]
     file.write_text("\n".join(lines[:2]), encoding="utf-8")
-    assert "1 session, 2 turns." in call("import", file).stdout
+    assert "1 session, 2 turns." in call("import", file, "--origin", "import").stdout
     file.write_text("\n".join(lines), encoding="utf-8")
-    assert "(messages): 1 turn.\nSkipped: 2 already known." in call("import", file).stdout
+    assert (
+        "(messages): 1 turn.\nSkipped: 2 already known." in call("import", file, "--origin", "import").stdout
+    )
 
 
 def test_messages_without_a_session_belong_to_one_named_after_the_file(
@@ -537,7 +539,7 @@ def test_messages_without_a_session_belong_to_one_named_after_the_file(
 ) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "ping"}\n', encoding="utf-8")
-    answer("import", file)
+    answer("import", file, "--origin", "import")
     assert [session["id"] for session in answer("sessions")["sessions"]] == ["import:talk"]
 
 

@@ -173,7 +173,7 @@ def test_a_file_of_unknown_format_is_refused(call: Call, store: Path, tmp_path: 
     before = prints(store)
     for text, said in (("{", "Cannot detect the format"), ("", "is empty")):
         file.write_text(text, encoding="utf-8")
-        result = call("import", file)
+        result = call("import", file, "--origin", "import")
         assert said in one_line(result)
         assert result.exit_code == 2
     assert prints(store) == before
@@ -189,7 +189,7 @@ def test_a_broken_turn_is_named_and_the_good_ones_are_imported(
         ('{"role": "user"', "line 2: turn broken: not JSON"),
     ):
         file.write_text(f'{{"role": "user", "content": "hello {len(said)}"}}\n{broken}', encoding="utf-8")
-        result = call("import", file)
+        result = call("import", file, "--origin", "import")
         assert said in result.output
         assert "1 turn" in result.output
         assert result.exit_code == ExitCode.INCOMPLETE
@@ -504,7 +504,9 @@ def until_some_are_stored(folder: Path) -> int:
 def test_recall_and_remember_in_other_processes_while_one_imports(
     started: Start, folder: Path, tmp_path: Path
 ) -> None:
-    running = started("import", talk(tmp_path / "talk.jsonl", 60_000), "--store", folder)
+    running = started(
+        "import", talk(tmp_path / "talk.jsonl", 60_000), "--store", folder, "--origin", "import"
+    )
     seen = until_some_are_stored(folder)
     found = run_cli("recall", "gauge g7", "--json", "--store", folder)
     saved = run_cli("remember", "kept while another process writes", "-q", "--store", folder)
@@ -529,7 +531,10 @@ def test_two_who_import_the_same_file_at_once_add_it_once(
 ) -> None:
     turns = 1_000
     file = talk(tmp_path / "talk.jsonl", turns)
-    both = [started("import", file, "--store", folder, "--json", "--quiet") for _ in range(2)]
+    both = [
+        started("import", file, "--store", folder, "--origin", "import", "--json", "--quiet")
+        for _ in range(2)
+    ]
     documents = [json.loads(running.communicate(timeout=110)[0]) for running in both]
     assert sum(document["turns"] for document in documents) == turns
     with Memory.open(folder) as memory:
@@ -545,7 +550,7 @@ def test_an_interrupted_import_is_finished_by_another(
 ) -> None:
     turns = 20_000
     file = talk(tmp_path / "talk.jsonl", turns)
-    running = started("import", file, "--store", folder)
+    running = started("import", file, "--store", folder, "--origin", "import")
     until_some_are_stored(folder)
     os.kill(running.pid, with_signal)
     _, err = running.communicate(timeout=60)
@@ -555,7 +560,7 @@ def test_an_interrupted_import_is_finished_by_another(
         assert running.returncode == 130
         assert err == f"New memory in {folder}\nreverie: interrupted\n".encode()
     assert run_cli("check", "--store", folder).returncode == 0
-    rest = json.loads(run_cli("import", file, "--store", folder, "--json").stdout)
+    rest = json.loads(run_cli("import", file, "--store", folder, "--origin", "import", "--json").stdout)
     assert rest["turns"] == turns - there
     with Memory.open(folder) as memory:
         contents = [turn.content for turn in memory.turns("long")]

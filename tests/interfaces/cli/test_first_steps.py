@@ -157,7 +157,7 @@ class TestLongTexts:
         assert "`reverie import FILE --format document`" in result.stderr
         file = tmp_path / "handbook"
         file.write_text(text)
-        assert answer("import", file, "--format", "document")["records"] > 100
+        assert answer("import", file, "--format", "document", "--origin", "import")["records"] > 100
         assert "valve 3999." in answer("recall", "valve 3999")["hits"][0]["content"]
 
     @pytest.mark.parametrize(

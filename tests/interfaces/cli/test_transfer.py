@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -137,25 +142,26 @@ def test_an_import_says_what_was_taken_and_what_was_left_out(call: Call, graph: 
     assert result.exit_code == 6
     assert result.stdout.startswith("Would import from memory.jsonl (mcp): 3 records.\n")
     assert not folder.exists()
-    result = call("import", graph)
+    result = call("import", graph, "--origin", "import")
     assert result.stdout.splitlines() == [
         "Imported from memory.jsonl (mcp): 3 records.",
         "Skipped: 1 broken.",
+        "Found by search only: 3 records.",
         "  memory.jsonl, line 3: line broken: not JSON (Expecting property name enclosed in double quotes, "
         "line 1 column 2)",
     ]
-    result = call("import", graph)
+    result = call("import", graph, "--origin", "import")
     assert result.stdout.splitlines()[:2] == [
         "Imported from memory.jsonl (mcp): nothing.", "Skipped: 3 already known, 1 broken.",
     ]  # fmt: skip
-    assert call("import", graph, "--quiet").output == ""
+    assert call("import", graph, "--origin", "import", "--quiet").output == ""
 
 
 def test_the_json_of_an_import(answer: Answer, graph: Path) -> None:
     done = answer("import", graph, "--scope", "user:a", "--origin", "agent")
     assert done == {
         "form": "mcp", "dry_run": False, "records": 3, "sessions": 0, "turns": 0, "pages": 0, "paragraphs": 0,
-        "skipped_by_reason": {}, "skipped": [], "revised": [],
+        "skipped_by_reason": {}, "skipped": [], "revised": [], "trusted": 3, "rules": 0, "learned": 0,
     }  # fmt: skip
     assert {record["origin"] for record in answer("list", "--scope", "user:a")["records"]} == {"agent"}
     again = answer("import", graph, "--scope", "user:a", "--format", "mcp", "--dry-run")
@@ -165,16 +171,49 @@ def test_the_json_of_an_import(answer: Answer, graph: Path) -> None:
 
 def test_many_things_left_out_are_counted_and_not_all_listed(call: Call, graph: Path) -> None:
     graph.write_text(graph.read_text() + "{broken\n" * 50)
-    lines = call("import", graph).stdout.splitlines()
+    lines = call("import", graph, "--origin", "import").stdout.splitlines()
     assert lines[1] == "Skipped: 50 broken."
-    assert len(lines) == 2 + 20 + 1
+    assert len(lines) == 3 + 20 + 1
     assert lines[-1] == "  and 30 more: --json lists them all"
+
+
+def test_a_pipe_must_name_whose_words_they_are(call: Call, answer: Answer, graph: Path, folder: Path) -> None:
+    result = call("import", graph)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "`--origin owner`" in result.stderr
+    assert not folder.exists()
+    said = call("import", graph, "--origin", "owner").stdout
+    assert "In prompts where they fit: 3 records." in said
+    answer("export", folder.parent / "own.jsonl")
+    assert call("import", folder.parent / "own.jsonl").exit_code == 0, (
+        "an own export says whose words they are"
+    )
+
+
+def test_a_terminal_shows_a_sample_and_asks_whose_words_they_are(folder: Path, tmp_path: Path) -> None:
+    said = [{"role": "user", "content": "I prefer berth 7."}, {"role": "assistant", "content": "Noted."}]
+    file = tmp_path / "chat.jsonl"
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in said))
+    main, other = pty.openpty()
+    command = [sys.executable, "-m", "reverie", "import", str(file), "--store", str(folder)]
+    process = subprocess.Popen(command, stdin=other, stdout=other, stderr=other)
+    os.close(other)
+    os.write(main, b"owner\n")
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal is gone
+        while part := os.read(main, 10_000):
+            shown += part
+    os.close(main)
+    assert process.wait() == 0, shown
+    for text in ("chat.jsonl (messages): 2 turns.", "  I prefer berth 7.", "Whose words are these?",
+                 "Learned 1 record from what the owner said."):  # fmt: skip
+        assert text in shown.decode(), shown
 
 
 def test_a_source_that_cannot_be_told_makes_no_folder(call: Call, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "what.csv").write_text("hello")
     for source in (tmp_path / "what.csv", tmp_path / "missing"):
-        result = call("import", source)
+        result = call("import", source, "--origin", "import")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.count("\n") == 1
     assert not folder.exists()
@@ -188,7 +227,7 @@ def test_a_folder_of_exports_is_named_and_other_files_are_not_supported(
     (exports / "conversations.json").write_text(json.dumps(samples.CHATGPT))
     (exports / "result.json").write_text('{"name": "Ana", "messages": []}')
     monkeypatch.chdir(exports)
-    result = call("import", ".")
+    result = call("import", ".", "--origin", "import")
     assert result.stdout.startswith("Imported from exports (chatgpt): 1 session, 4 turns.")
     assert "result.json: file not supported: no conversations of this format in it" in result.output
 
@@ -207,6 +246,6 @@ def test_changes_of_a_conversation_that_is_exported_again_are_listed(call: Call,
         ),
     ):  # fmt: skip
         (tmp_path / "conversations.json").write_text(json.dumps(as_chatgpt(path, title, day)))
-        done = call("import", str(tmp_path / "conversations.json"))
+        done = call("import", str(tmp_path / "conversations.json"), "--origin", "import")
         assert done.exit_code == 0
         assert expected in done.stdout

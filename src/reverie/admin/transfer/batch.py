@@ -17,7 +17,7 @@ from reverie.domain.change import Change, Value, get_subject
 from reverie.domain.conversation import FORGOTTEN, Role, SessionState, Turn
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
-from reverie.domain.record import UNTRUSTED, Origin, Record
+from reverie.domain.record import STANDING, UNTRUSTED, Origin, Record
 from reverie.domain.text.json_values import JsonObject
 from reverie.repositories.daily_notes import build_note_rewrites
 from reverie.stores.protocol import Store, get_reader, iter_rows_forwards
@@ -25,7 +25,7 @@ from reverie.stores.tombstones import drop_forgotten, is_forgotten
 
 Form = Literal[
     "jsonl", "mcp", "golemcore", "rockbot", "notes", "document", "chatgpt", "claude", "messages",
-    "claude-code", "codex", "gemini",
+    "claude-code", "codex", "gemini", "mem0", "hindsight", "langgraph", "letta", "zep", "claude-mem", "agentkit",
 ]  # fmt: skip
 FORMS: tuple[Form, ...] = get_args(Form)
 """Formats that can be imported; the first one is Reverie's own export."""
@@ -246,6 +246,7 @@ class ImportBatch:
         skipped: What it leaves out.
         revised: Stored conversations that it changes.
         cursors: Cursors to set.
+        started: Positions of the first new turns of sessions.
     """
 
     def __init__(self, store: Store, before: SeenItems, *, now: datetime) -> None:
@@ -259,6 +260,7 @@ class ImportBatch:
         self.skipped: list[Skipped] = []
         self.revised: list[Revision] = []
         self.cursors: dict[str, str | None] = {}
+        self.started: dict[str, int] = {}
         self._store = store
         self._now = now
         self._edits: list[Change] = []
@@ -300,6 +302,9 @@ class ImportBatch:
             self._skip("record", item.place, "forgotten")
         else:
             self._take(record)
+            is_trusted = not record.archived and record.origin not in UNTRUSTED
+            self.taken["trusted"] += is_trusted
+            self.taken["rule"] += is_trusted and record.kind in STANDING
             if not record.archived:
                 self.met.said[record.scope, record.fingerprint] = record.id
 
@@ -334,6 +339,8 @@ class ImportBatch:
             self._skip("session", item.place, "known", f"session {stored.id!r}")
         following = self._get_next_position(item.state.id) if fresh else 0
         placed = [replace(turn, position=position) for position, turn in enumerate(fresh, start=following)]
+        if placed:
+            self.started.setdefault(item.state.id, placed[0].position)
         for turn in placed:
             self._take(turn)
             self._following[item.state.id] = turn.position + 1
@@ -417,9 +424,12 @@ class ImportBatch:
 
     def _select_fresh_turns(self, item: FoundTurns, left_out: Counter[Reason]) -> Iterator[Turn]:
         stored = self._find_stored_turns([turn.id for turn in item.turns])
+        live = self._count_live_turns(item) if item.form and item.after is None else None
         for each in item.turns:
             turn, here, is_repeated = self._resolve_identity(each, item.form, stored)
-            if is_repeated:
+            if live is not None and here is None and self._is_live(turn, live):
+                left_out["known"] += 1
+            elif is_repeated:
                 left_out["repeated"] += 1
             elif here is not None:
                 self._record_met(turn)
@@ -429,6 +439,29 @@ class ImportBatch:
             else:
                 self._record_met(turn)
                 yield turn
+
+    def _count_live_turns(self, item: FoundTurns) -> Counter[tuple[str, str]] | None:
+        """Return how often a stored session has each text that was stored while it was said, such as by hooks.
+
+        None if it has no such turns.
+        """
+        ends = [
+            *self._store.turns(session=item.state.id, stop=1),
+            *self._store.turns(session=item.state.id, start=-1),
+        ]
+        if all(SOURCE_ID in turn.metadata for turn in ends):
+            return None
+        turns = self._store.turns(session=item.state.id)
+        return Counter((turn.role, turn.content.strip()) for turn in turns if SOURCE_ID not in turn.metadata)
+
+    @staticmethod
+    def _is_live(turn: Turn, live: Counter[tuple[str, str]]) -> bool:
+        """Return whether a turn was stored while it was said, or is a tool's, of which hooks store failures only."""
+        if turn.role == "tool" or not turn.content.strip():
+            return True
+        key = (turn.role, turn.content.strip())
+        live[key] -= 1
+        return live[key] >= 0
 
     def _find_stored_turns(self, names: Sequence[str]) -> dict[str, Turn | None]:
         """Return the turns of those ids, None for missing ones; nothing if one is unreadable."""

@@ -6,11 +6,13 @@ decides what of it is stored.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
 
 from reverie.admin.transfer.batch import (
     FORMS,
@@ -32,15 +34,25 @@ from reverie.domain.change import get_subject
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import ORIGINS, Origin, validate_choice
 from reverie.domain.scope import validate_scope
-from reverie.domain.secrets.redactor import Redactor
+from reverie.domain.secrets.redactor import Redactor, get_built_in_redactor
 from reverie.domain.text.json_values import to_json_object
 from reverie.domain.text.validation import validate_progress
 from reverie.files.names import resolve_path
 from reverie.stores.redacting import get_redactor, redact_value
 from reverie.stores.writer import StoreWriter
 
-BATCH = 1_000
+if TYPE_CHECKING:
+    from reverie.consolidation.rule_learning import RuleLearner
+
+BATCH = 250
 """Things committed in one transaction: an interruption loses no more, and no other process waits long."""
+
+_UNLEARNED = "import.unlearned"
+"""Name of the cursor with the sessions whose imported turns are still to be learned from, each with a position."""
+
+_WINDOW = 50  # turns before the new ones that an exchange may have begun with
+_SAMPLED = 3
+_SAMPLE_CHARS = 70
 
 _COUNTED: tuple[What, ...] = ("record", "session", "turn", "page", "paragraph")
 
@@ -59,6 +71,9 @@ class ImportReport:
         paragraphs: Number of paragraphs of logs.
         skipped: What was left out, with place and reason.
         revised: Conversations that were here, and that a later export changed.
+        trusted: Number of the records that prompts may include.
+        rules: Number of those that are in every prompt of their scope, as far as its budget goes.
+        learned: Number of records that were learned from the owner's turns; 0 if the turns are not the owner's.
     """
 
     form: Form
@@ -70,6 +85,9 @@ class ImportReport:
     paragraphs: int
     skipped: tuple[Skipped, ...]
     revised: tuple[Revision, ...] = ()
+    trusted: int = 0
+    rules: int = 0
+    learned: int = 0
 
     @property
     def taken(self) -> int:
@@ -103,6 +121,7 @@ def import_source(
     origin: Origin | None,
     dry_run: bool = False,
     progress: Callable[[int], None] | None = None,
+    learner: RuleLearner | None = None,
 ) -> ImportReport:
     """Import a file or folder (see `Administration.import_from`).
 
@@ -112,6 +131,7 @@ def import_source(
         scope: The scope of what is imported.
         origin: The origin of its records.
         progress: Receives the number of things processed since its last call.
+        learner: Learns from the turns of the owner, whatever their age.
     """
     path = resolve_path(source, name="source")
     if scope is not None:
@@ -128,9 +148,53 @@ def import_source(
             form=detected,
             dry_run=dry_run,
             progress=validate_progress(progress),
+            learner=learner if origin == "owner" else None,
         )
         terms = ImportTerms(now=writer.clock(), scope=scope, origin=origin)
         return importer.take(registry.read(opened, detected, terms), detected)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportPreview:
+    """Content of a source, before anything is stored.
+
+    Attributes:
+        form: The format.
+        total: Number of things, as `progress` counts them.
+        records: Number of records.
+        turns: Number of turns.
+        pages: Number of pages and paragraphs of logs.
+        sample: The first texts, shortened and without secrets.
+    """
+
+    form: Form
+    total: int
+    records: int
+    turns: int
+    pages: int
+    sample: tuple[str, ...]
+
+
+def preview_source(source: str | os.PathLike[str], form: str | None = None) -> ImportPreview:
+    """Return what an import would find in a file or folder; raise `InvalidInput` if it cannot be imported."""
+    found = Counter[str]()
+    sample: list[str] = []
+    total = 0
+    with open_source(resolve_path(source, name="source")) as opened:
+        detected = registry.detect_format(opened) if form is None else cast(Form, form)
+        for item in registry.read(opened, detected, ImportTerms(now=datetime.now(UTC))):
+            total += _get_weight(item)
+            if isinstance(item, Skipped):
+                continue
+            values: Sequence[Any] = item.turns if isinstance(item, FoundTurns) else (item.value,)
+            found.update(get_subject(value) for value in values)
+            if len(sample) < _SAMPLED and values and (text := " ".join(values[0].content.split())):
+                sample.append(get_built_in_redactor().text(text)[:_SAMPLE_CHARS])
+    pages = found["page"] + found["paragraph"]
+    return ImportPreview(
+        form=detected, total=total, records=found["record"], turns=found["turn"], pages=pages,
+        sample=tuple(sample),
+    )  # fmt: skip
 
 
 def detect_format(source: str | os.PathLike[str]) -> Form:
@@ -149,6 +213,7 @@ class Importer:
         form: The format, for the journal.
         dry_run: Whether to store nothing.
         progress: Receives the number of things processed since its last call.
+        learner: Learns from the turns that are stored; None if they are not the owner's.
     """
 
     writer: StoreWriter
@@ -156,6 +221,8 @@ class Importer:
     form: str
     progress: Callable[[int], None]
     dry_run: bool = False
+    learner: RuleLearner | None = None
+    _learned: int = 0
     _met: SeenItems = field(default_factory=SeenItems)
     _taken: Counter[str] = field(default_factory=Counter)
     _skipped: list[Skipped] = field(default_factory=list)
@@ -170,6 +237,7 @@ class Importer:
         Raises:
             InvalidInput: nothing in the source can be read.
         """
+        self._learn()  # from what an interrupted run has stored
         batch: list[Item] = []
         weight = 0
         for item in self._read_until_broken(items):
@@ -180,8 +248,16 @@ class Importer:
                 batch, weight = [], 0
         self._take_batch(batch)
         counts = {f"{what}s": self._taken[what] for what in _COUNTED}
-        skipped, revised = tuple(self._skipped), tuple(self._revised)
-        return ImportReport(form=form, dry_run=self.dry_run, skipped=skipped, revised=revised, **counts)
+        return ImportReport(
+            form=form,
+            dry_run=self.dry_run,
+            skipped=tuple(self._skipped),
+            revised=tuple(self._revised),
+            trusted=self._taken["trusted"],
+            rules=self._taken["rule"],
+            learned=self._learned,
+            **counts,
+        )
 
     def _read_until_broken(self, items: Iterable[Item]) -> Iterator[Item]:
         has_items, redactor = False, get_redactor(self.writer.store)
@@ -201,12 +277,11 @@ class Importer:
             for item in batch:
                 decided.add(item)
             if (edits := decided.edits()) and not self.dry_run:
-                self.writer.commit(
-                    edits,
-                    operation="import",
-                    reference=self.form,
-                    cursors=decided.cursors or None,
-                )
+                cursors = dict(decided.cursors)
+                if self.learner is not None and decided.started:
+                    waiting = self._read_unlearned()
+                    cursors[_UNLEARNED] = json.dumps({**decided.started, **waiting})
+                self.writer.commit(edits, operation="import", reference=self.form, cursors=cursors or None)
             return decided
 
         decided = self.writer.retrying(attempt)
@@ -214,7 +289,23 @@ class Importer:
         self._taken.update(decided.taken)
         self._skipped += decided.skipped
         self._revised += decided.revised
+        self._learn()
         self.progress(sum(map(_get_weight, batch)))
+
+    def _read_unlearned(self) -> dict[str, int]:
+        waiting = json.loads(self.writer.store.cursor(_UNLEARNED) or "{}")
+        return waiting if isinstance(waiting, dict) else {}
+
+    def _learn(self) -> None:
+        """Learn from the turns that were stored. A failure is a warning, and the next import tries again."""
+        if self.learner is None or self.dry_run or not (waiting := self._read_unlearned()):
+            return
+        for session, position in waiting.items():
+            stored = self.writer.store.turns(session=session, start=max(0, position - _WINDOW))
+            window = [turn for turn in stored if turn.role != "user" or turn.origin == "owner"]
+            added = [turn for turn in window if turn.position >= position]
+            self._learned += self.learner.learn_from_past(window, added)
+        self.writer.commit([], operation="import", reference=self.form, cursors={_UNLEARNED: None})
 
 
 def _redact_item(item: Item, redactor: Redactor) -> Item:

@@ -2,8 +2,10 @@
 
 `MEMORY.md`, `HISTORY.md` and daily notes are those of golemcore and Autobot; other files are notes. From a trusted
 origin they become pages and logs. From any other origin, each bullet or paragraph becomes a record, because prompts
-include pages unasked and nobody has reviewed these yet. Front matter gives the title, tags and date of the records.
-Embedded data, drawings and queries are left out. A plain text is cut into passages, of which each becomes a record.
+include pages unasked and nobody has reviewed these yet. So does each bullet of instructions to a coding agent
+(`CLAUDE.md`), and of a note of basic-memory, whose observations and relations are read. Front matter gives the title,
+tags and date of the records. Embedded data, drawings, comments and queries are left out. A plain text is cut into
+passages, of which each becomes a record.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from reverie.admin.transfer.batch import (
 from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_record, parse_moment, skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.errors import InvalidInput
+from reverie.domain.intake import classify
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.living_page import split_page
 from reverie.domain.page import (
@@ -77,6 +80,14 @@ _COMMENT = defer_regex(r"^%%[^\S\n]*$.*?^%%[^\S\n]*$", re.DOTALL | re.MULTILINE)
 _MARK = defer_regex(r"^%%[^\S\n]*$", re.MULTILINE)
 _DATA_URI = defer_regex(r"data:[\w.+/-]+(?:;[\w=-]+)*;base64,[A-Za-z0-9+/=\s]*[A-Za-z0-9+/=]")
 _BASE64_RUN = defer_regex(r"(?:[A-Za-z0-9+/]{64,}={0,2}\s*){2,}|[A-Za-z0-9+/]{200,}={0,2}")
+_HTML_COMMENT = defer_regex(r"<!--.*?-->", re.DOTALL)
+_ANY_HEADING = defer_regex(r"^#{1,6} ", re.MULTILINE)
+_OBSERVATION = defer_regex(r"\[(?P<category>[^]\[\s(][^]\[]{0,60})\]\s+(?P<text>.+)", re.DOTALL)
+_RELATION = defer_regex(r"(?P<verb>[\w -]{1,60}?)\s+\[\[(?P<target>[^]\[]{1,120})\]\].*")
+_HASHTAG = defer_regex(r"(?<!\S)#([\w/-]{1,60})")
+INSTRUCTIONS = frozenset({"CLAUDE.md", "CLAUDE.local.md", "AGENTS.md", "GEMINI.md"})
+"""Names of files with instructions to coding agents."""
+
 _UNNAMED = defer_regex(r"[^A-Za-z0-9_.-]+")
 
 
@@ -87,6 +98,7 @@ class _FrontMatter:
     title: str = ""
     tags: tuple[str, ...] = ()
     at: datetime | None = None
+    is_graph: bool = False
 
 
 def read(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) -> Iterator[Item]:
@@ -101,9 +113,9 @@ def read(name: str, text: str, terms: ImportTerms, *, place: str, at: datetime) 
     body = _drop_embedded_data(body)
     if not body.strip():
         yield Skipped(what="page", place=place, why="empty")
-    elif is_log(name):
+    elif is_log(name) and (terms.trusted or not _ANY_HEADING.search(body)):
         yield from _parse_log(name, body, terms, place=place, at=at)
-    elif terms.trusted:
+    elif terms.trusted and not about.is_graph and PurePosixPath(name).name not in INSTRUCTIONS:
         own = split_page(text).outside if name == MEMORY else text  # the rest is composed of records
         yield _parse_page(name, _drop_embedded_data(own), place=place, at=at)
     else:
@@ -171,13 +183,14 @@ def _split_front_matter(text: str) -> tuple[_FrontMatter, str, int]:
     )
     title = clean_text(", ".join(values.get("title", ())))[:_LONGEST_TAG]
     labels = tuple(dict.fromkeys(tag[:_LONGEST_TAG] for tag in map(clean_text, tags) if tag))
-    about = _FrontMatter(title=title.strip(), tags=labels, at=next(filter(None, dates), None))
+    at = next(filter(None, dates), None)
+    about = _FrontMatter(title=title.strip(), tags=labels, at=at, is_graph="permalink" in values)
     return about, text[found.end() :], found[0].count("\n")
 
 
 def _drop_embedded_data(text: str) -> str:
     """Return a note without drawings, queries, hidden comments and encoded data."""
-    for pattern in (_QUERY, _COMMENT, _MARK):
+    for pattern in (_QUERY, _COMMENT, _MARK, _HTML_COMMENT):
         text = pattern.sub(lambda found: "\n" * found[0].count("\n"), text)
     return _BASE64_RUN.sub(_drop_if_encoded, _DATA_URI.sub("", text))
 
@@ -305,11 +318,37 @@ def _parse_facts(
         if not any(map(str.isalnum, content)):  # a ruler, or a fence without code
             continue
         where = f"{place}, line {number + lines_above}"
+        kind: Kind = "fact"
+        if PurePosixPath(name).name in INSTRUCTIONS:
+            judged = classify(content, origin=terms.foreign_origin, at=at, zone=UTC)
+            kind = judged.kind or "fact"
+        elif about.is_graph:
+            content, tags = _parse_observation(content, about.title, tags)
         yield _build_record(
-            name, content, terms, place=where, at=at, nth=seen[content], title=about.title,
+            name, content, terms, place=where, at=at, nth=seen[content], title=about.title, kind=kind,
             tags=tuple(dict.fromkeys((*tags, *about.tags))),
         )  # fmt: skip
         seen[content] += 1
+
+
+def _parse_observation(text: str, title: str, tags: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return an observation or relation of basic-memory as a sentence, with its category and tags.
+
+    >>> _parse_observation("[tool] Uses a gauge #weir", "Weir plan", ())
+    ('Uses a gauge', ('tool', 'weir'))
+    >>> _parse_observation("part_of [[Harbour]]", "Weir plan", ())
+    ('Weir plan part of Harbour', ('relation',))
+    """
+    if (relation := _RELATION.fullmatch(text)) is not None:
+        return f"{title} {relation['verb'].replace('_', ' ')} {relation['target']}".strip(), (
+            *tags,
+            "relation",
+        )
+    found = _OBSERVATION.fullmatch(text)
+    said = text if found is None else found["text"]
+    names = [] if found is None else [found["category"].strip()]
+    plain = " ".join(_HASHTAG.sub("", said).split())
+    return plain or said, (*tags, *names, *_HASHTAG.findall(said))
 
 
 def _build_record(

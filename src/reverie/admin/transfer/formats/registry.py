@@ -14,6 +14,8 @@ from typing import Protocol
 from reverie.admin.transfer.batch import FORMS, Form, ImportTerms, Item, Skipped
 from reverie.admin.transfer.export import OwnExport
 from reverie.admin.transfer.formats import agent_folder, chatgpt, claude, foreign, messages, notes
+from reverie.admin.transfer.formats.databases import detect_database_format, read_database
+from reverie.admin.transfer.formats.memories import AgentkitValues, JsonMemory
 from reverie.admin.transfer.formats.transcripts import Transcripts
 from reverie.admin.transfer.safe_reading import Source, SourceFile
 from reverie.domain.errors import InvalidInput
@@ -46,14 +48,16 @@ class Format(Protocol):
 
 _CHATS: tuple[Format, ...] = (chatgpt.ChatGpt(), claude.Claude())
 _TRANSCRIPTS: tuple[Form, ...] = ("claude-code", "codex", "gemini")
+_MEMORIES: tuple[Form, ...] = ("mem0", "hindsight", "langgraph", "letta", "zep")
+_KEY_VALUES = "kv.json"
 
 
 def _build_formats() -> tuple[Format, ...]:
     """Return the formats of JSON values for one import, in the order in which they are asked."""
     transcripts = (Transcripts("claude-code"), Transcripts("codex"), Transcripts("gemini"))
     return (
-        *_CHATS, *transcripts, OwnExport(), foreign.McpMemory(), agent_folder.Golemcore(), agent_folder.RockBot(),
-        messages.Messages(),
+        *_CHATS, *transcripts, OwnExport(), foreign.McpMemory(), *map(JsonMemory, _MEMORIES), AgentkitValues(),
+        agent_folder.Golemcore(), agent_folder.RockBot(), messages.Messages(),
     )  # fmt: skip
 
 
@@ -77,10 +81,14 @@ def read(source: Source, form: Form, terms: ImportTerms) -> Iterator[Item]:
         InvalidInput: it cannot be read, or is not of that format.
     """
     known = next((each for each in _build_formats() if each.form == form), None)
+    if source.is_file and (path := source.files[0].path) is not None and _is_database(source.files[0]):
+        yield from read_database(path, form, terms)
+        return
     if known is not None and not source.is_file and known in _CHATS:
         yield from _read_files(source, known, terms, _is_chat_file)
-    elif known is not None and not source.is_file and form in _TRANSCRIPTS:
-        yield from _read_files(source, known, terms, _is_json_file)
+    elif known is not None and not source.is_file and form in (*_TRANSCRIPTS, *_MEMORIES, "agentkit"):
+        is_member = _is_key_value_file if form == "agentkit" else _is_json_file
+        yield from _read_files(source, known, terms, is_member)
     elif source.is_file:
         file = source.files[0]
         if form == "notes":
@@ -118,6 +126,15 @@ def _is_chat_file(name: str) -> bool:
     return _CONVERSATIONS.fullmatch(name) is not None
 
 
+def _is_key_value_file(name: str) -> bool:
+    return PurePosixPath(name).name == _KEY_VALUES
+
+
+def _is_database(file: SourceFile) -> bool:
+    with file.open() as opened:
+        return opened.read(len(_SQLITE)) == _SQLITE
+
+
 def _is_json_file(name: str) -> bool:
     return name.endswith((".jsonl", ".json"))
 
@@ -129,7 +146,12 @@ def _detect_file_format(file: SourceFile) -> Form:
     with file.open() as opened:
         head = opened.read(1_000)
     if head.startswith(_SQLITE):
-        raise InvalidInput(f"{file.name} is a database. Open its folder, or make a backup of it.")
+        form = None if file.path is None else detect_database_format(file.path)
+        if form is None:
+            raise InvalidInput(f"{file.name} is a database. Open its folder, or make a backup of it.")
+        return form
+    if _is_key_value_file(file.name):
+        return "agentkit"
     if not head.strip(b"\xef\xbb\xbf \t\r\n"):
         raise InvalidInput(f"{file.name} is empty.")
     ending = PurePosixPath(file.name).suffix.lower()
@@ -164,9 +186,13 @@ def _detect_archive_format(source: Source) -> Form:
         raise InvalidInput(f"{source.path.name} is a backup of Reverie. Restore it with `reverie recover`.")
     if (form := _detect_chat_format(source)) is not None:
         return form
+    if any(
+        _detect_values(file, (JsonMemory("hindsight"),)) for file in source.files if _is_json_file(file.name)
+    ):
+        return "hindsight"
     raise InvalidInput(
-        f"{source.path.name}: no archive of ChatGPT or Claude. Unpack it, and import the file or folder that "
-        "you want."
+        f"{source.path.name}: no archive of ChatGPT, Claude or Hindsight. Unpack it, and import the file or "
+        "folder that you want."
     )
 
 
@@ -193,9 +219,11 @@ def _detect_folder_format(source: Source) -> Form:
     if (form := _detect_chat_format(source)) is not None:
         return form
     files = source.files[:_MAX_SEARCHED_FILES]
-    transcripts = tuple(each for each in _build_formats() if each.form in _TRANSCRIPTS)
+    formats = tuple(each for each in _build_formats() if each.form in (*_TRANSCRIPTS, *_MEMORIES))
     for file in files:
-        if _is_json_file(file.name) and (form := _detect_values(file, transcripts)) is not None:
+        if _is_key_value_file(file.name):
+            return "agentkit"
+        if _is_json_file(file.name) and (form := _detect_values(file, formats)) is not None:
             return form
         place = layout.parse_path(file.name)
         if place is not None and place.form in ("record", "lines", "session") and _is_own(file, place.form):

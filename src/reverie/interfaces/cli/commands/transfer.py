@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from reverie.admin.transfer.batch import FORMS
-from reverie.domain.errors import NotFound
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import ORIGINS, Origin
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text import timestamps
@@ -19,8 +21,9 @@ from reverie.interfaces.cli.options import CommandContext, ExitCode, command
 
 if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup, RecoveryReport
+    from reverie.admin.transfer.batch import Skipped
     from reverie.admin.transfer.export import ExportReport
-    from reverie.admin.transfer.importer import ImportReport
+    from reverie.admin.transfer.importer import ImportPreview, ImportReport
     from reverie.memory import Memory
 
 
@@ -177,7 +180,7 @@ def export(
 @click.option(
     "--origin",
     type=click.Choice(ORIGINS),
-    help="Origin of the records; those of origin import are never added to a prompt unasked.",
+    help="Whose words they are; those of origin import are never added to a prompt unasked.",
 )
 def import_path(
     context: CommandContext,
@@ -188,30 +191,43 @@ def import_path(
     scope: str | None,
     origin: Origin | None,
 ) -> None:
-    """Import an export, another program's memory, or conversations from PATH.
+    """Import an export, another program's memory, or conversations from PATH, a file or folder.
 
-    Supported are: exports of Reverie; the file of the MCP memory server; folders of golemcore, RockBot
-    and Autobot (MEMORY.md, HISTORY.md, daily notes, items, entries, sessions); exports of ChatGPT and
-    Claude, also as zip archives; messages {"role", "content"} as JSON lines, as a list
-    or as {"messages": […]}, with optional "at", "session", "speaker", "id" and "tool_calls"; transcripts of coding
-    agents; and text files, which are cut into passages. Existing and erased content is skipped, so that an import
-    can be repeated safely. A later export of a conversation replaces abandoned branches and shorter texts. Exits
-    with 6 if something is left out because it is broken or too large.
+    Conversations: transcripts of Claude Code, Codex and Gemini CLI; exports of ChatGPT and Claude, also as zip
+    archives; messages {"role", "content"} as JSON lines, as a list or as {"messages": […]}. Memories: exports of
+    Reverie; mem0, Hindsight, LangGraph and LangMem, Letta, Zep and Graphiti, claude-mem, the MCP memory server;
+    folders of golemcore, RockBot, agentkit, Autobot, basic-memory, memsearch and Obsidian; CLAUDE.md, AGENTS.md and
+    GEMINI.md; and text files.
 
-    With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages" and
-    "paragraphs": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place", "why",
-    "detail", "count"}], "revised": [{"session", "place", "withdrawn", "updated", "added", "metadata"}]}.
+    A terminal shows a count and a sample, and asks whose words they are. Elsewhere --origin is required, except for
+    exports of Reverie. In a conversation, only words that a person typed become the owner's, and only with --origin
+    owner records are learned from them, whatever their age.
+
+    Existing and erased content is skipped, so an import can be repeated, and an interrupted one continued. A later
+    export of a conversation replaces abandoned branches and shorter texts. Exits with 6 if something is left out
+    because it is broken or too large.
+
+    With --json: {"form": text, "dry_run": true or false, "records", "sessions", "turns", "pages", "paragraphs",
+    "trusted", "rules" and "learned": numbers, "skipped_by_reason": {"reason": number}, "skipped": [{"what", "place",
+    "why", "detail", "count"}], "revised": [{"session", "place", "withdrawn", "updated", "added", "metadata"}]}.
     """
     from reverie.admin.transfer import importer
 
-    detected = form or importer.detect_format(path.expanduser())  # before a folder is created for it
+    source = path.expanduser()
+    detected = form or importer.detect_format(source)  # before a folder is created for it
+    total = None
+    if detected != FORMS[0] and not dry_run and (origin is None or sys.stderr.isatty()):
+        preview = importer.preview_source(source, detected)
+        total = preview.total
+        if origin is None:
+            origin = _ask_origin(preview, path)
 
     def rehearse(memory: Memory) -> None:
         memory.admin.import_from(path, detected, dry_run=True, scope=scope, origin=origin)
 
     with (
         _open_destination(context, dry_run=dry_run, rehearse=rehearse) as memory,
-        output.show_progress("items", None, quiet=context.quiet) as progress,
+        output.show_progress("items", total, quiet=context.quiet) as progress,
     ):
         report = memory.admin.import_from(
             path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
@@ -221,6 +237,29 @@ def import_path(
         output.print_items(_describe_skipped(report))
     if not report.is_complete:
         raise click.exceptions.Exit(ExitCode.INCOMPLETE)
+
+
+def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
+    """Show what a source contains, and return whose words a person says they are.
+
+    Raises:
+        InvalidInput: nobody can be asked.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInput(
+            f"Cannot tell whose words are in {path.name!r} ({preview.form}). Name it: `--origin owner` for your own, "
+            "`--origin import` for those of others."
+        )
+    counts = {"record": preview.records, "turn": preview.turns, "note": preview.pages}
+    contents = ", ".join(output.count(number, noun) for noun, number in counts.items() if number) or "nothing"
+    click.echo(f"{path.name} ({preview.form}): {contents}.", err=True)
+    for text in preview.sample:
+        click.echo(f"  {text}", err=True)
+    answer: Origin = click.prompt(
+        "Whose words are these? owner: yours, prompts may include them. import: found by search only",
+        type=click.Choice(ORIGINS), default="import", err=True,
+    )  # fmt: skip
+    return answer
 
 
 @contextmanager
@@ -242,6 +281,7 @@ def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
     if report.skipped:
         reasons = (f"{count:,} {_REASONS[why]}" for why, count in report.skipped_by_reason.items())
         yield f"Skipped: {', '.join(reasons)}."
+    yield from _describe_prompts(report)
     for each in report.revised:
         verb = "Would update" if report.dry_run else "Updated"
         changes = [
@@ -257,8 +297,26 @@ def _describe_import(report: ImportReport, path: Path) -> Iterator[str]:
         yield f"{verb} session {each.session}: {', '.join(changes)}."
 
 
+def _describe_prompts(report: ImportReport) -> Iterator[str]:
+    """Yield what of an import will be in prompts, and whether its turns were learned from."""
+    if report.trusted:
+        rules = f", {output.count(report.rules, 'rule')} in every prompt" if report.rules else ""
+        yield f"In prompts where they fit: {output.count(report.trusted, 'record')}{rules}."
+    if untrusted := report.records - report.trusted:
+        yield f"Found by search only: {output.count(untrusted, 'record')}."
+    if report.learned:
+        yield f"Learned {output.count(report.learned, 'record')} from what the owner said."
+    elif report.turns and not report.dry_run and report.form != FORMS[0]:
+        yield "Learned nothing: only the owner's words are learned from (--origin owner)."
+
+
 def _describe_skipped(report: ImportReport) -> Iterator[str]:
+    grouped: dict[tuple[str, str, str], Skipped] = {}
     for each in report.skipped:
+        key = (each.what, each.why, each.detail if each.why == "unsupported" else each.place + each.detail)
+        before = grouped.get(key)
+        grouped[key] = each if before is None else replace(before, count=before.count + each.count)
+    for each in grouped.values():
         if each.why not in _EXPECTED:
             times = f" ({each.count:,} times)" if each.count > 1 else ""
             detail = f": {each.detail}" if each.detail else ""
