@@ -19,7 +19,7 @@ import pytest
 
 from reverie import Memory
 from reverie.interfaces.hooks.client import get_socket_path
-from reverie.interfaces.hooks.server import serve_hooks
+from reverie.interfaces.hooks.server import HookServer
 from tests.interfaces.conftest import environment
 from tests.interfaces.mcp.peers import Wire
 
@@ -94,7 +94,7 @@ def test_a_served_memory_answers_with_vectors_and_the_hook_imports_almost_nothin
     with Memory.open(folder, embedder=embed) as memory:
         record = memory.save("The harbour closes at nine in winter").record
         memory.admin.embed()
-        with serve_hooks(memory, str(folder), settings=None):
+        with HookServer(memory, str(folder), settings=None):
             wait_for(path.exists)
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
             assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -113,7 +113,7 @@ def test_a_served_memory_answers_with_vectors_and_the_hook_imports_almost_nothin
 
 
 def test_the_scope_and_the_errors_of_a_hook_are_its_own(folder: Path, path: Path, tmp_path: Path) -> None:
-    with Memory.open(folder) as memory, serve_hooks(memory, str(folder), settings=None):
+    with Memory.open(folder) as memory, HookServer(memory, str(folder), settings=None):
         wait_for(path.exists)
         hook(folder, "user-prompt", "--scope", "user:alice/repository", cwd=str(tmp_path), prompt="Hello")
         (session,) = memory.scoped("*").sessions()
@@ -147,7 +147,7 @@ def test_where_nobody_answers_the_hook_does_the_work_itself(
     assert report == ""
     with Memory.open(folder) as memory:
         assert len(memory.turns("claude-code:s")) == 1
-        with serve_hooks(memory, str(folder), settings=None):  # the stale socket is replaced
+        with HookServer(memory, str(folder), settings=None):  # the stale socket is replaced
             wait_for(
                 lambda: "6380" in hook(folder, "user-prompt", session_id="t", prompt="Port of Redis?")[0]
             )
@@ -156,7 +156,7 @@ def test_where_nobody_answers_the_hook_does_the_work_itself(
 def test_a_hook_with_other_settings_does_the_work_itself(folder: Path, path: Path, tmp_path: Path) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text("recording = false\n")
-    with Memory.open(folder) as memory, serve_hooks(memory, str(folder), settings=None):
+    with Memory.open(folder) as memory, HookServer(memory, str(folder), settings=None):
         wait_for(path.exists)
         hook(folder, "user-prompt", "--settings", str(settings), prompt="Hello there")
         assert memory.turns("claude-code:s") == []
@@ -200,13 +200,13 @@ def test_the_next_server_takes_over_and_what_a_killed_one_kept_is_stored(folder:
 
 def test_of_two_servers_the_second_answers_when_the_first_has_ended(folder: Path, path: Path) -> None:
     with Memory.open(folder) as one, Memory.open(folder) as two:
-        with serve_hooks(two, str(folder), settings=None):
+        with HookServer(two, str(folder), settings=None):
             wait_for(path.exists)
-            with serve_hooks(one, str(folder), settings=None):
+            with HookServer(one, str(folder), settings=None):
                 hook(folder, "user-prompt", prompt="Hello there")
                 assert path.exists()
         assert not path.exists()
-        with serve_hooks(one, str(folder), settings=None):
+        with HookServer(one, str(folder), settings=None):
             wait_for(path.exists)
             hook(folder, "stop", last_assistant_message="Hello.")
         assert [turn.content for turn in one.turns("claude-code:s")] == ["Hello there", "Hello."]

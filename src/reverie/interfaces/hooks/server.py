@@ -12,8 +12,8 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from reverie.interfaces.hooks import client, runner
@@ -33,27 +33,17 @@ MAX_LAST_S = 10.0
 _MAX_HEAD_BYTES = 1 << 20
 
 
-@contextmanager
-def serve_hooks(memory: Memory, place: str, *, settings: str | None) -> Iterator[None]:
-    """Answer the hooks of a memory while the block runs.
-
-    Args:
-        memory: The open memory.
-        place: Its folder, or the URL of its database.
-        settings: The settings file of this process; a hook with other settings does its work itself.
-    """
-    server = HookServer(memory, place, settings=settings)
-    try:
-        yield
-    finally:
-        server.close()
-
-
 class HookServer:
-    """Server of one memory, on a thread that begins at once."""
+    """Server of the hooks of one memory, on a thread; a context manager that runs while its block does."""
 
     def __init__(self, memory: Memory, place: str, *, settings: str | None) -> None:
-        """Begin to serve; see `serve_hooks`."""
+        """Describe the server.
+
+        Args:
+            memory: The open memory.
+            place: Its folder, or the URL of its database.
+            settings: The settings file of this process; a hook with other settings does its work itself.
+        """
         self._memory = memory
         self._path = client.get_socket_path(place)
         self._settings = (settings and os.path.abspath(settings), _get_settings(os.environ))
@@ -61,9 +51,13 @@ class HookServer:
         self._listener: socket.socket | None = None
         self._running = 0
         self._changed = threading.Condition()
-        threading.Thread(target=self._run, name="reverie-hooks", daemon=True).start()
 
-    def close(self) -> None:
+    def __enter__(self) -> HookServer:
+        """Begin to listen, at the latest when no other process does."""
+        threading.Thread(target=self._run, name="reverie-hooks", daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
         """Stop to listen, and wait for running events."""
         with self._changed:
             self._is_closed = True

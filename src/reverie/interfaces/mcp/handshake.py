@@ -128,16 +128,13 @@ class EarlyAnswers:
             reason: Sentences for the model and the user.
         """
         for line in _LineReader(self._source, self.wait()):
-            message = _parse_request(line)
-            if message is None or message["id"] == self.greeting:
+            message = parse_message(line)
+            if "id" not in message or message["id"] == self.greeting:
                 continue
+            refusal: dict[str, Any] = {"error": {"code": _INTERNAL_ERROR, "message": reason}}
             if message["method"] == "tools/call":
-                result = {"content": [{"type": "text", "text": reason}], "isError": True}
-                answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-            else:
-                error = {"code": _INTERNAL_ERROR, "message": reason}
-                answer = self.build_answer(message) or {"jsonrpc": "2.0", "id": message["id"], "error": error}
-            self._write(answer)
+                refusal = {"result": {"content": [{"type": "text", "text": reason}], "isError": True}}
+            self._write(self.build_answer(message) or {"jsonrpc": "2.0", "id": message["id"], **refusal})
 
     def build_answer(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the answer to a request after the greeting; None if it needs the server."""
@@ -161,29 +158,29 @@ class EarlyAnswers:
         lines = _LineReader(self._source)
         try:
             for line in lines:
-                if (answer := self._answer(line)) is None and not _is_ready_notice(line):
-                    kept.append(line)
-                    break
-                if answer is None or "serverInfo" in answer["result"]:
+                message = parse_message(line)
+                method = message.get("method")
+                answer = self._answer(message)
+                if answer is None or method == "initialize":
                     kept.append(line)
                 if answer is not None:
                     self._write(answer)
-                    if "tools" in answer["result"]:
-                        self._is_listed.set()
+                elif self.greeting is None or method != "notifications/initialized":
+                    break
+                if method == "tools/list":
+                    self._is_listed.set()
         except OSError:
             pass  # the server reads and writes next, and handles a closed pipe
         finally:
             self._left = b"".join([*kept, lines.rest])
             self._is_listed.set()
 
-    def _answer(self, line: bytes) -> dict[str, Any] | None:
-        if self.greeting is None:
-            answer = build_greeting(line)
-            if answer is not None:
-                self.greeting = answer["id"]
-            return answer
-        message = _parse_request(line)
-        return None if message is None else self.build_answer(message)
+    def _answer(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        if self.greeting is not None:
+            return self.build_answer(message) if "id" in message else None
+        if (answer := build_greeting(message)) is not None:
+            self.greeting = answer["id"]
+        return answer
 
     def _write(self, answer: Mapping[str, Any]) -> None:
         written = memoryview(json.dumps(answer, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
@@ -201,11 +198,10 @@ def begin_early_answers(choice: ToolChoice) -> EarlyAnswers | None:
     return EarlyAnswers(0, 1, choice)
 
 
-def build_greeting(line: bytes) -> dict[str, Any] | None:
-    """Return the answer to a line; None for anything but a plain `initialize` of a known version."""
-    message = _parse_request(line)
-    params = None if message is None else message.get("params")
-    if message is None or message["method"] != "initialize" or not isinstance(params, Mapping):
+def build_greeting(message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the answer to a message; None for anything but a plain `initialize` of a known version."""
+    params = message.get("params")
+    if "id" not in message or message["method"] != "initialize" or not isinstance(params, dict):
         return None
     client, version = params.get("clientInfo"), params.get("protocolVersion")
     if version not in VERSIONS or not isinstance(params.get("capabilities"), dict):
@@ -221,25 +217,18 @@ def build_greeting(line: bytes) -> dict[str, Any] | None:
     return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
 
-def _parse_request(line: bytes) -> dict[str, Any] | None:
-    """Return a plain request; None for a notification and anything that is not well formed."""
+def parse_message(line: bytes) -> dict[str, Any]:
+    """Return a plain request or notification; an empty one for anything that is not well formed."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
-        return None
+        return {}
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-        return None
-    request, method = message.get("id"), message.get("method")
-    is_plain = isinstance(request, str | int) and not isinstance(request, bool) and isinstance(method, str)
-    return message if is_plain and str(request).isprintable() else None
-
-
-def _is_ready_notice(line: bytes) -> bool:
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(message, dict) and message.get("method") == "notifications/initialized"
+        return {}
+    request = message.get("id", "")
+    is_plain = isinstance(request, str | int) and not isinstance(request, bool)
+    is_plain = is_plain and str(request).isprintable() and isinstance(message.get("method"), str)
+    return message if is_plain else {}
 
 
 class _LineReader:

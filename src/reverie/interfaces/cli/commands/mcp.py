@@ -127,13 +127,13 @@ def run_background_work(context: CommandContext, memory: Memory, *, read_only: b
     if read_only:
         yield
         return
-    from reverie.interfaces.hooks.server import serve_hooks
+    from reverie.interfaces.hooks.server import HookServer
 
     timer = threading.Timer(BACKGROUND_DELAY_S, _start_worker, [memory])
     timer.daemon = True
     timer.start()
     try:
-        with serve_hooks(memory, context.resolve_place(), settings=context.settings):
+        with HookServer(memory, context.resolve_place(), settings=context.settings):
             yield
     finally:
         timer.cancel()

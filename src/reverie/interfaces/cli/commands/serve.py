@@ -14,9 +14,9 @@ from reverie.domain.errors import MissingExtra
 from reverie.domain.record import ORIGINS
 from reverie.interfaces.cli import output
 from reverie.interfaces.cli.commands.mcp import log_to_stderr, run_background_work
-from reverie.interfaces.cli.options import CommandContext, CommandGroup, combine_options, command
+from reverie.interfaces.cli.options import CommandContext, CommandGroup, command
 from reverie.interfaces.hooks import runner
-from reverie.interfaces.hooks.client import SCOPE, TIMEOUT_S
+from reverie.interfaces.hooks.client import SCOPE
 from reverie.interfaces.hooks.events import EVENTS
 from reverie.interfaces.hooks.runner import HookOptions
 from reverie.interfaces.http.tokens import RIGHTS, TokenRegistry
@@ -175,46 +175,37 @@ def revoke(context: CommandContext, /, id: str) -> None:
 # -- hook -----------------------------------------------------------------------------------------
 
 
-_event_options = combine_options(
-    click.option(
-        "--scope",
-        metavar="NAME",
-        help="Scope of the memories, such as user:alice; `repository` for a scope of each repository."
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "--scope": {
+        "metavar": "NAME",
+        "help": "Scope of the memories, such as user:alice; `repository` for a scope of each repository."
         f"  [${SCOPE}, or the common scope]",
-    ),
-    click.option(
-        "--agent",
-        default="claude-code",
-        show_default=True,
-        metavar="NAME",
-        help="Prefix of the session ids.",
-    ),
-    click.option(
-        "--format",
-        type=click.Choice([*runner.FORMATS]),
-        default="json",
-        show_default=True,
-        help="Output format: json for Claude Code, Codex and Gemini CLI, text for other agents.",
-    ),
-    click.option(
-        "--max-chars",
-        type=click.IntRange(0),
-        default=runner.MOST_CHARS,
-        show_default=True,
-        help="Maximum number of characters to write.",
-    ),
-    click.option(
-        "--timeout",
-        type=click.FloatRange(0, runner.LONGEST_TIMEOUT_S, min_open=True),
-        default=TIMEOUT_S,
-        show_default=True,
-        metavar="SECONDS",
-        help="Give up after this time.",
-    ),
-    click.option(
-        "--all", is_flag=True, help="Write the full context at every prompt, as at the start of a session."
-    ),
-)
+    },
+    "--agent": {"metavar": "NAME", "help": "Prefix of the session ids."},
+    "--format": {
+        "type": click.Choice([*runner.FORMATS]),
+        "help": "Output format: json for Claude Code, Codex and Gemini CLI, text for other agents.",
+    },
+    "--max-chars": {"type": click.IntRange(0), "help": "Maximum number of characters to write."},
+    "--timeout": {
+        "type": click.FloatRange(0, runner.LONGEST_TIMEOUT_S, min_open=True),
+        "metavar": "SECONDS",
+        "help": "Give up after this time.",
+    },
+    "--all": {
+        "is_flag": True,
+        "help": "Write the full context at every prompt, as at the start of a session.",
+    },
+}
+_DEFAULTS = HookOptions._field_defaults
+
+
+def _event_options(function: Any) -> Any:
+    for name, attributes in reversed(_OPTIONS.items()):
+        default = _DEFAULTS[name.removeprefix("--").replace("-", "_")]
+        shown = default is not None and default is not False
+        function = click.option(name, default=default, show_default=shown, **attributes)(function)
+    return function
 
 
 @click.group(cls=CommandGroup, subcommand_metavar="EVENT")
