@@ -226,6 +226,7 @@ _VERDICT_REASONS = {
     "selected": "Recalled for this message",
     "perhaps related": "Perhaps related to this message",
 }
+_HEADED = ("standing", "recalled", "working")  # sections whose parts begin with a line that ends in a colon
 _RECENT = "One of the newest memories"
 _NAMED = defer_regex(r" *- (?:\[([0-9a-f]{12})\].*|.*\[([0-9a-f]{12})\](?: \(ask before acting on it\))?)")
 
@@ -247,6 +248,8 @@ def explain_parts(
             named = _NAMED.fullmatch(row) if section not in ("profile", "summary", "related") else None
             name = (named[1] or named[2]) if named else ""
             reason = _REASONS[section] if row.strip() else ""
+            if not name and (row.startswith("#") or (section in _HEADED and row.endswith(":"))):
+                reason = "Heading"
             if section == "recalled" and name in verdicts:
                 verdict, is_recent = verdicts[name]
                 reason = _RECENT if is_recent else _VERDICT_REASONS.get(verdict, reason)

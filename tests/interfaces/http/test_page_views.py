@@ -83,6 +83,9 @@ def test_a_file_is_imported_after_a_preview(client: TestClient, memory: Memory, 
     assert broken.status_code == 422
     assert "reverie-import" not in broken.text
     assert client.post("/import", files={"file": ("a.txt", b"x")}).status_code == 403
+    server.tokens.create("reader", rights=["read"], scope="user:alice")
+    refused = client.post("/import", files={"file": ("a.txt", b"x")}, headers=OWN, follow_redirects=False)
+    assert refused.headers["location"].startswith("/sign-in")
     assert server.uploads == {}
 
 
@@ -450,6 +453,10 @@ def test_what_dreams_may_do_is_chosen_and_a_dream_is_planned(client: TestClient,
         assert memory.dreams.thinking == thinking
         (chosen,) = (each for each in page.find("input", name="thinking") if "checked" in each)
         assert chosen["value"] == thinking
+    memory.dreams.set_thinking("ask")
+    with Memory.open(memory.path) as other:
+        assert other.dreams.thinking == "ask"
+        assert other.settings.thinking == "tidy"
     assert client.post("/review/thinking", data={"thinking": "all"}, headers=OWN).status_code == 422
     memory.save("We decided on Postgres", kind="decision", layer="episodic")
     assert "Keep for good" in send(client, "/review/dream").text

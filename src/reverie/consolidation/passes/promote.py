@@ -23,7 +23,7 @@ def promote(view: PassInput) -> Flow[Plan]:
     for record in view.records:
         if record.id in view.changed and _is_promoted(record, view.promotion_min_confidence):
             layer = HOME_LAYERS[record.kind]
-            why = f"a {record.kind} of confidence {record.confidence:.2f} is {layer}"
+            why = f"sure enough to keep as {layer} (confidence {record.confidence:.2f})"
             builder.change(record, replace(record, layer=layer), why=why)
     return builder.plan(skipped="nothing new is due for promotion")
 

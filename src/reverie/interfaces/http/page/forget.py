@@ -102,19 +102,14 @@ def _draw_preview(
     items += [each for each in counted["going"] if each["id"] not in known]
     checked = set(chosen) if chosen is not None else {each["id"] for each in report["going"]}
     what = order.get("match") or order.get("session") or order.get("scope") or ""
-    shown = {"what": what, "order": order, "checked": checked, "counted": counted, "alert": alert}
+    shown: dict[str, Any] = {
+        "what": what,
+        "order": order,
+        "checked": checked,
+        "counted": counted,
+        "alert": alert,
+    }
     left = [each for each in items if each["fate"] == "kept" and each["id"] not in checked]
-    status, groups = 409 if alert else 200, _group(items, checked)
-    return Screen(
-        "forget-preview.html", status=status, **shown, groups=groups, left=left, selectable=_SELECTABLE
-    )
-
-
-def _group(items: list[dict[str, Any]], checked: set[str]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return what goes by the place where it is."""
-    names = {"record": "Memories", "turn": "Conversations", "session": "Conversations"}
-    groups: dict[str, list[dict[str, Any]]] = {"Memories": [], "Conversations": [], "Pages and notes": []}
-    for item in items:
-        if item["fate"] != "kept" or item["id"] in checked:
-            groups[names.get(item["subject"], "Pages and notes")].append(item)
-    return [(name, group) for name, group in groups.items() if group]
+    shown["going"] = [each for each in items if each not in left]
+    status = 409 if alert else 200
+    return Screen("forget-preview.html", status=status, **shown, left=left, selectable=_SELECTABLE)

@@ -11,13 +11,13 @@ from typing import Any, get_args
 from reverie.domain.change import Subject
 from reverie.domain.errors import translate_os_errors
 from reverie.domain.page import is_log
-from reverie.domain.record import ORIGINS, UNTRUSTED
+from reverie.domain.record import ORIGINS, UNTRUSTED, Record
 from reverie.domain.scope import EVERY_SCOPE, is_within, visible_scopes
 from reverie.interfaces import formatting
 from reverie.interfaces.http import administration, changes, conversations, records
 from reverie.interfaces.http.operations import Call, Empty, ScopeQuery, compute_etag
 from reverie.interfaces.http.page.feed import describe_change
-from reverie.interfaces.http.page.rendering import compare_texts, quote_path
+from reverie.interfaces.http.page.rendering import quote_path
 from reverie.interfaces.http.page.views import (
     Fields,
     Redirect,
@@ -25,7 +25,6 @@ from reverie.interfaces.http.page.views import (
     ViewList,
     ViewQuery,
     choose_local_path,
-    is_allowed,
     perform,
     read_time,
 )
@@ -97,7 +96,7 @@ def show_activity(call: Call) -> Screen:
 # -- trust -------------------------------------------------------------------------------------------------
 
 
-def _list_doubts(call: Call) -> Sequence[tuple[Any, Any]]:
+def _list_doubts(call: Call) -> Sequence[tuple[Record, Record]]:
     """Return pairs of live records of which the newer may have replaced the older."""
     view = call.view
     older = [each for each in view.list(limit=_MOST_ROWS * 5, parts=True) if each.perhaps_replaced_by]
@@ -114,23 +113,12 @@ def show_contradictions(call: Call) -> Screen:
 @VIEWS.add("GET", "/compare", "read")
 def compare(call: Call) -> Screen:
     """Show two memories side by side."""
-    left, right = (
-        records.get_record_of(call, call.view, name) for name in (call.query.left, call.query.right)
-    )
-    return _draw_pairs(call, [(left, right)], "Compare")
+    pair = [records.get_record_of(call, call.view, name) for name in (call.query.left, call.query.right)]
+    return _draw_pairs(call, [(pair[0], pair[1])], "Compare")
 
 
-def _draw_pairs(call: Call, pairs: Sequence[tuple[Any, Any]], title: str) -> Screen:
-    shown = [
-        {
-            "left": a.to_dict(),
-            "right": b.to_dict(),
-            "pieces": compare_texts(a.content, b.content),
-            "versions": (compute_etag(a), compute_etag(b)),
-            "may_change": {a.scope, b.scope} == {call.view.scope} and is_allowed(call, "write"),
-        }
-        for a, b in pairs
-    ]
+def _draw_pairs(call: Call, pairs: Sequence[tuple[Record, Record]], title: str) -> Screen:
+    shown = [(a.to_dict(), b.to_dict(), compute_etag(a), compute_etag(b)) for a, b in pairs]
     return Screen("contradictions.html", title=title, pairs=shown)
 
 

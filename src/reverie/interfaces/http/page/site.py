@@ -117,8 +117,13 @@ class Site:
         return await self._server.respond(view, request, partial(self._do, view), self._show_problem)
 
     async def _do(self, view: Operation, request: Request) -> Response:
-        fields = await _read_fields(request) if view.method == "POST" else None
-        return await self._server.threads.run(partial(self._run, view, request, fields), lane=view.lane)
+        fields, server = None, self._server
+        if view.method == "POST":
+            require_own_site(request.headers)
+            check = partial(server.authenticate, right=view.right, is_whole=view.is_whole)
+            await server.threads.run(partial(check, _read_credentials(request)))  # before a file is read
+            fields = await _read_fields(request)
+        return await server.threads.run(partial(self._run, view, request, fields), lane=view.lane)
 
     def _run(self, view: Operation, request: Request, fields: Fields | None) -> Response:
         """Draw a view or do what its form asks; on a thread."""
@@ -246,7 +251,7 @@ class Site:
 
     def _draw_sign_in(self, request: Request, target: str, *, is_refused: bool = False) -> Response:
         status = 401 if is_refused else 200
-        screen = Screen("sign_in.html", status=status, title="Sign in", next=target, is_refused=is_refused)
+        screen = Screen("sign_in.html", status=status, next=target, is_refused=is_refused)
         return self._draw(screen, request)
 
 
