@@ -173,8 +173,10 @@ def render_command(command: click.Command, path: str, shared: set[str], common: 
 
 
 def render_help(text: str) -> Iterator[str]:
-    """Yield a help text as paragraphs; one that begins with a backspace keeps its lines."""
+    """Yield a help text as paragraphs, without the forms for programs; after a backspace, lines stay."""
     for paragraph in inspect.cleandoc(text.partition("\f")[0]).split("\n\n"):
+        if paragraph.startswith(("With --json", "In a pipe")):
+            continue
         if paragraph.startswith("\b"):
             yield from ("```text", *paragraph.split("\n")[1:], "```", "")
         else:

@@ -33,6 +33,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 WIDTH = 100
 FURTHER = (Worker, MemoryFolder, KeyValueStore)
 """Classes that a user meets as attributes of public ones."""
+CORE = ("Filter", "Hit", "NewRecord", "Pack", "Plan", "Record", "SaveResult", "Turn")
+"""Values whose fields are explained here; `help()` explains those of the others."""
 FIRST = ("Memory", "ScopedMemory", "Session", "WorkingMemory", "Pages", "Journal", "Snapshot")
 """Classes in the order in which a reader needs them; others follow."""
 
@@ -50,8 +52,8 @@ keyword-only. Times are `datetime`s with a time zone. A duration (`Duration`) is
 Exceptions are in [errors.md](errors.md), settings in [settings.md](settings.md), scores in
 [scores.md](scores.md).
 
-Arguments and fields have one sentence each here. `help(Memory.save)` prints the whole docstring. Invalid arguments
-raise `InvalidInput`.
+Arguments and fields have one sentence each here, if a name and a type do not say enough. `help(Memory.save)` prints
+the whole docstring. Invalid arguments raise `InvalidInput`. Values have `to_dict`.
 
 `reverie.__version__` is the version as text. `reverie.EVERY_SCOPE` (`"*"`), passed as `scope`, means all
 scopes. `import reverie` opens nothing, reads no environment and starts no thread.
@@ -190,14 +192,14 @@ def _render_value(owner: type) -> str:
     fields = dataclasses.fields(owner)
     if fields:
         texts = {field: _cut_to_sentence(meanings.get(field.name, "")) for field in fields}
-        told = [field for field in fields if _says_more(field.name, texts[field])]
+        told = [field for field in fields if owner.__name__ in CORE and _says_more(field.name, texts[field])]
         rows = [f"* `{field.name}` (`{field.type}`): {texts[field]}" for field in told]
         rest = [f"`{field.name}` (`{field.type}`)" for field in fields if field not in told]
         rows += [f"* {', '.join(rest)}."] if rest else []
         lines.append("\n".join([*rows, ""]))
     classes = [each for each in _our_classes(owner) if each not in _public_bases(owner)]
     names = dict.fromkeys(name for each in classes for name in vars(each) if not name.startswith("_"))
-    own = [name for name in names if name not in {field.name for field in fields}]
+    own = [name for name in names if name not in {*(field.name for field in fields), "to_dict", "from_dict"}]
     for name in own:
         member = inspect.getattr_static(owner, name)
         if isinstance(member, property | cached_property):
@@ -249,7 +251,10 @@ def _explain(owner: type, name: str) -> str:
 def _render_function(name: str, member: Any, level: str) -> str:
     function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
     shown = render_signature(name, member).removeprefix(name)
-    text = _render_docstring(inspect.getdoc(function))
+    sections = _parse_sections(inspect.getdoc(function) or "")
+    if name.partition(".")[0] in {each.__name__ for each in FURTHER}:
+        sections.pop("Args", None)
+    text = _render_parts(sections)
     if not name.partition(".")[2] or len(shown) > len("() -> dict[str, Any]"):
         return f"{level} `{name}`\n\n```pyi\n{name}{shown}\n```\n\n{text}"
     return f"{level} `{name}{shown.replace(' -> None', '')}`\n\n{text}"
@@ -292,10 +297,6 @@ def _render_default(value: Any) -> str:
 # -- docstrings --------------------------------------------------------------------------------------
 
 
-def _render_docstring(text: str | None) -> str:
-    return _render_parts(_parse_sections(text or ""))
-
-
 def _parse_sections(text: str) -> dict[str, Any]:
     """Split a docstring into its text (key "") and the entries of its sections."""
     sections: dict[str, list[str]] = {"": []}
@@ -336,7 +337,7 @@ def _says_more(name: str, text: str) -> bool:
     """Return whether a description has some words that the name of its argument does not have."""
     known = {*name.replace("*", "").lower().split("_"), *_PARTICLES}
     words = set(re.findall(r"\w+", text.lower()))
-    return len(words - known - {f"{word}s" for word in known}) > MIN_WORDS - 1
+    return len(words - known - {f"{word}s" for word in known}) > MIN_WORDS
 
 
 def _lower_first(text: str) -> str:

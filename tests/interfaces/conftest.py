@@ -75,7 +75,7 @@ def run_on_terminal(
         args: The command and its arguments.
         columns: The width of the terminal.
         reply: A line that the person types.
-        extra: Further environment variables.
+        extra: Further environment variables; `NO_COLOR=""` for colours.
     """
     leader, follower = pty.openpty()
     if reply is not None:
@@ -94,7 +94,7 @@ def run_on_terminal(
 
     reader = threading.Thread(target=read)
     reader.start()
-    env = environment(COLUMNS=str(columns), LINES="40", **extra)
+    env = environment(COLUMNS=str(columns), LINES="40", **{"NO_COLOR": "1", **extra})
     try:
         with (
             open(os.dup(follower), encoding="utf-8") as stdin,

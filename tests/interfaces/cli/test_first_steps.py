@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import Result
 
@@ -220,3 +221,16 @@ def test_the_command_line_runs_as_a_module() -> None:
         subprocess.run(command, capture_output=True, text=True, check=True).stdout
         == f"{version('reverie')}\n"
     )
+
+
+def test_a_terminal_has_colours_unless_they_are_turned_off(call: Call, folder: Path) -> None:
+    call("remember", "Staging runs on port 5432")
+    place = ("recall", "staging", "--store", str(folder))
+    _, colourful = run_on_terminal(*place, NO_COLOR="")
+    assert "\x1b[1m" in colourful
+    assert "\x1b[2m" in colourful
+    plain = [run_on_terminal(*place)[1], run_on_terminal(*place, NO_COLOR="", TERM="dumb")[1]]
+    assert plain[0] == plain[1]
+    assert "\x1b" not in plain[0]
+    assert click.unstyle(colourful) == plain[0]
+    assert "\x1b" not in call(*place).stdout

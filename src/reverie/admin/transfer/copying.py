@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, build_os_error
 from reverie.domain.filter import Filter
@@ -171,8 +171,8 @@ def copy_memory(
     or copy again to another place.
 
     Args:
-        source: A folder, or the URL of a database.
-        target: Likewise.
+        source: A folder, the URL of a database, or a file with a history.
+        target: A folder, or the URL of a database.
         progress: Callback that receives how many more changes were copied.
 
     Raises:
@@ -182,7 +182,7 @@ def copy_memory(
     """
     note = validate_progress(progress)
     with ExitStack() as stack:
-        store, reader = _open_source(source)
+        store, reader = open_source(source)
         stack.callback(store.close)
         copied, writer = _open_target(target)
         stack.callback(copied.close)
@@ -200,6 +200,13 @@ def copy_memory(
             copied.close()  # a file is renamed when nothing has it open
         writer.publish()
     return report
+
+
+class Closing(Protocol):
+    """What is closed at the end."""
+
+    def close(self) -> None:
+        """Release it."""
 
 
 def _compare(reader: CopySource, writer: CopyTarget, copied: Store, resumed: int) -> CopyReport:
@@ -241,7 +248,20 @@ def _refuse_other(reader: CopySource, writer: CopyTarget, resumed: int) -> None:
         raise InvalidInput("there is an unfinished copy of another memory at the target: name another place")
 
 
-def _open_source(place: str) -> tuple[Store, CopySource]:
+def open_source(place: str) -> tuple[Closing, CopySource]:
+    """Return what has to be closed, and the source of a copy: a folder, a database, or a file with a history.
+
+    Raises:
+        NotFound: there is no memory.
+    """
+    from reverie.admin.transfer.history_file import (
+        HistoryFile,
+        is_history_file,
+    )  # here: it writes files with this
+
+    if not is_postgres_url(place) and is_history_file(resolve_path(place)):
+        file = HistoryFile(resolve_path(place))
+        return file, file
     if is_postgres_url(place):
         from reverie.stores.postgres import PostgresStore
         from reverie.stores.postgres.copying import PostgresCopySource

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
 import shutil
 import sys
 import textwrap
@@ -84,10 +85,19 @@ def print_block(lead: str, text: str, about: str) -> None:
     """
     beside = " " * (len(lead) + 2) if lead else ""
     below = beside or "  "
-    lines = [_wrap(line, beside, beside) for line in escape_text(text).splitlines()]
-    lines += [_wrap(line, below, below) for line in escape_text(about).splitlines()]
-    body = "\n".join(lines)
-    click.echo(f"{lead.ljust(len(beside))}{body[len(beside) :]}\n")
+    told = "\n".join(_wrap(line, beside, beside) for line in escape_text(text).splitlines())
+    click.echo(f"{paint(lead, bold=True)}{' ' * (len(beside) - len(lead))}{told[len(beside) :]}")
+    for line in escape_text(about).splitlines():
+        click.echo(paint(_wrap(line, below, below), dim=True))
+    click.echo()
+
+
+def paint(text: str, **style: Any) -> str:
+    """Return a text in a style of `click.style`, if standard output is a terminal with colours."""
+    has_colours = (
+        is_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
+    )
+    return click.style(text, **style) if text and has_colours else text
 
 
 def print_items(lines: Iterable[str]) -> None:

@@ -139,24 +139,29 @@ def _measure_database(folder: Path | None) -> int | None:
 @command(as_of=True, json=True)
 @click.argument("target")
 @click.option("--scope", metavar="SCOPE", multiple=True, help="Only this scope; repeatable.")
+@click.option("--history", is_flag=True, help="Export every change and working memory too.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 def export(
     context: CommandContext,
     /,
     target: str,
     scope: Sequence[str],
+    history: bool,
     overwrite: bool,
 ) -> None:
     """Export the memory to TARGET as JSON lines, for other programs.
 
-    The file contains all fields of records, sessions, pages and logs, and can be read by `reverie import`. It
-    does not contain the journal and working memory; `reverie backup` does.
+    The file contains all fields of records, sessions, pages and logs, and can be read by `reverie import`. With
+    --history it contains everything, and its import into a new folder gives an equal memory.
 
     With --json: {"path": text, "records", "sessions", "turns", "pages" and "paragraphs": numbers,
-    "left_out": [{"what", "place", "why", "detail", "count"}]}.
+    "left_out": [{"what", "place", "why", "detail", "count"}]}; with --history {"path", "changes"}.
     """
     from reverie.memory import Memory
 
+    if history:
+        _export_history(context, target, scope=scope, overwrite=overwrite)
+        return
     with context.reading() as memory:
         stats = memory.scoped(EVERY_SCOPE).stats()
         total = stats.records + stats.archived + stats.turns
@@ -167,6 +172,23 @@ def export(
     if not context.as_json:
         for each in report.left_out:
             context.print_message(f"Left out: {each.place}: {each.detail}")
+
+
+def _export_history(context: CommandContext, target: str, *, scope: Sequence[str], overwrite: bool) -> None:
+    """Write everything of a memory, with its history, into a file."""
+    from reverie.admin.transfer.copying import open_source
+    from reverie.admin.transfer.history_file import write_history
+    from reverie.files.names import resolve_path
+
+    if scope or context.as_of is not None:
+        raise InvalidInput("A history is exported as a whole. Leave out --scope and --as-of.")
+    closing, source = open_source(context.resolve_place())
+    try:
+        changes = write_history(source, path := resolve_path(target), overwrite=overwrite)
+    finally:
+        closing.close()
+    text = f"Exported to {path}: everything, {output.count(changes, 'change')}."
+    context.print_result(text, {"path": path, "changes": changes})
 
 
 # -- import ------------------------------------------------------------------------------------------------
@@ -212,8 +234,12 @@ def import_path(
     "why", "detail", "count"}], "revised": [{"session", "place", "withdrawn", "updated", "added", "metadata"}]}.
     """
     from reverie.admin.transfer import importer
+    from reverie.admin.transfer.history_file import is_history_file
 
     source = path.expanduser()
+    if is_history_file(source):
+        _import_history(context, source, is_whole=not (dry_run or scope or origin))
+        return
     detected = form or importer.detect_format(source)  # before a folder is created for it
     total = None
     if detected != FORMS[0] and not dry_run and (origin is None or sys.stderr.isatty()):
@@ -229,13 +255,13 @@ def import_path(
         _open_destination(context, dry_run=dry_run, rehearse=rehearse) as memory,
         output.show_progress("items", total, quiet=context.quiet) as progress,
     ):
-        report = memory.admin.import_from(
+        imported = memory.admin.import_from(
             path, detected, dry_run=dry_run, scope=scope, origin=origin, progress=progress
         )
-    context.print_result("\n".join(_describe_import(report, path)), report)
+    context.print_result("\n".join(_describe_import(imported, path)), imported)
     if not (context.as_json or context.quiet):
-        output.print_items(_describe_skipped(report))
-    if not report.is_complete:
+        output.print_items(_describe_skipped(imported))
+    if not imported.is_complete:
         raise click.exceptions.Exit(ExitCode.INCOMPLETE)
 
 
@@ -260,6 +286,17 @@ def _ask_origin(preview: ImportPreview, path: Path) -> Origin:
         type=click.Choice(ORIGINS), default="import", err=True,
     )  # fmt: skip
     return answer
+
+
+def _import_history(context: CommandContext, source: Path, *, is_whole: bool) -> None:
+    """Make a memory from a file with a history, and compare it."""
+    from reverie.admin.transfer.copying import copy_memory
+
+    if not is_whole:
+        raise InvalidInput("A history is imported as a whole. Leave out --dry-run, --scope and --origin.")
+    report = copy_memory(str(source), context.resolve_place())
+    counts = f"{output.count(report.records, 'record')}, {output.count(report.changes, 'change')}"
+    context.print_result(f"Imported everything from {source.name}, and compared it: {counts}.", report)
 
 
 @contextmanager

@@ -1,0 +1,101 @@
+"""A memory that is exported with its history and imported again is the same memory, to the last change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reverie.admin.transfer.copying import copy_memory, open_source
+from reverie.admin.transfer.history_file import is_history_file, write_history
+from reverie.domain.errors import InvalidInput
+from reverie.memory import Memory
+from tests.interfaces.conftest import run_cli
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40).filter(str.strip)
+
+
+def export(folder: Path, file: Path) -> int:
+    closing, source = open_source(str(folder))
+    try:
+        return write_history(source, file, overwrite=True)
+    finally:
+        closing.close()
+
+
+def everything(folder: Path) -> object:
+    closing, source = open_source(str(folder))
+    try:
+        rest = source.read_unjournaled()
+        entries = {(entry.namespace, entry.key): entry for entry in rest.entries}
+        return source.read_rows(0, 10_000), entries, rest.cursors, rest.counters, set(rest.tombstones)
+    finally:
+        closing.close()
+
+
+def fill(memory: Memory, texts: list[str]) -> None:
+    for number, text in enumerate(texts):
+        memory.save(text, tags=[f"t{number}"], category="notes")
+        session = memory.session(f"cli:{number % 2}")
+        session.add("user", text)
+        session.add("assistant", f"{text} ✓")
+        session.working.set("draft", text, ttl="1h")
+        memory.pages.append("HISTORY.md", f"{number} said")
+        memory.pages.write("MEMORY.md", f"# {number}\n")
+    memory.scoped("user:alice").save("Alice keeps bees")
+    memory.scratchpad.set("key", "value")
+    memory.archive(memory.list()[0].id, reason="old")
+    memory.history.undo(memory.history.log(newest_first=True)[0])
+    memory.admin.forget(memory.save("Zanzibar is a secret").record.id)
+
+
+@settings(max_examples=8, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=5, unique=True))
+def test_everything_comes_back(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
+    place = tmp_path_factory.mktemp("history")
+    with Memory.open(place / "memory") as memory:
+        fill(memory, texts)
+    file = place / "all.jsonl"
+    changes = export(place / "memory", file)
+    assert is_history_file(file)
+    report = copy_memory(str(file), str(place / "again"))
+    assert report.changes == changes
+    assert everything(place / "again") == everything(place / "memory")
+    assert b"Zanzibar" not in file.read_bytes()
+    with Memory.open(place / "memory") as ours, Memory.open(place / "again") as theirs:
+        assert theirs.admin.check() == []
+        assert ours.scoped("*").list(limit=None, archived=None) == theirs.scoped("*").list(
+            limit=None, archived=None
+        )
+        assert ours.pages.read() == theirs.pages.read()
+        assert ours.history.log(limit=10_000) == theirs.history.log(limit=10_000)
+
+
+def test_the_command_line_exports_and_imports_everything(tmp_path: Path) -> None:
+    folder, file, again = tmp_path / "memory", tmp_path / "all.jsonl", tmp_path / "again"
+    run_cli("remember", "Staging runs on port 5432", "--store", folder)
+    run_cli("remember", "Staging moved to port 5433", "--store", folder)
+    assert b"everything, 2 changes" in run_cli("export", "--history", file, "--store", folder).stdout
+    done = run_cli("import", file, "--store", again)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"compared it: 2 records, 2 changes" in done.stdout
+    assert everything(again) == everything(folder)
+    assert run_cli("import", file, "--store", again).returncode == 2, "it has a memory"
+    assert (
+        run_cli("export", "--history", file, "--scope", "a", "--overwrite", "--store", folder).returncode == 2
+    )
+
+
+def test_a_cut_or_broken_file_is_refused_and_leaves_no_memory(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "memory") as memory:
+        memory.save("Staging runs on port 5432")
+    file = tmp_path / "all.jsonl"
+    export(tmp_path / "memory", file)
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+    for text in ("".join(lines[:-1]), "".join([lines[0], *lines[2:]]), "".join([lines[0], "{", *lines[1:]])):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(InvalidInput, match=r"all\.jsonl"):
+            copy_memory(str(file), str(tmp_path / "again"))
+        assert not (tmp_path / "again" / "reverie.db").exists()
