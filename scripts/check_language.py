@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,15 +152,15 @@ def _join_text(node: ast.expr) -> str:
 
 
 def list_page_texts() -> Iterator[tuple[str, str]]:
-    """Yield the texts of the web UI."""
-    for file in sorted((SOURCE / "interfaces/http/page/texts").glob("*.toml")):
-        pending = [tomllib.loads(file.read_text(encoding="utf-8"))]
-        while pending:
-            for value in pending.pop().values():
-                if isinstance(value, dict):
-                    pending.append(value)
-                elif isinstance(value, str):
-                    yield f"web UI {file.stem}", value
+    """Yield the texts of the web UI, from its templates."""
+    for file in sorted((SOURCE / "interfaces/http/page/templates").glob("*.html")):
+        text = re.sub(
+            r"\{#.*?#\}|\{%.*?%\}|<(script|style)\b.*?</\1>", "\n\n", file.read_text("utf-8"), flags=re.DOTALL
+        )
+        text = re.sub(r"\{\{.*?\}\}", "X", text, flags=re.DOTALL)
+        for piece in re.split(r"<[^>]*>|\n\s*\n", text):
+            if len(piece.split()) > 1:
+                yield f"web UI {file.stem}", " ".join(piece.split())
 
 
 # -- language ----------------------------------------------------------------------------------------

