@@ -72,6 +72,8 @@ def publish_results(runs: Sequence[Results]) -> list[Path]:
         )
         image = f"![Search time by number of texts](../images/{PLOT.name})"
         text = "\n".join([*render_markdown(merged), "", image, ""])
+        text = re.sub(r"^## Targets\n.*?(?=^## )", "", text, flags=re.MULTILINE | re.DOTALL)  # for developers
+        text = re.sub(r"^\| [^|]* p9[59] \|.*\n", "", text, flags=re.MULTILINE)
         (PUBLISHED / "speed.md").write_text(re.sub(r"^#", "##", text, flags=re.MULTILINE), encoding="utf-8")
         draw(merged.sizes, PLOT)
     PAGE.write_text(join_sections(), encoding="utf-8")

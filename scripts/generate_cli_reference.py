@@ -25,7 +25,7 @@ from reverie.settings import _FORMS, Settings
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 MARKER = "<!-- Generated below by scripts/generate_cli_reference.py: run `make reference`. -->"
-_UNITS = {"int": "whole number", "patterns": "list of texts"}
+_UNITS = {"int": "integer", "patterns": "list of texts"}
 
 
 def main(arguments: list[str]) -> int:

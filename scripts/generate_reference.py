@@ -53,7 +53,7 @@ Exceptions are in [errors.md](errors.md), settings in [settings.md](settings.md)
 [scores.md](scores.md).
 
 Arguments and fields have one sentence each here, if a name and a type do not say enough. `help(Memory.save)` prints
-the whole docstring. Invalid arguments raise `InvalidInput`. Values have `to_dict`.
+the whole docstring, with the errors of a call. Values have `to_dict`.
 
 `reverie.__version__` is the version as text. `reverie.EVERY_SCOPE` (`"*"`), passed as `scope`, means all
 scopes. `import reverie` opens nothing, reads no environment and starts no thread.
@@ -194,8 +194,14 @@ def _render_value(owner: type) -> str:
         texts = {field: _cut_to_sentence(meanings.get(field.name, "")) for field in fields}
         told = [field for field in fields if owner.__name__ in CORE and _says_more(field.name, texts[field])]
         rows = [f"* `{field.name}` (`{field.type}`): {texts[field]}" for field in told]
-        rest = [f"`{field.name}` (`{field.type}`)" for field in fields if field not in told]
-        rows += [f"* {', '.join(rest)}."] if rest else []
+        rest = [f"`{field.name}`" for field in fields if field not in told]
+        rows += (
+            [f"Fields: {', '.join(rest)}."]
+            if rest and not rows
+            else [f"* {', '.join(rest)}."]
+            if rest
+            else []
+        )
         lines.append("\n".join([*rows, ""]))
     classes = [each for each in _our_classes(owner) if each not in _public_bases(owner)]
     names = dict.fromkeys(name for each in classes for name in vars(each) if not name.startswith("_"))
@@ -255,7 +261,7 @@ def _render_function(name: str, member: Any, level: str) -> str:
     if name.partition(".")[0] in {each.__name__ for each in FURTHER}:
         sections.pop("Args", None)
     text = _render_parts(sections)
-    if not name.partition(".")[2] or len(shown) > len("() -> dict[str, Any]"):
+    if not name.partition(".")[2] or "\n" in shown:
         return f"{level} `{name}`\n\n```pyi\n{name}{shown}\n```\n\n{text}"
     return f"{level} `{name}{shown.replace(' -> None', '')}`\n\n{text}"
 
@@ -363,8 +369,7 @@ def _render_parts(sections: dict[str, Any]) -> str:
             lines = [f"* `{each}`: {text}" for each, text in rows if _says_more(each, text)]
             parts += ["\n".join(lines)] if lines else []
         elif name == "Raises":
-            errors_raised = [f"`{each}`" for each, _ in content if each != "InvalidInput"]
-            parts += [f"Raises {', '.join(errors_raised)}."] if errors_raised else []
+            continue
         elif name in ("Returns", "Yields"):
             text = _cut_to_sentence(" ".join(content.split()))
             parts += [f"{name} {_lower_first(text)}"] if len(text.split()) > MIN_WORDS else []

@@ -61,7 +61,7 @@ def test_every_operation_has_a_name_a_summary_and_its_parameters() -> None:
 def test_every_operation_is_in_the_reference_and_no_other() -> None:
     text = ROUTES.read_text(encoding="utf-8")
     named = {
-        line.split("`")[1] for line in text.splitlines() if line.startswith(("| `GET", "| `P", "| `DEL"))
+        line.split("`")[1] for line in text.splitlines() if line.startswith(("* `GET", "* `P", "* `DEL"))
     }
     declared = {f"{method.upper()} {path}" for path, item in DESCRIPTION["paths"].items() for method in item}
     assert named == declared
