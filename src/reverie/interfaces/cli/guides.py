@@ -18,7 +18,7 @@ _PAGES: Mapping[str, str] = {
     "explanation/merging": "settle",
     "how-to/prompts": "say context sessions prompt",
     "how-to/chat": "chat",
-    "how-to/dreams": "dream review worker feedback",
+    "how-to/dreams": "dream review worker feedback model",
     "how-to/mcp": "mcp",
     "how-to/claude-code": "hook connect",
     "how-to/server": "serve token",
