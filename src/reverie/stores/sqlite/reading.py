@@ -216,11 +216,7 @@ def decode_or_skip(table: TableCodec[T], key: int, row: Row) -> T | None:
 
 
 def build_select(table: TableCodec[Any], column: str, wanted: Sequence[object]) -> str:
-<<<<<<< HEAD
     """Return the statement that reads the rows of a table whose column has one of the wanted values."""
-=======
-    """Return the query for the rows of a table that have one of some values in a column."""
->>>>>>> f4a43c83 (Every command has its guide)
     return (
         f"SELECT it.key, {table.selected} FROM {table.source} "
         f"WHERE it.{column} IN ({build_placeholders(_compute_padded_length(len(wanted)))})"
@@ -239,11 +235,7 @@ def pad_values(values: Sequence[V]) -> list[V]:
 
 
 def fetch_by_key(file: sqlite3.Connection, table: TableCodec[Any], keys: Sequence[int]) -> dict[int, Row]:
-<<<<<<< HEAD
     """Return the rows of a table by key; those that cannot be read are left out."""
-=======
-    """Return the rows of a table by key."""
->>>>>>> f4a43c83 (Every command has its guide)
     sql, values = build_select(table, "key", keys), pad_values(keys)
     try:
         rows = file.execute(sql, values).fetchall()
