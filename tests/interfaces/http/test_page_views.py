@@ -515,6 +515,21 @@ def test_what_is_cleared_stays(client: TestClient, memory: Memory) -> None:
     assert texts(memory) == [keep.content]
 
 
+def test_a_part_of_a_longer_word_is_not_selected_for_erasure(client: TestClient, memory: Memory) -> None:
+    memory.save("Sam bakes on Sundays")
+    same = memory.save("The same port is used").record
+    memory.pages.write("notes.md", "the same page\n")
+    preview = client.get("/forget/preview?what=Sam")
+    fields = read_fields(preview.text, "/forget")
+    assert same.id not in fields["ids"]
+    assert "The same port is used" in re.sub(
+        "<[^>]+>", "", preview.text.partition("Probably something else")[2]
+    )
+    send(client, "/forget", **fields | {"count": "1"})
+    assert texts(memory) == [same.content]
+    assert memory.pages.read("notes.md") == "the same page\n"
+
+
 # -- settings and the rest ---------------------------------------------------------------------------------
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from reverie.domain.errors import NotFound
+from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, Empty, Form
 from reverie.interfaces.http.page.views import Fields, Screen, ViewList, perform
@@ -13,6 +15,7 @@ from reverie.interfaces.http.schemas import Texts
 
 VIEWS = ViewList()
 
+_NOTHING: dict[str, Any] = {"going": [], "left": [], "counts": {}, "notes": [], "digest": ""}
 _SELECTABLE = ("record", "turn", "paragraph")
 """Subjects that are erased by their ids; the others go with the text."""
 
@@ -50,8 +53,8 @@ def update_preview(call: Call, fields: Fields) -> Screen:
 def forget(call: Call, fields: Fields) -> Screen:
     """Erase what the preview showed, once its number was typed."""
     order, chosen = _read_order(fields), fields.list("ids")
-    effective = _narrow(call, order, chosen)
-    report = perform(call, administration.preview_erasure, body=effective)
+    effective = _narrow(order, _find(call, order), set(chosen))
+    report = _find(call, effective)
     if report["digest"] != fields.get("digest"):
         alert = "The selection differs from what was counted. Look at the new count, then type it."
         return _draw_preview(call, order, chosen=chosen, alert=alert)
@@ -75,41 +78,49 @@ def _read_order(fields: Fields) -> dict[str, Any]:
     return _build_order({**order, "ids": fields.list("asked")})
 
 
-def _narrow(call: Call, order: dict[str, Any], chosen: list[str]) -> dict[str, Any]:
+def _find(call: Call, order: dict[str, Any]) -> dict[str, Any]:
+    """Return what the operation would erase; nothing if nothing has the text."""
+    try:
+        report: dict[str, Any] = perform(call, administration.preview_erasure, body=order)
+    except NotFound:
+        report = dict(_NOTHING)
+    return report
+
+
+def _narrow(order: dict[str, Any], report: dict[str, Any], chosen: set[str]) -> dict[str, Any]:
     """Return the order for the items that are checked; the whole one if nothing that it finds was cleared."""
-    report = perform(call, administration.preview_erasure, body=order)
     found = {each["id"] for each in report["going"] if each["subject"] in _SELECTABLE}
-    if found == set(chosen) or not found:
+    if found == chosen or not found:
         return order
     if not chosen:
         raise Problem(422, "Nothing is selected. Go back and check what should be erased.")
-    return {"ids": chosen, "turns": True}
+    return {"ids": sorted(chosen), "turns": True}
+
+
+def _find_sure(call: Call, order: dict[str, Any], report: dict[str, Any]) -> set[str]:
+    """Return the ids of the items that have the text as words of their own, not as a part of longer words."""
+    ids = {each["id"]: each for each in report["going"] if each["subject"] in _SELECTABLE}
+    what = order.get("match", "")
+    if not (what[:1].isalpha() and what[:1].lower() != what[:1].upper()):
+        return set(ids)  # a number, or a script without spaces between words
+    pattern = re.compile(rf"(?<!\w){re.escape(what)}(?!\w)", re.IGNORECASE)
+    reader = call.memory.scoped(EVERY_SCOPE)
+    values = ((name, reader.get(name) or reader.get_turn(name), item) for name, item in ids.items())
+    return {name for name, value, item in values if pattern.search(value.content if value else item["text"])}
 
 
 def _draw_preview(
     call: Call, order: dict[str, Any], *, chosen: list[str] | None = None, alert: str = ""
 ) -> Screen:
-    """Return the preview of an order, with everything that it finds checked, or with the chosen items."""
-    try:
-        report = perform(call, administration.preview_erasure, body=order)
-    except NotFound:
-        report = {"going": [], "left": [], "counts": {}, "notes": [], "digest": ""}
-    counted = report
-    if chosen is not None:
-        counted = perform(call, administration.preview_erasure, body=_narrow(call, order, chosen))
+    """Return the preview of an order, with what is surely meant checked, or with the chosen items."""
+    report = _find(call, order)
+    checked = _find_sure(call, order, report) if chosen is None else set(chosen)
+    is_open = bool(checked) or all(each["subject"] not in _SELECTABLE for each in report["going"])
+    counted = _find(call, _narrow(order, report, checked)) if is_open and report["going"] else _NOTHING
+    going = {(each["subject"], each["id"]) for each in counted["going"]}
     items = [*report["going"], *report["left"]]
-    known = {each["id"] for each in items}
-    items += [each for each in counted["going"] if each["id"] not in known]
-    checked = set(chosen) if chosen is not None else {each["id"] for each in report["going"]}
+    left = [each for each in items if (each["subject"], each["id"]) not in going]
     what = order.get("match") or order.get("session") or order.get("scope") or ""
-    shown: dict[str, Any] = {
-        "what": what,
-        "order": order,
-        "checked": checked,
-        "counted": counted,
-        "alert": alert,
-    }
-    left = [each for each in items if each["fate"] == "kept" and each["id"] not in checked]
-    shown["going"] = [each for each in items if each not in left]
-    status = 409 if alert else 200
-    return Screen("forget-preview.html", status=status, **shown, left=left, selectable=_SELECTABLE)
+    shown: dict[str, Any] = {"what": what, "order": order, "counted": counted, "left": left, "alert": alert}
+    selectable = {each["id"] for each in items if each["subject"] in _SELECTABLE}
+    return Screen("forget-preview.html", status=409 if alert else 200, **shown, selectable=selectable)
