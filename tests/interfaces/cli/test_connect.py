@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import stat
 import subprocess
@@ -243,7 +244,7 @@ def test_a_file_that_cannot_be_changed_is_named_and_nothing_is_written(
     assert "is not a file" in connect("cursor", "--yes").stderr.decode()
     hooks.rmdir()
     hooks.write_text("{}")
-    monkeypatch.setattr(module.os, "getuid", lambda: 12_345)
+    monkeypatch.setattr(os, "getuid", lambda: 12_345)
     assert "belongs to another user" in connect("cursor", "--yes").stderr.decode()
     assert (hooks.read_text(), servers.read_text()) == ("{}", good)
     toml = home / ".codex" / "config.toml"

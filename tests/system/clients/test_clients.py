@@ -65,7 +65,7 @@ CLIENTS = [
     ),
     Client(
         "gemini",
-        lambda prompt, url: ["gemini", "-m", "gemini-2.5-flash", "--approval-mode", "yolo", "-p", prompt],
+        lambda prompt, url: ["gemini", "-m", "gemini-2.5-flash", "-p", prompt],
         lambda url: {
             "GEMINI_API_KEY": "scripted",
             "GEMINI_DEFAULT_AUTH_TYPE": "gemini-api-key",
