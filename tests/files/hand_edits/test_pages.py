@@ -234,6 +234,28 @@ def test_a_copied_line_is_no_second_record(folder: EditedFolder) -> None:
     folder.assert_settled()
 
 
+def test_a_known_text_with_a_new_tag_gives_its_record_the_tag(folder: EditedFolder) -> None:
+    folder.add(make_note(1, tags=("a",)))
+    folder.write("memory/records/other.md", "- Record 1. #b 📌\n")
+    assert [edit.what for edit in folder.sync().taken] == ["changed"]
+    assert (folder.record(1).tags, folder.record(1).pinned) == (("a", "b"), True)
+    assert not folder.path("memory/records/other.md").exists()
+    folder.assert_settled()
+
+
+def test_a_line_that_the_program_archives_while_its_page_is_in_an_editor_stays_archived(
+    folder: EditedFolder,
+) -> None:
+    folder.add(make_note(1), make_note(2))
+    before = folder.read(NOTES)
+    folder.change(make_note(1), replace(make_note(1), archived_at=NOW, archive_reason="merged"))
+    folder.write(NOTES, before.replace("record 2", "Edited"))
+    assert [edit.what for edit in folder.sync().taken] == ["changed"]
+    assert folder.record(1).archived
+    assert len(list_rows(folder)) == 1
+    folder.assert_settled()
+
+
 def test_a_line_that_lost_its_comment_is_still_that_record(folder: EditedFolder) -> None:
     folder.add(make_note(1), make_note(2))
     folder.write(NOTES, re.sub("record 1 <.*>", "Record 1.", folder.read(NOTES)))

@@ -6,7 +6,6 @@ store, in the journal, in a conflict file, or in a file that is reported as brok
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import threading
@@ -14,11 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from reverie import Memory
 from reverie.admin.doctor import Finding
-from reverie.files.atomic import rename_to_new
 from tests.system.torture.worker import BOARDS, PAGES
 
 _PAUSE_S = 0.04
@@ -80,49 +77,59 @@ class Person:
     # -- what people do ------------------------------------------------------------------------------------
 
     def _change(self, mark: str) -> str:
-        """Change a record and save as most editors do: a new file takes the old one's name."""
-        file, fields = self._board()
-        self._replace(file, self._changed(fields, mark))
+        """Change a line and save as most editors do: a new file takes the old one's name."""
+        file, rows, place = self._pick_line()
+        self._replace(file, self._changed(rows, place, mark))
         return f"changed {file.name}"
 
     def _change_in_place(self, mark: str) -> str:
-        file, fields = self._board()
-        return self._overwrite(file, [self._changed(fields, mark)]) and f"changed {file.name} in place"
+        file, rows, place = self._pick_line()
+        return self._overwrite(file, [self._changed(rows, place, mark)]) and f"changed {file.name} in place"
 
     def _save_in_halves(self, mark: str) -> str:
-        file, fields = self._board()
-        text = self._changed(fields, mark)
-        return self._overwrite(file, [text[:20], text[20:]]) and f"saved {file.name}"
+        file, rows, place = self._pick_line()
+        text = self._changed(rows, place, mark)
+        half = len(text) // 2
+        return self._overwrite(file, [text[:half], text[half:]]) and f"saved {file.name}"
 
     def _add(self, mark: str) -> str:
-        fields = {"content": f"Handmade {mark} notice for the yard"}
-        self._create(self._boards() / f"notice-{mark}.json", json.dumps(fields))
+        line = f"- Handmade {mark} notice for the yard"
+        if self._random.random() < 0.5:
+            self._create(self._boards() / f"notice-{mark}.md", f"{line}\n")
+        else:
+            file, rows, place = self._pick_line()
+            self._replace(file, "\n".join([*rows[:place], line, *rows[place:]]))
         return "added a record"
 
     def _move(self, mark: str) -> str:
-        """Rename a file to another category: nothing of the record may go."""
-        file, _ = self._board()
-        aside = self._boards() / self._random.choice(("old", "new"))
-        aside.mkdir(mode=0o700, exist_ok=True)
-        rename_to_new(os.fspath(file), os.fspath(aside / file.name))  # a copy that lies there is not replaced
+        """Cut a line and paste it on another page: nothing of the record may go."""
+        file, rows, place = self._pick_line()
+        other = self._boards() / f"{self._random.choice(('old', 'new'))}.md"
+        if other == file:
+            return ""
+        text = other.read_text(encoding="utf-8") if other.exists() else ""
+        other.parent.mkdir(mode=0o700, exist_ok=True)
+        draft = other.with_name(f".{other.name}.edited~")
+        draft.write_text(f"{text}{rows[place]}\n", encoding="utf-8")
+        draft.replace(other)
+        self._replace(file, "\n".join([*rows[:place], *rows[place + 1 :]]))
         return ""
 
     def _remove(self, mark: str) -> str:
-        """Throw a file away, with all that was written into it and nobody else knows of yet."""
+        """Delete a line, with all that was written into it and nobody else knows of yet."""
         if self._random.random() < 0.3:
-            file, fields = self._board()
-            said = json.dumps(fields)
-            file.unlink()
-            self.made = {mark: what for mark, what in self.made.items() if mark not in said}
+            file, rows, place = self._pick_line()
+            self._replace(file, "\n".join([*rows[:place], *rows[place + 1 :]]))
+            self.made = {mark: what for mark, what in self.made.items() if mark not in rows[place]}
         return ""
 
     def _break(self, mark: str) -> str:
-        """Leave something that is no JSON."""
-        file, fields = self._board()
-        text = self._changed(fields, mark)
+        """Leave a page with the lines of a merge that was not finished, or without its end."""
+        file, rows, place = self._pick_line()
+        text = self._changed(rows, place, mark)
         # A cut before or through a mark would look like a loss: nobody may have read an earlier edit yet.
         half = text[: max(text.rindex(each) + len(each) for each in (mark, *self.made) if each in text)]
-        spoilt = self._random.choice((half, f"<<<<<<< mine\n{text}>>>>>>> theirs\n", f"{text}\n{text}"))
+        spoilt = self._random.choice((half, f"<<<<<<< mine\n{text}\n=======\n{text}\n>>>>>>> theirs\n"))
         self._replace(file, spoilt)
         return f"broke {file.name}"
 
@@ -139,26 +146,24 @@ class Person:
     # -- how they do it ------------------------------------------------------------------------------------
 
     def _boards(self) -> Path:
-        return self._memory / BOARDS
+        return self._memory / "records" / BOARDS
 
-    def _board(self) -> tuple[Path, dict[str, Any]]:
-        files = sorted(self._boards().rglob("*.json"), key=lambda file: file.name)
-        files = [file for file in files if len(file.stem) == 12]
+    def _pick_line(self) -> tuple[Path, list[str], int]:
+        """Return a page of boards, its rows, and the number of one that is a record."""
+        files = sorted([*self._boards().parent.glob(f"{BOARDS}*.md"), *self._boards().glob("*.md")])
         if not files:
             raise FileNotFoundError
-        file = self._random.choice(files[-30:])
-        try:
-            return file, json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:  # broken by themselves
-            raise FileNotFoundError from None
+        file = self._random.choice(files)
+        rows = file.read_text(encoding="utf-8").split("\n")
+        places = [place for place, row in enumerate(rows) if row.startswith("- ")]
+        if not places:
+            raise FileNotFoundError
+        return file, rows, self._random.choice(places[-30:])
 
-    def _changed(self, fields: dict[str, Any], mark: str) -> str:
-        what = self._random.choice(("content", "source", "tags"))
-        if what == "tags":
-            fields["tags"] = [*fields.get("tags", []), mark]
-        else:
-            fields[what] = f"{fields.get(what, '')} by hand {mark}".strip()
-        return json.dumps(fields, indent=self._random.choice((None, 2, 4))) + "\n"
+    def _changed(self, rows: list[str], place: int, mark: str) -> str:
+        text, comment, rest = rows[place].partition(" <!--")
+        added = f"#{mark}" if comment and self._random.random() < 0.3 else f"by hand {mark}"
+        return "\n".join([*rows[:place], f"{text} {added}{comment}{rest}", *rows[place + 1 :]])
 
     def _replace(self, file: Path, text: str) -> None:
         if not file.exists():

@@ -13,14 +13,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reverie import Memory, Record
-from reverie.files.layout import build_path, complete_record, parse_path
-from reverie.files.scan import CONFLICT
+from reverie.files.layout import build_path, parse_form, render_lines
+from reverie.files.state import FileState
 from tests.system.torture.hands import Person
 from tests.system.torture.worker import SESSIONS
 
@@ -329,26 +329,26 @@ def changes(memory: Memory) -> Iterator[Any]:
 def torn_files(memory: Memory, folder: Path, *, but: Collection[str] = ()) -> Iterator[Wrong]:
     """Files that cannot be read, or do not say what the store says; `but` those that a person broke."""
     records = {
-        build_path(record): record
+        record.id: record
         for archived in (False, True)
         for record in memory.list(limit=None, archived=archived)
-        if record.archived or record.layer != "episodic"
     }
-    for file in sorted((folder / "memory").rglob("*.json")):
-        path = file.relative_to(folder).as_posix()
-        record = records.pop(path, None)
-        if path in but or path.endswith(CONFLICT) or parse_path(path) is None:
+    with closing(FileState(folder)) as state:
+        pages = state.read_index().pages
+    for path, names in pages.items():
+        there = [records.pop(name) for name in names if name in records]
+        file = folder / path
+        if path in but:
             continue
-        try:
-            said = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
-            yield Wrong("torn", f"{path} is not JSON")
-            continue
-        if record is None:
-            yield Wrong("torn", f"{path} stands for nothing")
-        elif complete_record(said) != record.to_dict():
+        if not file.exists():
+            yield Wrong("torn", f"{path} is missing")
+        elif file.read_bytes() != render_lines(path, there):
             yield Wrong("torn", f"{path} says something else than the store")
-    yield from (Wrong("torn", f"{path} is missing") for path in records if path not in but)
+    for file in sorted((folder / "memory").rglob("*.md")):
+        path = file.relative_to(folder).as_posix()
+        if parse_form(path) == "lines" and path not in pages and path not in but:
+            yield Wrong("torn", f"{path} stands for nothing")
+    yield from (Wrong("torn", f"{name} is on no page") for name in records)
     for overview in memory.sessions():
         file = folder / build_path(overview.state)
         lines = file.read_text(encoding="utf-8").split("\n") if file.exists() else []

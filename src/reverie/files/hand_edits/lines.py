@@ -19,9 +19,10 @@ from reverie.domain.category import validate_category
 from reverie.domain.change import Change
 from reverie.domain.errors import InvalidInput
 from reverie.domain.living_page import Line, is_visible_tag
-from reverie.domain.record import HOME_LAYERS, Record, validate_record
+from reverie.domain.record import HOME_LAYERS, Record, normalize_labels, validate_record
 from reverie.files import parsing
 from reverie.files.hand_edits.intake import (
+    DELETED,
     ChangedFile,
     HandEditRun,
     find_written_ids,
@@ -206,7 +207,9 @@ class LineImporter:
             return None if _to_shown(line) in shown else self._add(page, row, line.id, outcome)
         located = self._run.ledger.locate(line.id)
         is_here = line.id in (page.base or ()) or located == file.path
-        is_restored = page.base is not None and ours.archived and not file.place.archived
+        is_restored = (
+            page.base is not None and not file.place.archived and ours.archive_reason == DELETED
+        )  # what the program has archived meanwhile may be in an editor still
         is_elsewhere = not is_here and located is not None and line.id in self._read_ids(located)
         if is_elsewhere and not is_restored:
             if _show(ours) == _to_shown(line):
@@ -243,11 +246,13 @@ class LineImporter:
         if twin is None:
             if (probe.scope, probe.fingerprint) not in outcome.texts:
                 self._add(page, row, self._run.new_id(), outcome)
-        elif twin.id not in self._present and self._run.ledger.locate(twin.id) == page.file.path:
-            self._present.add(
-                twin.id
-            )  # its comment was deleted, or the line was imported from this file before
-            outcome.keep(twin.id, _render(page.file.path, twin))
+            return
+        tags = normalize_labels([*twin.tags, *row.line.tags], name="tag")
+        marked = replace(twin, tags=tags, pinned=twin.pinned or row.line.is_pinned)
+        outcome.changes += decide_record(twin, twin, marked, now=self._run.now).edits
+        if twin.id not in self._present and self._run.ledger.locate(twin.id) == page.file.path:
+            self._present.add(twin.id)  # its comment was deleted, or this line was imported before
+            outcome.keep(twin.id, _render(page.file.path, marked))
 
     def _add(self, page: _Page, row: PageRow, record_id: str, outcome: _Outcome) -> None:
         record = self._build(page, row, record_id)
