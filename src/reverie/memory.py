@@ -23,6 +23,7 @@ from reverie.domain.filter import Filter
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, parse_duration
+from reverie.files.claim import claim_folder
 from reverie.files.names import resolve_path
 from reverie.files.profile import Profile
 from reverie.repositories.activity import ActivityLog
@@ -250,7 +251,7 @@ class Memory(ScopedMemory):
         Raises:
             InvalidInput: an argument is not of its form.
             NotFound: there is no memory in the folder, and `create` is False.
-            StoreUnavailable: the folder cannot be made, read or written.
+            StoreUnavailable: the folder cannot be made, read or written, or another machine has just used it.
             StoreIncompatible: its database is not Reverie's, or a newer Reverie made it.
             StoreCorrupt: its database cannot be read.
         """
@@ -301,9 +302,11 @@ class Memory(ScopedMemory):
         database = folder / DATABASE
         if not create and not database.exists():
             raise NotFound(_explain_missing(folder))
+        claim_folder(folder)
         store = SQLiteStore(
             database, analyse=analyze, create=create, passages=find_passages(folder), **patience
         )
+        claim_folder(folder)  # which may be new
         return finish(build(store, path=folder, profile=profile_folder or folder))
 
     def refresh_files(self) -> None:

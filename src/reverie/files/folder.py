@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reverie.domain.change import JournalEntry, Value
-from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, quote_value
+from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreUnavailable, quote_value
 from reverie.domain.page import HISTORY, format_daily_note_name
 from reverie.domain.page import MEMORY as MEMORY_PAGE
 from reverie.domain.record import Record
 from reverie.domain.text.validation import validate_text, validate_values
+from reverie.files.claim import RENEW_S, claim_folder
 from reverie.files.hand_edits.importer import ConflictFile, HandEditImporter
 from reverie.files.hand_edits.intake import QUIET_S, SAVING_S, HandEditReport
 from reverie.files.layout import Layout, build_page_path, build_path, parse_path
@@ -105,6 +106,8 @@ class MemoryFolder:
         self._has_composed = False
         self._closed = False
         self._failure = ""
+        self._claimed_at = time.monotonic()
+        self._other_machine = ""
         self._scan_durations: deque[float] = deque(maxlen=_DURATIONS_KEPT)
         self._scanned_at = 0.0
         self._look_durations: deque[float] = deque(maxlen=_DURATIONS_KEPT)
@@ -157,6 +160,7 @@ class MemoryFolder:
         """
         if self._closed:
             return
+        self._renew_claim()
         with self._changed:  # another thread may have published later rows already
             self._own_sequence = max(self._own_sequence, *(row.sequence for row in rows[-1:]), 0)
             self._has_composed |= not rows
@@ -223,6 +227,7 @@ class MemoryFolder:
         """
         if self._closed or self._catching_up:
             return
+        self._renew_claim()
         with self._suppress_errors():
             if self._mirror.needs_fresh_start():
                 self.start()
@@ -336,6 +341,10 @@ class MemoryFolder:
                 )
                 for broken in self._hands.problems()
             ]
+        if self._other_machine:
+            found.append(
+                StoreProblem(what=self._other_machine, fix="close the memory on one of the machines")
+            )
         if self._failure:
             found.append(
                 StoreProblem(what=f"hand edits were not imported: {self._failure}", fix="see the log")
@@ -349,6 +358,19 @@ class MemoryFolder:
         return []
 
     # -- the work itself ---------------------------------------------------------------------------------
+
+    def _renew_claim(self) -> None:
+        """Record now and then that this machine uses the folder; report another one that does."""
+        if time.monotonic() - self._claimed_at < RENEW_S:
+            return
+        self._claimed_at = time.monotonic()
+        try:
+            claim_folder(self._root)
+            self._other_machine = ""
+        except StoreUnavailable as error:
+            if not self._other_machine:
+                _log.error("two machines use one folder: %s", error)
+            self._other_machine = str(error)
 
     def _sync(self) -> None:
         self._mirror.prepare()

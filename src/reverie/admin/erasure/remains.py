@@ -20,6 +20,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text.shingles import PhraseMatcher
 from reverie.files.atomic import DRAFTS
+from reverie.files.claim import MACHINE_FILE
 from reverie.files.conversion import PACKED_FILES
 from reverie.files.layout import HOOKS, MEMORY, SESSIONS, parse_path, parse_recovered_path
 from reverie.files.scan import CONFLICT, LONGEST_FILE, has_phrase
@@ -89,7 +90,7 @@ def _is_foreign(file: Path, folder: Path) -> bool:
     relative = file.relative_to(folder)
     path = relative.as_posix()
     return not (
-        path in _OWN
+        path in (*_OWN, MACHINE_FILE)
         or relative.match(UPGRADE_COPIES)
         or relative.match(PACKED_FILES)
         or relative.parts[0] == "index"
