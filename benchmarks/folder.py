@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import click
 
@@ -56,7 +56,7 @@ def measure_size(size: int, seed: int, folder: Path, *, count: int = SAVES) -> F
     texts = Texts(seed)
     place = folder / f"files-{size}"
     _say(f"{size:,} files: writing them")
-    fill_memory(place, texts, size, files=True)
+    fill_memory(place, texts, size, files="pages")
     bare = folder / f"bare-{size}"
     fill_memory(bare, texts, size, files="none")
     _say(f"{size:,} files: saving")
@@ -82,8 +82,8 @@ def measure_size(size: int, seed: int, folder: Path, *, count: int = SAVES) -> F
     return figures
 
 
-def fill_memory(place: Path, texts: Texts, size: int, *, files: bool) -> None:
-    """Create a memory with `size` records in categories, with or without files."""
+def fill_memory(place: Path, texts: Texts, size: int, *, files: Literal["pages", "none"]) -> None:
+    """Create a memory with `size` records in categories, with pages or without files."""
     with Memory.open(place, settings=Settings(files=files)) as memory:
         for start in range(0, size, _BATCH):
             some = (texts.text(number) for number in range(start, min(start + _BATCH, size)))
@@ -204,17 +204,18 @@ def edit_file(place: Path) -> Figures:
         assert memory.folder is not None
         memory.folder.sync()
         record = memory.list(limit=1)[0]
-        file = next((place / "memory").rglob(f"{record.id}.json"))
-        fields: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        file = next(each for each in (place / "memory").rglob("*.md") if record.id in each.read_text("utf-8"))
         draft = file.with_name(".draft~")
-        draft.write_text(json.dumps(fields | {"source": "by hand"}), encoding="utf-8")
+        draft.write_text(
+            file.read_text("utf-8").replace(f" <!-- {record.id}", f" by hand <!-- {record.id}"), "utf-8"
+        )
         began = time.perf_counter()
         draft.replace(file)
         memory.folder.sync()
         took = time.perf_counter() - began
         now = memory.get(record.id)
         assert now is not None
-        assert now.source == "by hand"
+        assert now.content == f"{record.content} by hand"
     return {"s": took}
 
 

@@ -539,6 +539,7 @@ class AsyncMemory(AsyncScopedMemory):
         create: bool = True,
         model: Model | Answering | str | None = None,
         embedder: Embedder | Embedding | str | None = None,
+        files: Literal["pages", "records", "none"] | None = None,
         busy_timeout: timedelta | None = None,
         thinking: bool = False,
     ) -> Opening[AsyncMemory]:
@@ -554,6 +555,7 @@ class AsyncMemory(AsyncScopedMemory):
                     create=create,
                     model=model,
                     embedder=embedder,
+                    files=files,
                     busy_timeout=busy_timeout,
                     thinking=thinking,
                 )
@@ -596,3 +598,4 @@ class AsyncMemory(AsyncScopedMemory):
         return AsyncAdministration(self.sync.admin)
 
     as_of = _opening_as(AsyncSnapshot, Memory.as_of)
+    choose_files = _on_thread(Memory.choose_files)

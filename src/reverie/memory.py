@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard
 
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.rule_learning import ACTOR as RULES
@@ -20,6 +20,7 @@ from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
+from reverie.domain.record import validate_choice
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, parse_duration
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from reverie.consolidation.worker import Worker
     from reverie.files.exchange import FileExchange
     from reverie.files.folder import MemoryFolder
+    from reverie.files.layout import Layout
     from reverie.llm.embedding import Embedder, Embedding
     from reverie.llm.protocol import Answering, Model
     from reverie.search.index.candidates import IndexCache
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     from reverie.stores.postgres.postings import PostingTables
 
 _log = logging.getLogger("reverie")
+
+_FILES_CURSOR = "files"  # what the folder has if the setting does not say it
 
 IN_MEMORY = ":memory:"
 CREATE_IT = "open it with create=True to make one"
@@ -213,6 +217,7 @@ class Memory(ScopedMemory):
         create: bool = True,
         model: Model | Answering | str | None = None,
         embedder: Embedder | Embedding | str | None = None,
+        files: Literal["pages", "records", "none"] | None = None,
         busy_timeout: timedelta | None = None,
         thinking: bool = False,
     ) -> Memory:
@@ -236,6 +241,7 @@ class Memory(ScopedMemory):
             embedder: The embedder, which turns texts into vectors: a name as in the setting `embedder`, a
                 `reverie.llm.Embedder`, or a function from a list of texts to their vectors; None takes the
                 setting.
+            files: Files that people read and edit: `pages`, `records` or `none`; None takes the setting.
             busy_timeout: How long a call waits for other processes that write; None for ten seconds.
             thinking: Whether to start background thinking, as `dreams.start` does.
 
@@ -263,6 +269,8 @@ class Memory(ScopedMemory):
             from reverie.llm.protocol import validate_model  # here: most memories have no model
 
             validate_model(model)
+        if files is not None:
+            settings = replace(settings or Settings(), files=files)
         profile_folder = None if profile is None else resolve_path(profile, name="profile")
         build = partial(
             cls, settings=settings, clock=clock, new_id=new_id, actor=actor, model=model, embedder=embedder
@@ -335,7 +343,7 @@ class Memory(ScopedMemory):
         if not isinstance(store, StoreOnServer):
             place = "in no folder" if self.path is None else f"in {str(self.path)!r}: edit its files there"
             raise InvalidInput(f"Files are exchanged with a memory in a database. This one is {place}.")
-        layout = "pages" if self.settings.files == "none" else self.settings.files
+        layout: Layout = "records" if self._resolve_files() == "records" else "pages"
         root = resolve_path(folder, name="folder")
         return FileExchange(root, self._parts.writer, identity=store.identity, layout=layout)
 
@@ -473,14 +481,44 @@ class Memory(ScopedMemory):
         Args:
             publish: Receives the journal entries of hand edits.
         """
-        if self.path is None or self.settings.files == "none" or self.is_read_only:
+        if self.path is None or self.is_read_only:
+            return None
+        layout = self._resolve_files()
+        if self.settings.files in ("pages", "records"):
+            self.choose_files(self.settings.files)
+        if layout == "none":
             return None
         from reverie.files.folder import MemoryFolder
 
         writer = replace(self._parts.writer, publish=publish)
-        folder = MemoryFolder(self.path, writer, layout=self.settings.files)
+        folder = MemoryFolder(self.path, writer, layout=layout)
         folder.start()
         return folder
+
+    def choose_files(self, files: Literal["pages", "records", "none"]) -> None:
+        """Store which files the folder has, from the next opening on, if the setting `files` does not say it.
+
+        Args:
+            files: `pages`, `records` or `none`; see `Settings`.
+
+        Raises:
+            InvalidInput: it is none of these.
+        """
+        validate_choice(files, ("pages", "records", "none"), name="files")
+        if self._resolve_files(auto=True) != files:
+            self._parts.writer.commit([], cursors={_FILES_CURSOR: files})
+
+    def _resolve_files(self, *, auto: bool = False) -> Literal["pages", "records", "none"]:
+        """Return which files the folder has: as the setting says, or as the memory was last opened."""
+        if self.settings.files != "auto" and not auto:
+            return self.settings.files
+        match self._store.cursor(_FILES_CURSOR):
+            case "records":
+                return "records"
+            case "none":
+                return "none"
+            case _:
+                return "pages"
 
     def _create_worker(self) -> Worker:
         from reverie.consolidation.cycle import ConsolidationCycle  # here: a search needs no passes

@@ -134,9 +134,9 @@ class Settings:
             only that is replaced.
         keep_secrets: Categories such as `home/codes` in which secrets in the owner's own text are stored, as with
             `Memory.save(keep_secret=True)`; in a file a list, in the environment one a line.
-        files: Files that people read and edit, beside the database: `pages` (the default) has a Markdown page for each
-            category with a line for each record, `records` a JSON file for each record, `none` no files. Yes stands
-            for `pages`, no for `none`.
+        files: Files that people read and edit, beside the database: `pages` has a Markdown page for each category with
+            a line for each record, `records` a JSON file for each record, `none` no files. The default `auto` is what
+            the memory was last opened with, and `pages` for a new one. Yes stands for `pages`, no for `none`.
         default_ttl_minutes: Minutes that an entry of a session's working memory lives, over 0; default 5;
             None keeps it. RockBot's `DefaultTtlMinutes`.
         max_entries: Live entries of working memory in a session, 1 to 100,000; default 50. RockBot's
@@ -232,8 +232,8 @@ class Settings:
     redact_secrets: bool = _define_setting(True, "flag")
     secret_patterns: tuple[str, ...] = _define_setting((), "patterns")
     keep_secrets: tuple[str, ...] = _define_setting((), "categories")
-    files: Literal["pages", "records", "none"] = _define_setting(
-        "pages", "choice", choices=("pages", "records", "none")
+    files: Literal["auto", "pages", "records", "none"] = _define_setting(
+        "auto", "choice", choices=("auto", "pages", "records", "none")
     )
     default_ttl_minutes: float | None = _define_setting(5.0, "minutes", optional=True)
     max_entries: int = _define_setting(50, "int", "max_entries_per_session", low=1, high=100_000)

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import Filter
 from reverie.files import mirror
 from reverie.memory import Memory
 from reverie.settings import Settings
 from tests.files.hand_edit_fixture import DAY, EditedFolder, build_note_path, make_note, open_edited_folder
 from tests.files.test_rebuild import everything, fill
+from tests.interfaces.conftest import run_cli
 from tests.support.contract.factories import make_record, make_time
 
 
@@ -147,7 +149,7 @@ _CONVERTED = """
 import sys
 from reverie import Memory
 print("begun", flush=True)
-with Memory.open(sys.argv[1], embedder="none") as memory:
+with Memory.open(sys.argv[1], files="pages", embedder="none") as memory:
     memory.flush()
 """
 
@@ -178,11 +180,40 @@ def test_processes_that_are_killed_while_converting_lose_nothing(folder: Path) -
     assert len([row for row in texts if row.startswith("- Barrel")]) == 900
 
 
+def test_the_choice_of_files_is_stored_with_the_memory(folder: Path, tmp_path: Path) -> None:
+    with Memory.open(folder, files="records", embedder="none") as memory:
+        memory.save("Bob likes tea", category="food")
+    for file in folder.glob("files.db*"):
+        file.unlink()
+    with Memory.open(folder, embedder="none") as memory:
+        memory.flush()
+        assert len(list((folder / "memory/food").glob("*.json"))) == 1
+    with Memory.open(folder, files="none", embedder="none") as memory:
+        assert memory.folder is None
+    with Memory.open(folder, files="pages", embedder="none") as memory:
+        assert memory.folder is not None
+        memory.folder.sync()
+    assert list_packed(folder).keys() == {"files.records.backup-1.zip"}
+    with Memory.open(folder, embedder="none") as memory:
+        assert memory.folder is not None
+        memory.folder.sync()
+        assert (folder / "memory/records/food.md").exists()
+        memory.choose_files("none")
+        with pytest.raises(InvalidInput, match="files is 'odd': use one of pages, records, none"):
+            memory.choose_files("odd")  # type: ignore[arg-type]
+    with Memory.open(folder, embedder="none") as memory:
+        assert memory.folder is None
+    new = tmp_path / "new"
+    assert run_cli("init", "--files", "records", "--store", new).returncode == 0
+    assert run_cli("remember", "Bo likes tea", "--category", "food", "--store", new).returncode == 0
+    assert len(list((new / "memory/food").glob("*.json"))) == 1
+
+
 def test_erasure_removes_packed_files(folder: Path) -> None:
     with Memory.open(folder, settings=Settings(files="records"), embedder="none") as memory:
         secret = memory.save("The code of the safe is four seven one one").record
         memory.save("Bob likes tea")
-    with Memory.open(folder, embedder="none") as memory:
+    with Memory.open(folder, files="pages", embedder="none") as memory:
         assert len(list_packed(folder)) == 1
         done = memory.admin.forget(secret.id)
         assert done.pending == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -22,12 +22,19 @@ if TYPE_CHECKING:
 
 
 @command(json=True)
-def init(context: CommandContext, /) -> None:
-    """Create a memory in the folder, if there is none.
+@click.option(
+    "--files",
+    type=click.Choice(["pages", "records", "none"]),
+    help="Readable files: a page for each category, a JSON file for each record, or none.",
+)
+def init(context: CommandContext, /, files: Literal["pages", "records", "none"] | None) -> None:
+    """Create a memory in the folder, if there is none, and choose its readable files.
 
     With --json: {"folder": text}.
     """
-    with context.memory(create=True):
+    with context.memory(create=True) as memory:
+        if files is not None:
+            memory.choose_files(files)
         folder = context.describe_place()
     context.print_result(f"Ready: {folder}", {"folder": folder})
 
