@@ -381,7 +381,7 @@ def build_common_options() -> list[click.Parameter]:
     ]
 
 
-_AS_OF = "Answer as of then: 2025-01-31, a time, 2h for two hours ago, or the number of a change."
+_AS_OF = "Show the memory as it was at this time: 2025-01-31, a time, 2h for two hours ago, or the number of a change."
 _JSON = "Print one JSON document on standard output."
 
 invocation = click.make_pass_decorator(CommandContext, ensure=True)
