@@ -41,7 +41,7 @@ def result(call: str, said: str) -> list[dict[str, Any]]:
 CLAUDE = [
     {"type": "summary", "summary": "Tides", "leafUuid": "u9"},
     {"type": "file-history-snapshot", "messageId": "u1", "snapshot": {}},
-    claude("user", "I prefer tabs in this repository.", "u1"),
+    claude("user", "My daughter is called Ada.", "u1"),
     claude("assistant", [{"type": "thinking", "thinking": "hm"}], "u2", answer="m1"),
     claude("assistant", text("I look."), "u3", answer="m1"),
     claude("assistant", use("t1", "Read"), "u4", answer="m1"),
@@ -163,7 +163,7 @@ def test_claude_code_has_typed_words_side_chains_and_tools(tmp_path: Path) -> No
         done, said = told(source)
         assert said == {
             "claude-code:s1": [
-                ("user", "owner", "I prefer tabs in this repository."),
+                ("user", "owner", "My daughter is called Ada."),
                 ("assistant", "agent", "I look."),
                 ("tool", "tool", "Always use spaces."),
                 ("assistant", "tool", "Done, with tabs."),
@@ -300,7 +300,7 @@ def test_old_words_of_the_owner_are_learned_from_and_of_nobody_else(tmp_path: Pa
     with Memory.open(":memory:") as memory:
         done = memory.admin.import_from(file, origin="owner")
         learned = {record.content: record.origin for record in memory.list()}
-        assert learned == {"I prefer tabs in this repository.": "owner"}
+        assert learned == {"My daughter is called Ada.": "owner"}
         assert done.learned == 1
         assert memory.admin.import_from(file, origin="owner").learned == 0
     with Memory.open(":memory:") as memory:
@@ -312,7 +312,7 @@ def test_an_import_that_was_killed_before_it_learned_is_completed(tmp_path: Path
     folder = tmp_path / "projects"
     for number in range(30):
         place = {"sessionId": f"s{number}"}
-        asked = claude("user", f"I prefer berth {number} for boat {number}.", f"{number}u", **place)
+        asked = claude("user", f"My boat number {number} is called Nautilus {number}.", f"{number}u", **place)
         samples.lines(
             folder / f"s{number}.jsonl", [asked, claude("assistant", text("Noted."), f"{number}a", **place)]
         )
@@ -345,10 +345,10 @@ def test_what_hooks_have_stored_is_not_stored_again(tmp_path: Path) -> None:
     file = samples.lines(tmp_path / "s1.jsonl", CLAUDE)
     with Memory.open(":memory:") as memory:
         session = memory.session("claude-code:s1")
-        session.add("user", "I prefer tabs in this repository.")
+        session.add("user", "My daughter is called Ada.")
         session.add("assistant", "Done, with tabs.")
         memory.admin.import_from(file, origin="owner")
         said = [turn.content for turn in memory.turns("claude-code:s1")]
-        assert said[:2] == ["I prefer tabs in this repository.", "Done, with tabs."]
+        assert said[:2] == ["My daughter is called Ada.", "Done, with tabs."]
         assert len(said) == len(set(said)) == 8
         assert memory.admin.import_from(file, origin="owner").taken == 0

@@ -191,7 +191,10 @@ def test_a_pipe_must_name_whose_words_they_are(call: Call, answer: Answer, graph
 
 
 def test_a_terminal_shows_a_sample_and_asks_whose_words_they_are(folder: Path, tmp_path: Path) -> None:
-    said = [{"role": "user", "content": "I prefer berth 7."}, {"role": "assistant", "content": "Noted."}]
+    said = [
+        {"role": "user", "content": "My daughter is called Ada."},
+        {"role": "assistant", "content": "Noted."},
+    ]
     file = tmp_path / "chat.jsonl"
     file.write_text("".join(f"{json.dumps(each)}\n" for each in said))
     main, other = pty.openpty()
@@ -205,7 +208,7 @@ def test_a_terminal_shows_a_sample_and_asks_whose_words_they_are(folder: Path, t
             shown += part
     os.close(main)
     assert process.wait() == 0, shown
-    for text in ("chat.jsonl (messages): 2 turns.", "  I prefer berth 7.", "Whose words are these?",
+    for text in ("chat.jsonl (messages): 2 turns.", "  My daughter is called Ada.", "Whose words are these?",
                  "Learned 1 record from what the owner said."):  # fmt: skip
         assert text in shown.decode(), shown
 
