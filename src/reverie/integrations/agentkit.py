@@ -1,19 +1,27 @@
 """Adapters for agentkit: findings, insights and lessons (FIL) over a memory.
 
-`FILTools` is what its tools package expects, `ObservationStore` what its executor expects.
+`Store` has the operations of its `Store` under their names in Python. `FILTools` is what its tools package expects,
+`ObservationStore` what its executor expects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import builtins
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
-from reverie.domain.errors import InvalidInput
+from reverie.consolidation.passes.history import TRIGGER
+from reverie.consolidation.sentences import split_sentences
+from reverie.domain.errors import InvalidInput, NotFound
 from reverie.domain.record import FIL as KINDS
+from reverie.repositories.key_value_codec import Item
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 from reverie.search.hits import Hit
 from reverie.tools.trust_guard import MemoryLike, guard_trust
+
+_PAGE = 500  # values that are read at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +55,189 @@ class FIL:
     findings: list[Hit]
     insights: list[Hit]
     lessons: list[Hit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationItem:
+    """A stored observation (agentkit's Memory and MemoryResult).
+
+    Attributes:
+        id: Its id.
+        content: Its text.
+        category: `finding`, `insight` or `lesson`.
+        source: Where it came from, such as `GOAL:check-database`.
+        created_at: When it was made.
+        score: How well it answers the question, 0 to 1; 0 without a question.
+    """
+
+    id: str
+    content: str
+    category: str
+    source: str
+    created_at: datetime
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FILResult:
+    """Texts of findings, insights and lessons about one question, each best first."""
+
+    findings: list[str]
+    insights: list[str]
+    lessons: list[str]
+
+
+class Store:
+    """Memory with agentkit's operations. The memory itself stays open when the store is closed.
+
+    Example:
+        >>> from reverie import Memory
+        >>> memory = Memory.open(":memory:")
+        >>> store = Store(memory)
+        >>> id = store.remember_observation("PostgreSQL version is 15.2", "finding", "GOAL:check-database")
+        >>> store.recall_by_category("PostgreSQL", "finding", 5)
+        ['PostgreSQL version is 15.2']
+        >>> store.set("api.endpoint", "https://api.example.com")
+        >>> store.get("api.endpoint"), store.list("api.")
+        ('https://api.example.com', ['api.endpoint'])
+        >>> memory.close()
+    """
+
+    def __init__(self, memory: ScopedMemory, *, session: str | None = None) -> None:
+        """Create the store; the arguments are those of `FILTools`."""
+        self._memory = memory
+        self._tools = FILTools(memory, session=session)
+        self._values = memory.key_value("agentkit")
+
+    def remember_observation(self, content: str, category: str, source: str = "") -> str:
+        """Save an observation; return the id of its record.
+
+        Args:
+            content: Its text.
+            category: `finding`, `insight` or `lesson`.
+            source: Where it came from, such as `GOAL:check-database`.
+
+        Raises:
+            InvalidInput: an argument is not of its form.
+        """
+        if category not in KINDS:
+            raise InvalidInput(f"Invalid category {category!r}. Use one of {', '.join(KINDS)}.")
+        texts = {kind: [content] if kind == category else [] for kind in KINDS}
+        return self.remember_fil(texts["finding"], texts["insight"], texts["lesson"], source)[0]
+
+    def remember_fil(
+        self,
+        findings: Iterable[str] = (),
+        insights: Iterable[str] = (),
+        lessons: Iterable[str] = (),
+        source: str = "",
+    ) -> list[str]:
+        """Save findings, insights and lessons in one transaction; return the ids of their records."""
+        return self._tools.remember_fil(findings, insights, lessons, source)
+
+    def retrieve_by_id(self, id: str) -> ObservationItem | None:
+        """Return an observation; None if there is none of that id."""
+        record = self._memory.get(id)
+        if record is None or record.kind not in KINDS:
+            return None
+        return ObservationItem(
+            id=record.id,
+            content=record.content,
+            category=record.kind,
+            source=record.source,
+            created_at=record.created_at,
+        )
+
+    def recall_by_category(self, query: str, category: str, limit: int = 5) -> list[str]:
+        """Return the texts of one category that answer a question, best first."""
+        return [hit.content for hit in self._tools.recall_by_category(query, category, limit)]
+
+    def recall_fil(self, query: str, limit_per_category: int = 5) -> FILResult:
+        """Return the findings, insights and lessons that answer a question."""
+        findings, insights, lessons = (
+            self.recall_by_category(query, kind, limit_per_category) for kind in KINDS
+        )
+        return FILResult(findings=findings, insights=insights, lessons=lessons)
+
+    def recall(self, query: str, *, limit: int = 10, min_score: float = 0.0) -> list[ObservationItem]:
+        """Return observations of all categories that answer a question, best first.
+
+        Args:
+            query: The question.
+            limit: Most of them.
+            min_score: Least score of each, 0 to 1.
+        """
+        hits = self._memory.search(query, limit=limit, min_score=min_score, kind=KINDS)
+        return [
+            ObservationItem(
+                id=hit.id,
+                content=hit.content,
+                category=hit.record.kind,
+                source=hit.record.source,
+                created_at=hit.record.created_at,
+                score=hit.score,
+            )
+            for hit in hits
+            if hit.record is not None
+        ]
+
+    def get(self, key: str) -> str:
+        """Return the value of a key.
+
+        Raises:
+            NotFound: the key has none.
+        """
+        item = self._values.get((), key)
+        if item is None:
+            raise NotFound(f"No key {key!r}. List the keys with `list`.")
+        return str(item.value["value"])
+
+    def set(self, key: str, value: str) -> None:
+        """Store a value under a key, instead of the one that is there."""
+        self._values.put((), key, {"value": value})
+
+    def list(self, prefix: str = "") -> builtins.list[str]:
+        """Return the keys that begin with a text, in order."""
+        return sorted(item.key for item in self._iter_values() if item.key.startswith(prefix))
+
+    def search(self, query: str) -> builtins.list[tuple[str, str]]:
+        """Return the keys and values that contain a text, whatever its case, in the order of the keys."""
+        wanted = query.casefold()
+        found = ((item.key, str(item.value["value"])) for item in self._iter_values())
+        return sorted(pair for pair in found if any(wanted in text.casefold() for text in pair))
+
+    def consolidate_session(self, session_id: str, transcript: Iterable[Mapping[str, str]] = ()) -> None:
+        """Store a transcript, and save what it concluded as insights.
+
+        Sentences with words of a decision become insights, and so does the last answer of over 100 characters. A
+        sentence that was learned otherwise before, such as a fact that the user stated, becomes an insight too.
+
+        Args:
+            session_id: The id of the session.
+            transcript: Messages with `role` and `content`; none if the session is stored already.
+        """
+        session = self._memory.session(session_id)
+        if messages := [{"role": each["role"], "content": each["content"]} for each in transcript]:
+            session.add_many(messages)
+        self._memory.consolidate_session(session_id)
+        for turn in session.stored_turns():
+            for sentence in split_sentences(turn.content):
+                if turn.role in ("user", "assistant") and TRIGGER.search(sentence):
+                    self._make_insight(sentence)
+
+    def close(self) -> None:
+        """Do nothing: everything is on disk when a method returns, and the memory is closed by its owner."""
+
+    def _make_insight(self, sentence: str) -> None:
+        for hit in self._memory.search(sentence, limit=5):
+            if hit.content == sentence and hit.record is not None and hit.record.kind not in KINDS:
+                self._memory.update(hit.id, kind="insight")
+
+    def _iter_values(self) -> Iterator[Item]:
+        offset = 0
+        while page := self._values.search(None, limit=_PAGE, offset=offset):
+            yield from page
+            offset += len(page)
 
 
 class FILTools:
