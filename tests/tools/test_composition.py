@@ -250,3 +250,21 @@ def test_a_model_is_told_that_a_secret_is_not_stored(memory: Memory) -> None:
     saved = tools.call("save_memory", {"content": "The wifi password at the cabin is hunter22"})
     assert saved.text.endswith("Redacted 1 secret (password). Only its owner can save it with the secret.")
     assert "secret" not in tools.call("save_memory", {"content": "The cabin has a wifi"}).text
+
+
+def test_conversations_are_listed_and_their_last_turns_read(memory: Memory) -> None:
+    alice = memory.scoped("user:alice")
+    session = alice.session("chat:1")
+    for n in range(3):
+        session.add("user", f"Question {n}")
+    session.add("tool", "Use spaces.", tool_call_id="c")
+    memory.scoped("user:bob").session("chat:of-bob").add("user", "Hello")
+    tools = alice.tools(session="chat:1", groups=["sessions"])
+    assert tools.names == ("list_conversations", "read_conversation")
+    listed = tools.call("list_conversations", {}).text
+    assert "chat:1 (4 turns, last " in listed
+    assert "of-bob" not in listed
+    lines = tools.call("read_conversation", {"session": "this", "limit": 2}).text.splitlines()
+    assert lines[0].endswith("user: Question 2")
+    assert lines[1].endswith("tool: Use spaces. (not confirmed)")
+    assert "There is no conversation" in tools.call("read_conversation", {"session": "chat:2"}).text

@@ -148,7 +148,7 @@ def test_reading_tools_change_nothing(memory: Memory) -> None:
     before = state()
     for tool_ in tools.reading():
         takes = tool_.spec.parameters["properties"]
-        given = {"query": "tea", "id": record.id, "key": "k"}
+        given = {"query": "tea", "id": record.id, "key": "k", "session": "chat:1"}
         told = tools.call(tool_.name, {name: value for name, value in given.items() if name in takes})
         assert not told.failed, told.text
     assert state() == before

@@ -35,7 +35,16 @@ ACKNOWLEDGING = frozenset(
 """Reverie's tools that report what was done, and show no text of others."""
 
 SHOWING = frozenset(
-    {"edit_memory", "get_memory", "memory", "recall", "search_conversation_history", "search_memory"}
+    {
+        "edit_memory",
+        "get_memory",
+        "list_conversations",
+        "memory",
+        "read_conversation",
+        "recall",
+        "search_conversation_history",
+        "search_memory",
+    }
 )
 """Reverie's tools that show memories, and mark each line that is not confirmed."""
 

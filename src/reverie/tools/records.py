@@ -20,7 +20,7 @@ from reverie.domain.record import FIL, HOME_LAYERS, UNTRUSTED, Layer, Record
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import escaping
 from reverie.domain.text.json_values import to_json_object
-from reverie.domain.text.timestamps import parse_time
+from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.llm.protocol import ToolSpec
 from reverie.repositories.records import NewRecord, SaveResult
 from reverie.repositories.wishes import WishResult
@@ -417,6 +417,7 @@ _RECALL = rendering.build_spec(
 
 
 _THIS = "this"
+_LONGEST_TURN = 2_000
 
 
 def build_conversation_tools(
@@ -443,6 +444,50 @@ def build_conversation_tools(
     which = "in this conversation, by its id, or `this` for the one you are in."
     spec = _build_history_spec(f"Only {which if session is not None else 'in the conversation of this id.'}")
     return Toolset([Tool(spec=spec, run=search, reads_only=True, idempotent=True)])
+
+
+def build_session_tools(
+    memory: MemoryLike, *, now: Callable[[], datetime], session: str | None = None
+) -> Toolset:
+    """Return the tools `list_conversations` and `read_conversation`.
+
+    Args:
+        session: Id of the conversation that `this` means; None for none.
+    """
+
+    def list_all(given: Mapping[str, Any]) -> ToolResult:
+        overviews = memory.sessions(limit=given.get("limit", _HITS))
+        lines = [
+            f"- {each.state.id} ({each.turns} turns, last {format_time(each.last_at)})" for each in overviews
+        ]
+        return ToolResult(escaping.escape_output("\n".join(lines) or "There is no conversation yet."))
+
+    def read(given: Mapping[str, Any]) -> ToolResult:
+        name = session if session is not None and given["session"] == _THIS else given["session"]
+        turns = memory.turns(name, start=-given.get("limit", _HITS))
+        lines = [
+            f"- {format_time(turn.at)} {turn.speaker or turn.role}: {turn.content[:_LONGEST_TURN]}"
+            f"{f' ({escaping.NOT_CONFIRMED})' if turn.origin in UNTRUSTED else ''}"
+            for turn in turns
+        ]
+        nothing = f"There is no conversation {name!r}. List them with list_conversations."
+        trusted = all(turn.origin not in UNTRUSTED for turn in turns)
+        return ToolResult(escaping.escape_output("\n".join(lines) or nothing), trusted=trusted)
+
+    id_schema = rendering.build_text_schema("The id of the conversation, or `this`.", longest=200)
+    listing = rendering.build_spec(
+        "list_conversations",
+        "List the conversations, the latest first.",
+        limit=rendering.build_limit_schema(_HITS),
+    )
+    reading = rendering.build_spec(
+        "read_conversation", "Read the last turns of a conversation.", ["session"],
+        session=id_schema, limit=rendering.build_limit_schema(_HITS),
+    )  # fmt: skip
+    return Toolset([
+        Tool(spec=listing, run=list_all, reads_only=True, idempotent=True),
+        Tool(spec=reading, run=read, reads_only=True, idempotent=True),
+    ])  # fmt: skip
 
 
 def _build_history_spec(session: str) -> ToolSpec:

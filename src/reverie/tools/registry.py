@@ -13,12 +13,13 @@ from reverie.tools.records import (
     build_long_term_tools,
     build_memory_tool,
     build_observation_tools,
+    build_session_tools,
 )
 from reverie.tools.toolset import Toolset, escape_results
 from reverie.tools.trust_guard import MemoryLike, SessionLike, guard_trust
 from reverie.tools.working_memory import build_page_tools, build_scratchpad_tools, build_working_tools
 
-GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "pages")
+GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "sessions", "pages")
 """All groups of tools."""
 
 DEFAULT_GROUPS = ("long_term", "working", "conversation", "pages")
@@ -65,6 +66,9 @@ def memory_tools(
         "memory": lambda: build_memory_tool(memory, now=clock, source=record_source),
         "fil": lambda: build_observation_tools(memory, now=clock, source=record_source),
         "scratchpad": lambda: build_scratchpad_tools(memory.scratchpad, now=clock),
+        "sessions": lambda: build_session_tools(
+            memory, now=clock, session=None if conversation is None else conversation.id
+        ),
         "conversation": lambda: build_conversation_tools(
             memory, now=clock, session=None if conversation is None else conversation.id
         ),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol, Unpack, cast
 
 from reverie.domain import provenance
+from reverie.domain.conversation import SessionOverview, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import SearchFilters
 from reverie.domain.page import MEMORY, parse_daily_note_day
@@ -72,6 +73,12 @@ class MemoryLike(Protocol):
 
     def categories(self) -> dict[str, int]:
         """Return the number of live records by category."""
+
+    def sessions(self, *, limit: int | None = None) -> list[SessionOverview]:
+        """Return the sessions, the latest active first."""
+
+    def turns(self, session: str, *, start: int = 0, stop: int | None = None) -> list[Turn]:
+        """Return turns of a session by position."""
 
     def session(self, id: str) -> SessionLike:
         """Return a conversation."""
