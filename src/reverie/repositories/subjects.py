@@ -30,6 +30,7 @@ MAX_RECORDS = 3_000
 MAX_TITLE = 72
 """Characters of the title of a conversation."""
 
+_MAX_SCOPES = 50  # of a store, whose names are kept
 _MAX_CHANGES = 2_000  # of the journal, above which all records are read again
 _MIN_RECORDS = 2  # that a name is in
 _LONGEST = 2_000  # characters of a record that are looked at
@@ -143,7 +144,10 @@ class SubjectIndex:
 
     def _read_names(self) -> Mapping[str, frozenset[str]]:
         with _lock:
-            state = _read.setdefault(self._store, {}).setdefault(self._scopes, _Names())
+            states = _read.setdefault(self._store, {})
+            state = states.setdefault(self._scopes, _Names())
+            if len(states) > _MAX_SCOPES:
+                del states[next(iter(states))]
             now = self._store.sequence()
             if now != state.sequence:
                 changed = self._find_changed(state.sequence)

@@ -13,8 +13,9 @@ from reverie.domain.text.languages import get_function_words
 from reverie.domain.text.tokenizer import STOP_WORDS, find_language, tokenize_chunks
 from reverie.interfaces.http import conversations, records
 from reverie.interfaces.http.operations import Call, encode_cursor
+from reverie.interfaces.http.page import views
 from reverie.interfaces.http.page.rendering import quote_path
-from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, build_file, perform
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
 
 VIEWS = ViewList()
 
@@ -83,7 +84,7 @@ def save_conversation(call: Call) -> Response:
     """Answer with a conversation as a file of JSON lines."""
     turns = call.reader.turns(perform(call, conversations.get_session)["id"])
     rows = [json.dumps(turn.to_dict(), ensure_ascii=False) for turn in turns]
-    return build_file("conversation.jsonl", "\n".join(rows))
+    return views.build_file("conversation.jsonl", "\n".join(rows))
 
 
 # -- why ---------------------------------------------------------------------------------------------------

@@ -11,17 +11,10 @@ from reverie.domain.errors import Conflict
 from reverie.domain.text.json_values import to_json_object
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, ScopeQuery, parse_number
+from reverie.interfaces.http.page import views
 from reverie.interfaces.http.page.feed import find_last_dream
 from reverie.interfaces.http.page.rendering import compare_values
-from reverie.interfaces.http.page.views import (
-    Fields,
-    Redirect,
-    Screen,
-    ViewList,
-    choose_local_path,
-    is_allowed,
-    perform,
-)
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
 from reverie.interfaces.http.problems import Problem
 from reverie.settings import Thinking
 
@@ -47,7 +40,7 @@ def show_review(call: Call) -> Screen:
 
 
 def _draw_review(call: Call, *, stale: bool = False) -> Screen:
-    is_whole = is_allowed(call, "review", is_whole=True)
+    is_whole = views.is_allowed(call, "review", is_whole=True)
     plans = [plan for plan in call.memory.dreams.kept_plans() if not plan.decided] if is_whole else []
     return Screen(
         "review.html",
@@ -68,7 +61,7 @@ def choose_thinking(call: Call, fields: Fields) -> Redirect:
     if chosen is None:
         raise Problem(422, "Nothing was chosen. Go back and choose one of the three.")
     call.memory.dreams.set_thinking(chosen)
-    return Redirect(choose_local_path(fields.get("next"), "/review"), done=0)
+    return Redirect(views.choose_local_path(fields.get("next"), "/review"), done=0)
 
 
 @VIEWS.add("POST", "/review/dream", "review", is_whole=True, query=ScopeQuery)
@@ -114,7 +107,7 @@ def _read_chosen(call: Call, fields: Fields) -> list[tuple[str, int | None]]:
 def build_cards(call: Call, *, limit: int = _MOST_CARDS) -> list[dict[str, Any]]:
     """Return the first of what waits for a decision as cards, those put off last."""
     waiting: list[tuple[str, int | None, Sequence[PlanStep], str]] = []
-    if is_allowed(call, "review", is_whole=True):
+    if views.is_allowed(call, "review", is_whole=True):
         for plan in call.memory.dreams.kept_plans():
             groups = ((number, plan.groups[number]) for number in plan.open)
             waiting += [(plan.id, number, group.steps, group.state) for number, group in groups]

@@ -16,18 +16,10 @@ from reverie.domain.scope import EVERY_SCOPE, is_within, visible_scopes
 from reverie.interfaces import formatting
 from reverie.interfaces.http import administration, changes, conversations, records
 from reverie.interfaces.http.operations import Call, Empty, ScopeQuery, compute_etag
+from reverie.interfaces.http.page import views
 from reverie.interfaces.http.page.feed import describe_change
 from reverie.interfaces.http.page.rendering import quote_path
-from reverie.interfaces.http.page.views import (
-    Fields,
-    Redirect,
-    Screen,
-    ViewList,
-    ViewQuery,
-    choose_local_path,
-    perform,
-    read_time,
-)
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import ActivityQuery, RecordPatch
 from reverie.interfaces.http.tokens import RIGHTS
@@ -61,7 +53,7 @@ def show_settings(call: Call) -> Screen:
 @VIEWS.add("GET", "/history", "read")
 def show_history(call: Call) -> Screen:
     """Show what was changed by day, the newest first."""
-    query: ViewQuery = call.query
+    query: views.ViewQuery = call.query
     page = perform(
         call,
         changes.list_changes,
@@ -71,7 +63,7 @@ def show_history(call: Call) -> Screen:
         id=query.id,
         subject=query.subject,
         before=query.before,
-        since=read_time(query.since, "since"),
+        since=views.read_time(query.since, "since"),
         until=_read_end(query.until),
     )
     shown = [describe_change(item) for item in page["items"]]
@@ -80,7 +72,7 @@ def show_history(call: Call) -> Screen:
 
 def _read_end(text: str) -> datetime | None:
     """Return the time before which changes are shown; a day is shown to its end."""
-    moment = read_time(text, "until")
+    moment = views.read_time(text, "until")
     is_day = moment is not None and len(text.strip()) == len("2026-11-20")
     return min(moment, _LAST_DAY) + timedelta(days=1) if moment is not None and is_day else moment
 
@@ -244,7 +236,7 @@ def show_pages(call: Call) -> Screen:
     return Screen("pages.html", pages=pages["items"], entries=entries["items"])
 
 
-@VIEWS.add("GET", "/page-edit", "write", query=ViewQuery, is_whole=True)
+@VIEWS.add("GET", "/page-edit", "write", query=views.ViewQuery, is_whole=True)
 def show_page_form(call: Call) -> Screen:
     """Show the form of a page."""
     name = call.query.name
@@ -291,7 +283,7 @@ def change_page(call: Call, fields: Fields) -> Screen | Redirect:
 def delete_entry(call: Call, fields: Fields) -> Redirect:
     """Remove a value of the scratchpad."""
     perform(call, conversations.delete_entry, path={"key": fields.get("key")})
-    return Redirect(choose_local_path(fields.get("next"), "/pages"))
+    return Redirect(views.choose_local_path(fields.get("next"), "/pages"))
 
 
 @VIEWS.add("GET", "/pages/{name:path}", "read")

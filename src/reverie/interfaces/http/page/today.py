@@ -18,18 +18,10 @@ from reverie.domain.living_page import Section, load_words, parse_block
 from reverie.domain.record import STANDING, UNTRUSTED, Record
 from reverie.interfaces.http import changes
 from reverie.interfaces.http.operations import Call, Empty, compute_etag, parse_number
-from reverie.interfaces.http.page import review
+from reverie.interfaces.http.page import review, views
 from reverie.interfaces.http.page.feed import list_recent
 from reverie.interfaces.http.page.rendering import compare_values
-from reverie.interfaces.http.page.views import (
-    Fields,
-    Redirect,
-    Screen,
-    ViewList,
-    choose_local_path,
-    is_allowed,
-    perform,
-)
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import MOST_UNDONE
 
@@ -49,7 +41,7 @@ def show_today(call: Call) -> Screen:
     """Show the living page, what changed this week, what waits and the latest answer."""
     overview = call.server.overview(call.view)
     recent = list_recent(call, since=call.memory.now() - _WEEK, limit=_FEED)
-    cards = review.build_cards(call, limit=3) if is_allowed(call, "review") else []
+    cards = review.build_cards(call, limit=3) if views.is_allowed(call, "review") else []
     is_empty = not (overview.page or recent or cards or call.view.list(limit=1, archived=None))
     if is_empty and not call.view.sessions(limit=1):
         return Screen("today-empty.html")
@@ -119,7 +111,7 @@ class _Lines:
             "etag": compute_etag(record),
             "session": session,
             "session_title": self._titles.get(session, ""),
-            "may_change": is_own and is_allowed(self._call, "write"),
+            "may_change": is_own and views.is_allowed(self._call, "write"),
         }
 
     def _is_shown(self, record: Record) -> bool:
@@ -184,7 +176,7 @@ def undo(call: Call, fields: Fields) -> Screen | Redirect:
         perform(call, changes.undo, body=_build_order(call, batches, change))
     except Conflict as error:
         return _draw_undo(call, batches, change, str(error))
-    return Redirect(choose_local_path(fields.get("next"), "/history"), undone=1)
+    return Redirect(views.choose_local_path(fields.get("next"), "/history"), undone=1)
 
 
 # -- the first hour --------------------------------------------------------------------------------------
