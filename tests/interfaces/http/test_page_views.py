@@ -515,6 +515,19 @@ def test_what_is_cleared_stays(client: TestClient, memory: Memory) -> None:
     assert texts(memory) == [keep.content]
 
 
+def test_a_request_of_a_conversation_is_looked_at_or_dropped(client: TestClient, memory: Memory) -> None:
+    memory.save("Leon Marsh drove van 2")
+    request = memory.forget_requests.propose("Leon Marsh")
+    assert request is not None
+    page = see(client, "/forget")
+    (link,) = (each["href"] for each in page.find("a") if "ids=" in each.get("href", ""))
+    assert "Leon Marsh drove van 2" in see(client, link).text
+    assert memory.list()
+    send(client, "/forget/drop", id=request.id)
+    assert memory.forget_requests.list() == []
+    assert memory.list()
+
+
 def test_a_part_of_a_longer_word_is_not_selected_for_erasure(client: TestClient, memory: Memory) -> None:
     memory.save("Sam bakes on Sundays")
     same = memory.save("The same port is used").record

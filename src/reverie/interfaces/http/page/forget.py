@@ -9,7 +9,7 @@ from reverie.domain.errors import NotFound
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.interfaces.http import administration
 from reverie.interfaces.http.operations import Call, Empty, Form
-from reverie.interfaces.http.page.views import Fields, Screen, ViewList, perform
+from reverie.interfaces.http.page.views import Fields, Redirect, Screen, ViewList, perform
 from reverie.interfaces.http.problems import Problem
 from reverie.interfaces.http.schemas import Texts
 
@@ -63,6 +63,13 @@ def forget(call: Call, fields: Fields) -> Screen:
         return _draw_preview(call, order, chosen=chosen, alert=alert)
     done = perform(call, administration.forget, body={**effective, "digest": report["digest"]})
     return Screen("forgotten.html", report=done)
+
+
+@VIEWS.add("POST", "/forget/drop", "forget", query=Empty, is_whole=True)
+def drop_request(call: Call, fields: Fields) -> Redirect:
+    """Drop a request to forget that was made in a conversation; nothing is erased."""
+    perform(call, administration.drop_forget_request, path={"id": fields.get("id")})
+    return Redirect("/forget", done=0)
 
 
 def _build_order(given: dict[str, Any]) -> dict[str, Any]:
