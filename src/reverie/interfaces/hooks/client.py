@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import select
-import socket
 import sys
 import time
 
@@ -63,7 +62,7 @@ def run_hook(arguments: list[str]) -> bytes | None:
         return None
     event = _read_event(until)
     place = _find_option(arguments, "--store") or os.environ.get(STORE)
-    path = get_socket_path(place) if place and hasattr(socket, "AF_UNIX") else ""
+    path = get_socket_path(place) if place else ""
     if event is None or not os.path.exists(path) or not is_private(os.path.dirname(path)):
         return event
     answer = _ask_server(path, arguments, event, until)
@@ -82,6 +81,8 @@ def run_hook(arguments: list[str]) -> bytes | None:
 
 def _ask_server(path: str, arguments: list[str], event: bytes, until: float) -> bytes | None:
     """Return the answer of a server; None if it has none, so that the event has to be handled here."""
+    import socket  # here: a hook without a server does not need it
+
     settings = {name: value for name, value in os.environ.items() if name.startswith(("REVERIE_", "CLAUDE_"))}
     asked = {"arguments": arguments, "environ": settings, "cwd": os.getcwd()}
     answer = b""
