@@ -24,13 +24,14 @@ from reverie.domain.text.timestamps import format_time, parse_time
 from reverie.llm.protocol import ToolSpec
 from reverie.repositories.records import NewRecord, SaveResult
 from reverie.repositories.wishes import WishResult
-from reverie.search.hits import Hit
+from reverie.search.hits import Hit, Source
 from reverie.stores.writer import retry_conflicts
 from reverie.tools import rendering
 from reverie.tools.toolset import Tool, ToolResult, Toolset
 from reverie.tools.trust_guard import MemoryLike
 
 _HITS = 10
+_OWN_TURNS = 20
 
 
 def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], source: str) -> Toolset:
@@ -46,7 +47,7 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
         )
 
     def search(given: Mapping[str, Any]) -> ToolResult:
-        return format_hits_result(memory.search(**{"limit": _HITS, **given}), now())
+        return format_hits_result(_search(memory, given, source), now())
 
     def read(given: Mapping[str, Any]) -> ToolResult:
         record = get_live_record(memory, given, archived=True)
@@ -88,6 +89,14 @@ def build_long_term_tools(memory: MemoryLike, *, now: Callable[[], datetime], so
             Tool(spec=_LIST_CATEGORIES, run=categories, reads_only=True, idempotent=True),
         ]
     )
+
+
+def _search(memory: MemoryLike, given: Mapping[str, Any], source: str) -> list[Hit]:
+    """Return the hits of a search, without turns of the conversation that the model has before it."""
+    limit = given.get("limit", _HITS)
+    sources: tuple[Source, ...] = ("records", "turns") if given.get("query") else ("records",)
+    hits = memory.search(sources=sources, **{**given, "limit": limit + _OWN_TURNS})
+    return [hit for hit in hits if hit.turn is None or source != f"session:{hit.turn.session}"[:200]][:limit]
 
 
 def _build_saved_result(saved: SaveResult, content: str) -> ToolResult:
@@ -178,7 +187,7 @@ _SAVE_MEMORY = rendering.build_spec(
 )
 _SEARCH_MEMORY = rendering.build_spec(
     "search_memory",
-    "Search long-term memory. Without a query it lists what changed last.",
+    "Search long-term memory and past conversations. Without a query it lists the memories that changed last.",
     query={**rendering.QUERY, "description": "What to look for, in a few words or as a question."},
     category=rendering.IN_CATEGORY,
     tags=rendering.WITH_TAGS,
@@ -230,7 +239,7 @@ def build_memory_tool(memory: MemoryLike, *, now: Callable[[], datetime], source
             memory.save(**given, source=source, origin="agent"), given["content"]
         ),
         "search": lambda given: format_hits_result(
-            memory.search(**{"limit": _HITS, **given}),
+            _search(memory, given, source),
             now(),
             nothing=". Try other words, or fewer restrictions.",
         ),
