@@ -383,7 +383,7 @@ def _find_places(text: str) -> set[int]:
     return places
 
 
-@lru_cache(maxsize=8_192)  # most words of a sentence were in an earlier one
+@lru_cache(maxsize=4_096)  # most words of a sentence were in an earlier one
 def _hash_pieces(word: str) -> frozenset[int]:
     return frozenset(map(hash_feature, _list_pieces(word)))
 

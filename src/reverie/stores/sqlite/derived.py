@@ -59,7 +59,7 @@ _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = NORMAL",  # a commit waits for no disk; after a power failure the last ones are made again
     "secure_delete = ON",
-    "cache_size = -8192",
+    "cache_size = -4096",
     "temp_store = MEMORY",
 )
 _USUAL = (
