@@ -285,9 +285,19 @@ class RecordRepository(WritingRepository):
         return [(note, "") if isinstance(note, Record) else self._build_record(note) for note in notes]
 
     def _save_chunk(self, chunk: Sequence[tuple[Record, str]]) -> list[SaveResult]:
-        changes, saved = self._decide_chunk(chunk)
-        self._writer.commit(changes, operation="save")
+        changes, saved = self._decide_chunk(chunk, stored=())
+        try:
+            self._writer.commit(changes, operation="save")
+        except TextExists:
+            changes, saved = self._decide_chunk(chunk, stored=self._find_like(chunk))
+            self._writer.commit(changes, operation="save")
         return saved
+
+    def _find_like(self, chunk: Sequence[tuple[Record, str]]) -> list[Record]:
+        """Return the live records with the same texts."""
+        return self._store.records_like(
+            list(dict.fromkeys((record.scope, record.fingerprint) for record, _ in chunk))
+        )
 
     def planned(self, notes: Iterable[NewRecord | Record]) -> list[Change]:
         """Return the changes that saving these would make now; nothing is written. A record keeps its id.
@@ -295,12 +305,18 @@ class RecordRepository(WritingRepository):
         Raises:
             InvalidInput: one of them is not of its form.
         """
-        return self._decide_chunk(self._build_records(notes))[0]
+        chunk = self._build_records(notes)
+        return self._decide_chunk(chunk, stored=self._find_like(chunk))[0]
 
-    def _decide_chunk(self, chunk: Sequence[tuple[Record, str]]) -> tuple[list[Change], list[SaveResult]]:
-        """Return one change for each record concerned, and the result for each record of the chunk."""
-        marks = list(dict.fromkeys((record.scope, record.fingerprint) for record, _ in chunk))
-        stored = self._store.records_like(marks)
+    def _decide_chunk(
+        self, chunk: Sequence[tuple[Record, str]], *, stored: Iterable[Record]
+    ) -> tuple[list[Change], list[SaveResult]]:
+        """Return one change for each record concerned, and the result for each record of the chunk.
+
+        Args:
+            chunk: The records, with the reasons for their kinds.
+            stored: The live records with the same texts.
+        """
         before = {(record.scope, record.fingerprint): record for record in stored}
         latest = dict(before)
         saved = []
@@ -309,6 +325,7 @@ class RecordRepository(WritingRepository):
             old = latest.get(mark)
             latest[mark] = self._combine(old, record)
             saved.append(_to_saved(old, latest[mark], reason))
+        marks = dict.fromkeys((record.scope, record.fingerprint) for record, _ in chunk)
         return [Change(before=before.get(mark), after=latest[mark]) for mark in marks], saved
 
     def _combine(self, old: Record | None, new: Record) -> Record:
