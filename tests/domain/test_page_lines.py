@@ -26,7 +26,7 @@ ODD = st.sampled_from(
             "|",
             "`",
         ),
-        *("2026-05-01: ", "until "),
+        *("2026-05-01: ", "until ", "\t", "    ", "&#32;", "&#9;", "\\&"),
     ]
 )
 TEXTS = st.lists(st.one_of(ODD, st.text(max_size=5)), min_size=1, max_size=8).map("".join).filter(str.strip)

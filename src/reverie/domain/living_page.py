@@ -61,8 +61,11 @@ _PIN = "📌"
 _TAG = r"[\w-]*[^\W\d][\w-]*(?:/[\w-]+)*"
 _MARKS = defer_regex(rf"(?:(?:^| )(?:#{_TAG}|{_PIN}))+\Z")
 _VISIBLE_TAG = defer_regex(_TAG)
-_SPECIAL = defer_regex(rf"[{_ENDS}]|<(?=[!/?A-Za-z])|\\(?=[\\<#{_PIN}{_ENDS}]|u[0-9a-f]{{4}}|\Z)")
-_ESCAPED = defer_regex(rf"<br>|\\(\\|<|#|{_PIN}|u[0-9a-f]{{4}})")
+_SPECIAL = defer_regex(
+    rf"[{_ENDS}]|<(?=[!/?A-Za-z])|\\(?=[\\<#&{_PIN}{_ENDS}]|u[0-9a-f]{{4}}|\Z)"
+    rf"|\A(?:[ \t](?=[ \t])|\t|&(?=#(?:32|9);))"  # what is indented would be code
+)
+_ESCAPED = defer_regex(rf"<br>|\A&#(?:32|9);|\\(\\|<|#|&|{_PIN}|u[0-9a-f]{{4}})")
 _OWNER = defer_regex(
     r"(?:the |der |die |el |la |l'|le )?(?:user|owner|nutzer(?:in)?|usuari[oa]|utilisat(?:eur|rice)|utente)\b"
     r"|(?:i|i'm|i’m|i've|my|ich|meine?|je|j'\w+|mon|ma|mes|yo|mi|mis|io|mio|mia|eu|meu|minha)\b"
@@ -232,7 +235,8 @@ def parse_block(block: str) -> list[Section]:
 def _escape(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         char = match.group()
-        return {"\\": r"\\", "\n": "<br>", "<": r"\<"}.get(char) or f"\\u{ord(char):04x}"
+        plain = {"\\": r"\\", "\n": "<br>", "<": r"\<", "&": r"\&", " ": "&#32;", "\t": "&#9;"}
+        return plain.get(char) or f"\\u{ord(char):04x}"
 
     marks = _MARKS.search(text)  # words of the text that look like tags
     start = len(text) if marks is None else marks.start()
@@ -243,7 +247,7 @@ def _unescape(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         code = match[1]
         if code is None:
-            return "\n"
+            return {"<br>": "\n", "&#32;": " "}.get(match[0], "\t")
         return chr(int(code[1:], 16)) if code[0] == "u" else code
 
     return _ESCAPED.sub(replace, text)

@@ -61,6 +61,9 @@ AT_ONCE = 1_000
 QUICK_S = 0.004
 """Maximum duration of a scan that is run at some turns; longer ones run in the background."""
 
+FILE_S = 0.00001
+"""Estimated duration of the scan of one file, before any was measured."""
+
 SHARE = 0.02
 """Share of the time that longer scans may take: an edit in place is then seen at most 0.2 s late."""
 
@@ -435,8 +438,10 @@ class MemoryFolder:
         return report
 
     def _estimate_scan_seconds(self) -> float:
-        """Return the shortest of the last scan times, because the machine may be busy."""
-        return min(self._scan_durations, default=0.0)
+        """Return the shortest of the last scan times, because the machine may be busy; a new process has to guess."""
+        if not self._scan_durations:
+            return self._state.count() * FILE_S
+        return min(self._scan_durations)
 
     def _find_changed_pages(self) -> list[str]:
         today = self._clock().astimezone(UTC).date()
