@@ -199,6 +199,10 @@ def strongly_connected(graph: dict[str, list[str]]) -> list[list[str]]:
 # -- names, docstrings, sizes ------------------------------------------------------------------------
 
 
+NAMES_OF_OTHERS = frozenset({"Store"})
+"""Names that another design gives to its class, which an adapter has for programs that were written for it."""
+
+
 def repeated_classes(trees: dict[str, ast.Module]) -> Iterator[str]:
     """Yield each name of a public class that two modules define."""
     owners = defaultdict(list)
@@ -207,7 +211,7 @@ def repeated_classes(trees: dict[str, ast.Module]) -> Iterator[str]:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 owners[node.name].append(module)
     for name, modules in owners.items():
-        if len(modules) > 1:
+        if len(modules) > 1 and name not in NAMES_OF_OTHERS:
             yield f"class {name} is defined in {', '.join(modules)}"
 
 

@@ -11,8 +11,10 @@ that do not show it.
 from __future__ import annotations
 
 import sqlite3
+import time
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -155,3 +157,32 @@ class Stores(RuleBasedStateMachine):
 
 Stores.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=15, deadline=None)
 TestStores = Stores.TestCase
+
+
+@pytest.mark.slow
+def test_items_get_the_default_lifetime_and_are_renewed_by_reading_as_in_langgraphs_store() -> None:
+    lifetime = {"default_ttl": 4 / 60}  # minutes; their clock has whole seconds
+
+    def observe(store: Any) -> list[Any]:
+        """What is there after the default lifetime, an own one, none, and a read that renews or does not."""
+        place = ("test",)
+        store.put(place, "default", {"value": "a"})
+        store.put(place, "for ever", {"value": "b"}, ttl=None)
+        store.put(place, "an hour", {"value": "c"}, ttl=60)
+        store.put(place, "read", {"value": "d"})
+        store.put(place, "looked at", {"value": "e"})
+        time.sleep(2.6)
+        seen = [
+            store.get(place, "read") is not None,
+            store.get(place, "looked at", refresh_ttl=False) is not None,
+        ]
+        time.sleep(2.6)
+        seen.append(store.sweep_ttl())
+        names = ("default", "for ever", "an hour", "read", "looked at")
+        return [*seen, *(store.get(place, name) is not None for name in names)]
+
+    with SqliteStore.from_conn_string(":memory:", ttl=lifetime) as theirs, Memory.open(":memory:") as memory:  # type: ignore[arg-type]
+        theirs.setup()
+        expected = observe(theirs)
+        assert expected == [True, True, 3, False, True, True, False, False]
+        assert observe(ReverieStore(memory, ttl=lifetime)) == expected  # type: ignore[arg-type]

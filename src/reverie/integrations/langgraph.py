@@ -93,7 +93,8 @@ class ReverieStore(BaseStore):
         """
         if isinstance(fields, str):
             raise InvalidInput(f"fields is {fields!r}: pass a list, such as [{fields!r}]")
-        self.ttl_config = ttl
+        # LangGraph's own stores renew a lifetime by reading only where `refresh_on_read` is set.
+        self.ttl_config = None if ttl is None else {"refresh_on_read": False, **ttl}
         self._fields = list(fields)
         plain = to_sync(memory)
         determine_origin = None if session is None else plain.session(session).determine_origin

@@ -15,7 +15,7 @@ from typing import Any
 from reverie.admin.transfer.batch import Form, ImportTerms, Item
 from reverie.admin.transfer.formats.foreign import ConversationBuilder, ForeignFields, skip
 from reverie.admin.transfer.formats.memories import (
-    Entry,
+    ForeignEntry,
     build_entry_items,
     collect_metadata,
     read_store_item,
@@ -88,7 +88,7 @@ def _read_mem0(database: sqlite3.Connection, terms: ImportTerms) -> Iterator[Ite
         ended = at or terms.now if is_deleted else None
         last[name] = place, ForeignFields({"content": content, "at": at, "ended": ended, **metadata})
     for name, (place, row) in last.items():
-        entry = Entry(
+        entry = ForeignEntry(
             id=name, content=row.text("content"), at=row.value("at"), created_at=first[name],
             ended_at=row.value("ended"), metadata=collect_metadata(row, "actor_id", "role"),
         )  # fmt: skip
@@ -99,7 +99,7 @@ def _read_claude_mem(database: sqlite3.Connection, terms: ImportTerms) -> Iterat
     for place, row in _iter_rows(database, "observations", "id"):
         facts = _list_texts(row, "facts")
         said = [row.text("title"), row.text("narrative") or " ".join(facts) or row.text("text")]
-        entry = Entry(
+        entry = ForeignEntry(
             id=f"observation {row.label('id')}", content=": ".join(filter(None, said)), at=_moment(row),
             kind=_KINDS.get(row.text("type"), "event"), tags=tuple(_list_texts(row, "concepts"))[:20],
             metadata=collect_metadata(row, "project", "type", "files_read", "files_modified"),
@@ -112,7 +112,7 @@ def _read_claude_mem(database: sqlite3.Connection, terms: ImportTerms) -> Iterat
                 for name in _SUMMARY
                 if (text := row.text(name))
             ]
-            entry = Entry(
+            entry = ForeignEntry(
                 id=f"summary {row.label('id')}", content="\n".join(texts), at=_moment(row), kind="event",
                 metadata=collect_metadata(row, "project"),
             )  # fmt: skip

@@ -53,7 +53,7 @@ _TEXTS = ("memory", "text", "content", "fact", "summary", "data", "value")
 _EXPERIENCES = frozenset({"experience", "bank", "event"})
 
 
-class Entry(NamedTuple):
+class ForeignEntry(NamedTuple):
     """An entry of another memory.
 
     Attributes:
@@ -79,7 +79,7 @@ class Entry(NamedTuple):
     metadata: Mapping[str, str] = MappingProxyType({})
 
 
-def build_entry_items(form: Form, entry: Entry, terms: ImportTerms, place: str) -> Iterator[Item]:
+def build_entry_items(form: Form, entry: ForeignEntry, terms: ImportTerms, place: str) -> Iterator[Item]:
     """Yield the records of an entry; a long one is cut into passages."""
     content = clean_text(entry.content).strip()
     if not content:
@@ -154,7 +154,7 @@ def _list_entries(value: object) -> list[Any]:
 def _read_mem0(data: dict[str, Any], terms: ImportTerms, place: str) -> Iterator[Item]:
     fields = ForeignFields(data)
     metadata = collect_metadata(fields, "user_id", "agent_id", "run_id", "actor_id", "app_id")
-    entry = Entry(
+    entry = ForeignEntry(
         id=fields.label("id"), content=fields.text("memory"), at=fields.moment("updated_at", "created_at"),
         created_at=fields.moment("created_at"), tags=fields.labels("categories"),
         metadata={**fields.texts("metadata"), **metadata},
@@ -172,7 +172,7 @@ def _read_hindsight(data: dict[str, Any], terms: ImportTerms, place: str) -> Ite
         happened = next(
             filter(None, map(fields.moment, ("occurred_start", "mentioned_at", "event_date", "date"))), None
         )
-        entry = Entry(
+        entry = ForeignEntry(
             id=named or (f"{data.get('id')}:{number}" if fact is not data else ""),
             content=fields.text("text"), at=happened, kind=kind,
             tags=(*fields.labels("tags"), *fields.labels("entities"))[:20],
@@ -189,7 +189,7 @@ def read_store_item(
     created, updated = times
     labels = namespace if isinstance(namespace, list) else str(namespace).split(".")
     inner = value.get("content", value) if isinstance(value, dict) and "kind" in value else value
-    entry = Entry(
+    entry = ForeignEntry(
         id=f"{'/'.join(map(str, labels))}/{key}", content=_flatten(inner), at=updated, created_at=created,
         category=ForeignFields({"category": "/".join(map(str, labels))}).category("category"),
         metadata={"namespace": "/".join(map(str, labels)), "key": key},
@@ -206,7 +206,7 @@ def _read_zep(data: dict[str, Any], terms: ImportTerms, place: str) -> Iterator[
     fields = ForeignFields(data)
     if data.get("fact") or data.get("summary"):
         name, is_fact = fields.label("name"), bool(data.get("fact"))
-        entry = Entry(
+        entry = ForeignEntry(
             id=fields.label("uuid", "uuid_"), content=fields.text("fact") or f"{name}: {fields.text('summary')}",
             at=fields.moment("valid_at", "created_at"), created_at=fields.moment("valid_at", "created_at"),
             ended_at=fields.moment("invalid_at", "expired_at"), tags=fields.labels("labels"),
@@ -235,7 +235,7 @@ def _read_letta(data: dict[str, Any], terms: ImportTerms, place: str) -> Iterato
         fields = ForeignFields(block)
         label = fields.label("label") or "block"
         for number, tags, text in split_blocks(str(block.get("value") or "")):
-            entry = Entry(
+            entry = ForeignEntry(
                 id=hash_texts(fields.label("id"), label, text), content=text, at=fields.moment("updated_at"),
                 category=ForeignFields({"category": f"letta/{label}"}).category("category"), tags=tags,
                 metadata={"block": label},
