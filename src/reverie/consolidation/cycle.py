@@ -162,13 +162,14 @@ class ConsolidationCycle:
         self._clock = writer.clock
         self._settings = settings
         self.inbox = Inbox(self._writer)
-        self.trust = ModelTrust(self._writer)
+        self.trust = trust = ModelTrust(self._writer)
         self._gatherer = InputGatherer(
             writer,
             settings=settings,
             plan_records=plan_records,
             profile=profile,
-            is_trusted=lambda: None if self.model is None else self.trust.is_trusted(self.model.name),
+            # Not through `self`: a circle would keep a memory that nobody uses.
+            is_trusted=lambda: None if model is None else trust.is_trusted(model.name),
         )
 
     # -- plans -------------------------------------------------------------------------------------------
