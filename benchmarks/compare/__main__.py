@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,9 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build/compare"
 PAGE = ROOT / "docs/compare.md"
 ADAPTERS = Path(__file__).with_name("adapters.py")
+SERVERS = ("mcp-memory", "basic-memory", "hindsight")
+"""Memories that run in a process of their own, whose look-ups of hosts are not seen."""
+
 MAX_KILLS = 10
 MAX_KILLING_S = 100
 """Seconds after which a memory that starts slowly is killed no more."""
@@ -250,7 +252,7 @@ def measure_first_recall(peer: Peer, folder: Path, url: str) -> None:
     found = running.ask("search", query="staging port", limit=1)["found"]
     peer.figures["first recall"] = f"{time.perf_counter() - start:.1f} s" + ("" if found else ", not found")
     hosts = running.close()
-    peer.figures["network"] = ", ".join(hosts) if hosts else "none"
+    peer.figures["network"] = "not watched" if peer.name in SERVERS else ", ".join(hosts) or "none"
 
 
 def list_questions(
@@ -456,12 +458,10 @@ def render_page(peers: Sequence[Peer], personas: Sequence[Persona], size: int) -
 
 def describe_versions(peer: Peer) -> str:
     """Return the versions of the packages that were installed."""
-    if peer.name.startswith("reverie"):
-        return version("reverie")
     if peer.packages[0].startswith("npm:"):
         name = peer.packages[0].removeprefix("npm:")
         return f"{name} {json.loads((peer.folder / 'node_modules' / name / 'package.json').read_text())['version']}"
-    names = [each.partition("[")[0] for each in peer.packages]
+    names = ["reverie" if each.startswith(str(ROOT)) else each.partition("[")[0] for each in peer.packages]
     code = "from importlib.metadata import version; "
     code += f"print(*(f'{{name}} {{version(name)}}' for name in {names}), sep=', ')"
     return subprocess.run(
