@@ -310,6 +310,7 @@ class AsyncWorker(_Wrapper[Worker]):
     start = _on_thread(Worker.start)
     wake = _on_thread(Worker.wake)
     stop = _on_thread(Worker.stop)
+    run_safely = _on_thread(Worker.run_safely)
     run_due = _on_thread(Worker.run_due)
     find_next_due = _on_thread(Worker.find_next_due)
     is_dream_due = _on_thread(Worker.is_dream_due)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
-from reverie.consolidation.worker import FIRST_PAUSE, LEASE, LEASE_TIME
+from reverie.consolidation.lease import LEASE, LEASE_TIME
+from reverie.consolidation.worker import FIRST_PAUSE
 from reverie.domain.errors import ModelRefused, ModelUnavailable
 from reverie.llm.protocol import ModelReply, ModelRequest
 from tests.factories import MovableClock, believe
@@ -326,9 +327,9 @@ def test_what_was_put_before_the_speaker_is_no_evidence(clock: MovableClock) -> 
 def test_the_lease_of_a_long_pass_is_renewed_and_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reverie.consolidation import worker
+    from reverie.consolidation import lease
 
-    monkeypatch.setattr(worker, "LEASE_TIME", timedelta(seconds=0.6))
+    monkeypatch.setattr(lease, "LEASE_TIME", timedelta(seconds=0.6))
     asked, answered = threading.Event(), threading.Event()
 
     def slow(ask: ModelRequest) -> str:

@@ -17,7 +17,8 @@ import pytest
 
 from reverie.consolidation.cycle import ConsolidationCycle
 from reverie.consolidation.gatherer import DueWindow
-from reverie.consolidation.worker import LEASE, Worker
+from reverie.consolidation.lease import LEASE
+from reverie.consolidation.worker import Worker
 from reverie.domain.change import Change
 from reverie.domain.conversation import SessionState, ToolCall, Turn
 from reverie.domain.entry import Entry
@@ -125,13 +126,13 @@ def test_what_another_process_did_before_the_lease_was_taken_is_not_done_again(
         return digesting()(ask)
 
     first, late = worker(store, now, answer), worker(store, now, answer)
-    take = late._lease
+    take = late._lease.take
 
     def take_late() -> int | None:
         first.run_due()
         return take()
 
-    monkeypatch.setattr(late, "_lease", take_late)
+    monkeypatch.setattr(late._lease, "take", take_late)
     assert late.run_due().outcomes == ()
     assert asked == ["read"]
     assert len(store.paragraphs(page=HISTORY)) == 1
@@ -389,7 +390,7 @@ def test_the_lease_is_kept_while_another_thread_of_the_process_works(
 
 def test_a_forked_process_does_not_share_the_lease(store: SQLiteStore, now: MovableClock) -> None:
     one = worker(store, now)
-    with one._hold_lease() as leased:
+    with one._lease.hold() as leased:
         assert leased
         child = os.fork()
         if not child:

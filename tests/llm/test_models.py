@@ -18,8 +18,8 @@ from reverie.llm import Model, model_from_function, model_from_name
 from reverie.llm.anthropic import AnthropicModel
 from reverie.llm.embedding import embedder_from_name
 from reverie.llm.openai import OllamaModel, OpenAIModel
-from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, TokenUsage, ToolSpec
-from reverie.llm.provider import Form, FormatFallback, FormatRejected, Price, RetryPolicy
+from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, Price, TokenUsage, ToolSpec
+from reverie.llm.provider import Form, FormatFallback, FormatRejected, RetryPolicy
 from tests.llm.server import (
     Script,
     cut,

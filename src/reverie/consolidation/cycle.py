@@ -36,6 +36,7 @@ from reverie.domain.errors import (
     StoreUnavailable,
     quote_value,
 )
+from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Origin, Record
 from reverie.domain.text.timestamps import format_time
 from reverie.llm.protocol import Model, ModelFailure, ModelReply, ModelRequest, TokenUsage, find_known_model
@@ -56,6 +57,7 @@ LOG = "dream.log"
 TIMEOUT = "timeout: "
 """Beginning of the reason why a pass failed whose model did not answer in time."""
 
+_MONTH = defer_regex(r"\d{4}-(?:0[1-9]|1[0-2])")
 _USAGE = ("requests", "input_tokens", "output_tokens", "cost")
 
 _LONGEST_LOG = 100
@@ -441,7 +443,7 @@ class ConsolidationCycle:
             return ModelFailure(why=why, refused=isinstance(error, ModelRefused))
         usage = reply.usage
         if usage.cost is None and (known := find_known_model(self.model.name)) is not None:
-            usage = replace(usage, cost=known.estimate_cost(usage))
+            usage = known.price.of(usage)
         self._note_usage(usage)
         return replace(reply, usage=usage)
 
@@ -449,7 +451,9 @@ class ConsolidationCycle:
 
     def read_usage(self, month: str | None = None) -> MonthUsage:
         """Return what requests cost in a month; see `Worker.usage`."""
-        month = month or f"{self._clock():%Y-%m}"
+        month = f"{self._clock():%Y-%m}" if month is None else month
+        if not _MONTH.fullmatch(month if isinstance(month, str) else ""):
+            raise InvalidInput(f"month is {quote_value(month)}: pass a year and a month, such as 2026-03")
         counts = [self._store.count(f"model.{month}.{name}") for name in _USAGE]
         requests, read_tokens, written, cost = counts
         return MonthUsage(

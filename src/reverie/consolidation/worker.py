@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 import threading
 import time
 import weakref
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,6 +15,7 @@ from typing import Literal, TypeAlias, get_args
 from reverie.consolidation.cycle import ALL, ApplyResult, ConsolidationCycle, MonthUsage, PassOutcome
 from reverie.consolidation.gatherer import ACTOR, DueWindow, WindowKind
 from reverie.consolidation.inbox import Verdict, WaitingPlan, read_answer
+from reverie.consolidation.lease import CLOCK_WAS_WRONG, DreamLease, work_while_used
 from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.requests import NO_MODEL
@@ -28,29 +25,19 @@ from reverie.consolidation.trust import ExamReport
 from reverie.context.retrieval import FRESH
 from reverie.context.window import build_remembered_cursor
 from reverie.domain.conversation import LONGEST_TURN, validate_session_id
-from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, ReverieError, quote_value
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import Origin, Record, validate_choice
 from reverie.domain.text.timestamps import compute_next_run, format_time, parse_time
 from reverie.domain.text.validation import validate_count, validate_raw_text, validate_values
+from reverie.llm.protocol import TokenUsage
 from reverie.settings import Settings, Thinking
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.living_page import LivingPages
-from reverie.stores.protocol import LeasingStore, RenewableStore
+from reverie.stores.protocol import RenewableStore
 from reverie.stores.redacting import unwrap
 from reverie.stores.writer import StoreWriter
 
 _log = logging.getLogger("reverie")
-
-LEASE = "lease:dream"
-"""Namespace of the one entry that names the process at work, in a store that has no leases of its own."""
-
-LEASE_TIME = timedelta(seconds=30)
-"""Duration of a lease without renewal, such as after its owner was killed."""
-
-LONGEST_PASS = timedelta(minutes=30)
-"""Maximum time for which a lease is renewed in one run. After that, another process may take over."""
 
 ENRICH_AFTER = timedelta(seconds=30)
 """Quiet time before drafts are enriched, so that a burst is enriched at once."""
@@ -74,13 +61,8 @@ LAST_CYCLE = "dream.last"
 """The store's cursor with the time of the last cycle."""
 
 _EXPIRY_PERIOD = timedelta(hours=1)
-_CLOCK_WAS_WRONG = timedelta(days=1)
-"""Times further in the future were written by a clock that was wrong; nothing waits for them."""
-
 _DueWork: TypeAlias = tuple[str, Callable[[], list[PassOutcome]]]
 """Name of a task, which pauses after a failure, and its function."""
-
-_MONTH = defer_regex(r"\d{4}-(?:0[1-9]|1[0-2])")
 
 _MOST_ENTRIES = 200  # of the journal; more than one plan makes
 
@@ -92,17 +74,22 @@ class WorkReport:
     Attributes:
         outcomes: Outcome of each pass and of each session's window.
         busy: Whether another process has the lease, so that nothing was done.
+        usage: Cost of its requests.
     """
 
     outcomes: tuple[PassOutcome, ...] = ()
     busy: bool = False
 
+    @property
+    def usage(self) -> TokenUsage:
+        plans = (each.plan for each in self.outcomes)
+        return sum((plan.usage for plan in plans if plan is not None), TokenUsage())
+
 
 class Worker:
     """Background thinking: plans, runs, and one thread that does what is due. Thread-safe.
 
-    What is due is read from the store each time, so that the next process finds what one leaves undone. A
-    lease in the store, which expires if its owner is killed, keeps two processes from doing the same at once.
+    What is due is read from the store each time, so that the next process finds what one leaves undone.
     """
 
     def __init__(
@@ -139,14 +126,13 @@ class Worker:
         self._inbox = cycle.inbox
         self._clock = writer.clock
         self._settings = settings
-        self._token = secrets.token_hex(6)
+        self._lease = DreamLease(writer.store, clock=writer.clock)
         self._wake = threading.Event()
         self._stopped = weakref.WeakSet[threading.Thread]()  # threads that are to end, one after the other
         self._thread: threading.Thread | None = None
         self._pauses: dict[str, tuple[datetime, timedelta]] = {}
         self._has_renewed = not isinstance(self._leases, RenewableStore)
         self._nothing_due_at = -1  # number of the last journal entry when no session was due
-        self._holders = Counter[str]()  # threads that work under the lease, by its owner
         self._lock = ForkSafeLock()
 
     @property
@@ -223,7 +209,7 @@ class Worker:
             raise InvalidInput(f"pass is {quote_value(unknown[0])}: use one of {', '.join(DREAM)}")
         if dry_run:
             return WorkReport(outcomes=tuple(self.cycle.run(names, dry_run=True)))
-        with self._hold_lease() as leased:
+        with self._lease.hold() as leased:
             if not leased:
                 return WorkReport(busy=True)
             self.judge_pending()
@@ -271,8 +257,6 @@ class Worker:
         Raises:
             InvalidInput: it is not of that form.
         """
-        if month is not None and not _MONTH.fullmatch(month if isinstance(month, str) else ""):
-            raise InvalidInput(f"month is {quote_value(month)}: pass a year and a month, such as 2026-03")
         return self.cycle.read_usage(month)
 
     def check_model(self) -> ExamReport:
@@ -331,10 +315,10 @@ class Worker:
         reason: str = "",
         actor: str = "owner",
     ) -> WaitingPlan:
-        """Write the owner's decision about a plan or a proposal. No tool of a model does this.
+        """Write the owner's decision about a plan or proposal. No tool of a model does this.
 
         Args:
-            id: The plan or the proposal.
+            id: The plan or proposal.
             verdict: `accept` makes the changes at once, in one transaction. `reject` keeps them from being planned
                 again while their sources stay as they are, and a proposal for good. `later` leaves them open.
             groups: Numbers of the groups of a plan's steps; None for all that are open.
@@ -345,9 +329,9 @@ class Worker:
             NotFound: there is no such plan or proposal, or no longer.
             Conflict: a group is decided already, or what it would change has changed since: reject it.
         """
-        before = self._inbox.get(id)
-        after = self._inbox.decide(
-            id, verdict, groups=groups, reason=reason, **({} if actor is None else {"actor": actor})
+        before, after = (
+            self._inbox.get(id),
+            self._inbox.decide(id, verdict, groups=groups, reason=reason, actor=actor),
         )
         if before.record is None:
             state = "waiting" if after.open else "applied" if after.batches else "rejected"
@@ -401,7 +385,7 @@ class Worker:
             wake = self._wake
             find = weakref.ref(self, lambda _: wake.set())
             self._thread = threading.Thread(
-                target=_work_while_used,
+                target=work_while_used,
                 args=(find, wake, every_s, list(self._stopped)),
                 name="reverie-worker",
                 daemon=True,
@@ -431,10 +415,10 @@ class Worker:
         return not thread.is_alive()
 
     def _is_stopped(self) -> bool:
-        """Return whether the present thread is to end; whoever calls `run_due` is not."""
+        """Return whether the present thread is to end."""
         return threading.current_thread() in self._stopped
 
-    def _run_safely(self) -> bool:
+    def run_safely(self) -> bool:
         """Do what is due, and report what fails; return whether the thread is to go on."""
         if self._is_stopped():
             return False
@@ -458,10 +442,9 @@ class Worker:
             self._compose_pages()
         if not self._find_due_work():
             return WorkReport()
-        with self._hold_lease() as leased:
+        with self._lease.hold() as leased:
             if not leased:
-                return WorkReport(busy=True)
-            # Another process may have done it before this one had the lease.
+                return WorkReport(busy=True)  # or it was done by another process before
             report = WorkReport(outcomes=tuple(self._do(self._find_due_work())))
             if any(each.name == "read" and each.state == "failed" for each in report.outcomes):
                 self._history.write()
@@ -683,18 +666,16 @@ class Worker:
 
     def _has_waiting_dream(self) -> bool:
         """Return whether a plan of a dream waits for the owner, such as one that was made on the web UI."""
-        names = {ALL, *DREAM}
-        return any(each.plan.name in names and each.open for each in self._inbox.plans())
+        return any(each.plan.name in (ALL, *DREAM) and each.open for each in self._inbox.plans())
 
     def _is_idle(self, now: datetime, least: timedelta) -> bool:
-        written = self._find_last_writing()
-        return written is None or now - written >= least
+        return (written := self._find_last_writing()) is None or now - written >= least
 
     def _find_last_writing(self) -> datetime | None:
         """Return when anything but a pass last wrote; None if that is long ago, or by a clock that was wrong."""
         newest = self._store.journal(limit=_MOST_ENTRIES, newest_first=True)
         at = next((row.at for row in newest if row.actor != ACTOR), None)
-        return None if at is None or at - self._clock() > _CLOCK_WAS_WRONG else at
+        return None if at is None or at - self._clock() > CLOCK_WAS_WRONG else at
 
     def _read_last_cycle(self) -> datetime | None:
         text = self._store.cursor(LAST_CYCLE)
@@ -705,87 +686,7 @@ class Worker:
         except InvalidInput:
             _log.warning("when the last cycle was cannot be read; it counts as never")
             return None
-        return None if last - self._clock() > _CLOCK_WAS_WRONG else last
+        return None if last - self._clock() > CLOCK_WAS_WRONG else last
 
     def _record_cycle(self, now: datetime) -> None:
         self._writer.commit([], at=now, cursors={LAST_CYCLE: format_time(now)})
-
-    # -- the lease ---------------------------------------------------------------------------------------
-
-    @property
-    def _owner(self) -> str:
-        """The name under which this process holds the lease; a forked one has another."""
-        return f"{self._token}-{os.getpid()}"
-
-    @contextmanager
-    def _hold_lease(self) -> Iterator[bool]:
-        """Hold the lease, renewed by a thread of its own. Yield False where another process has it."""
-        token = self._lease()
-        if token is None:
-            yield False
-            return
-        with self._lock:
-            self._holders[self._owner] += 1
-        done = threading.Event()
-        renewing = threading.Thread(target=self._renew, args=(done,), name="reverie-lease", daemon=True)
-        renewing.start()
-        try:
-            with self._leases.fencing(token) if isinstance(self._leases, LeasingStore) else nullcontext():
-                yield True
-        finally:
-            done.set()
-            renewing.join()
-            with self._lock:
-                self._holders[self._owner] -= 1
-                is_last = not self._holders[self._owner]
-            if is_last:
-                self._release()
-
-    def _renew(self, done: threading.Event) -> None:
-        every, left = LEASE_TIME.total_seconds() / 3, LONGEST_PASS.total_seconds()
-        while left > 0 and not done.wait(every):
-            left -= every
-            try:
-                self._lease()
-            except ReverieError as error:
-                _log.warning("the lease could not be renewed: %s", error)
-
-    def _lease(self) -> int | None:
-        """Take or renew the lease; return its token, 0 in a store without, None where another process has it."""
-        if isinstance(self._leases, LeasingStore):
-            return self._leases.take_lease(self._owner, LEASE_TIME)
-        now = self._clock()
-        mine = Entry(namespace=LEASE, key=self._owner, data="", stored_at=now, expires_at=now + LEASE_TIME)
-        if self._store.put_entry(mine, capacity=1, now=now):
-            return 0
-        wrong = [
-            entry.key
-            for entry in self._store.entries(LEASE, now=now)
-            if entry.expires_at is not None and entry.expires_at - now > _CLOCK_WAS_WRONG
-        ]
-        self._store.drop_entries(LEASE, wrong)
-        return 0 if wrong and self._store.put_entry(mine, capacity=1, now=now) else None
-
-    def _release(self) -> None:
-        try:
-            if isinstance(self._leases, LeasingStore):
-                self._leases.release_lease(self._owner)
-            else:
-                self._store.drop_entries(LEASE, [self._owner])
-        except ReverieError as error:
-            _log.warning("the lease could not be given back; it ends by itself: %s", error)
-
-
-def _work_while_used(
-    find: Callable[[], Worker | None],
-    wake: threading.Event,
-    every_s: float,
-    before: Sequence[threading.Thread],
-) -> None:
-    """Run the thread of a worker until it is stopped, or until nobody uses its memory."""
-    for thread in before:
-        thread.join()
-    while (worker := find()) is not None and worker._run_safely():
-        del worker  # while this thread waits, it must not keep the memory
-        wake.wait(every_s)
-        wake.clear()

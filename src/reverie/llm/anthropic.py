@@ -13,11 +13,10 @@ import anthropic
 from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import ModelRefused
 from reverie.domain.text.validation import validate_address
-from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, TokenUsage
+from reverie.llm.protocol import ChatMessage, Finish, ModelReply, ModelRequest, Price, TokenUsage
 from reverie.llm.provider import (
     Form,
     FormatRejected,
-    Price,
     ProviderModel,
     RetryableError,
     RetryPolicy,

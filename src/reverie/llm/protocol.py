@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from reverie.domain.conversation import Role, ToolCall
 from reverie.domain.errors import InvalidInput, MissingExtra, ModelError, ModelRefused, ModelUnavailable
@@ -143,22 +143,28 @@ class ModelFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownModel:
-    """Facts about a model, as far as they are known.
+class Price:
+    """Price of a model's tokens.
 
     Attributes:
-        input_tokens: Largest number of tokens of a request.
-        input_price: US dollars for a million input tokens.
-        output_price: US dollars for a million output tokens.
+        input: US dollars for a million input tokens, 0 or more.
+        output: US dollars for a million output tokens, 0 or more.
     """
 
-    input_tokens: int
-    input_price: float
-    output_price: float
+    input: float
+    output: float
 
-    def estimate_cost(self, usage: TokenUsage) -> float:
-        """Return the cost of tokens in US dollars."""
-        return (usage.input_tokens * self.input_price + usage.output_tokens * self.output_price) / 1e6
+    def of(self, usage: TokenUsage) -> TokenUsage:
+        """Return the usage with its cost."""
+        cost = (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
+        return replace(usage, cost=cost)
+
+
+class KnownModel(NamedTuple):
+    """Largest number of tokens of a request to a model, and its price."""
+
+    input_tokens: int
+    price: Price
 
 
 @cache
@@ -177,7 +183,7 @@ def find_known_model(name: str) -> KnownModel | None:
     if not fitting:
         return None
     _, tokens, read, written = max(fitting, key=lambda row: len(row[0]))
-    return KnownModel(input_tokens=int(tokens), input_price=float(read), output_price=float(written))
+    return KnownModel(int(tokens), Price(input=float(read), output=float(written)))
 
 
 # -- protocol -------------------------------------------------------------------------------------

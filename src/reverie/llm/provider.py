@@ -20,27 +20,16 @@ from typing import Any, Literal, TypeVar
 
 from reverie.domain.errors import ModelRefused, ModelTimeout, ModelUnavailable
 from reverie.domain.text.validation import validate_address
-from reverie.llm.protocol import ChatMessage, ModelReply, ModelRequest, OnText, TokenUsage
+from reverie.llm.protocol import (
+    ChatMessage,
+    ModelReply,
+    ModelRequest,
+    OnText,
+    Price,
+    find_known_model,
+)
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
-    """Price of a model's tokens.
-
-    Attributes:
-        input: US dollars for a million input tokens, 0 or more.
-        output: US dollars for a million output tokens, 0 or more.
-    """
-
-    input: float
-    output: float
-
-    def of(self, usage: TokenUsage) -> TokenUsage:
-        """Return the usage with its cost."""
-        cost = (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1e6
-        return replace(usage, cost=cost)
 
 
 # -- retries and deadlines -------------------------------------------------------------------------------
@@ -243,7 +232,7 @@ class ProviderModel(ABC):
         name: `provider:model`.
         library: The module; those of OpenAI and Anthropic have the same errors.
         forms: Forms in which the server may take a schema, the strictest first.
-        price: Price of its tokens; None leaves costs unknown.
+        price: Price of its tokens; None takes the known one.
         patience: Tries and pauses of a request.
     """
 
@@ -277,7 +266,9 @@ class ProviderModel(ABC):
         finally:
             relay.close()
         usage = replace(reply.usage, requests=requests)
-        return replace(reply, usage=usage if self._price is None else self._price.of(usage))
+        known = find_known_model(self.name)
+        price = self._price or (None if known is None else known.price)
+        return replace(reply, usage=usage if price is None else price.of(usage))
 
     def _answer_once(self, request: ModelRequest, left_s: float, relay: StreamRelay) -> ModelReply:
         if request.schema is None:

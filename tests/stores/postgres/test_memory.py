@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from reverie import InvalidInput, Memory, NotFound, Settings
+from reverie.consolidation.lease import LEASE_TIME
 from reverie.consolidation.pair_judge import POSITION
-from reverie.consolidation.worker import LEASE_TIME
 from reverie.search.analyzer import analyze
 from reverie.stores.postgres import PostgresStore, connections
 from reverie.stores.postgres.connections import parse_postgres_url
@@ -167,11 +167,11 @@ def test_background_work_of_a_memory_is_done_by_one_machine(
         Memory.open(url, settings=there, clock=clock) as two,
     ):
         one.save("Likes tea")
-        with one.dreams._hold_lease() as leased:
+        with one.dreams._lease.hold() as leased:
             assert leased
             assert two.dreams.run().busy
         assert not two.dreams.run().busy
-        assert one.dreams._lease()
+        assert one.dreams._lease.take()
         clock.move(minutes=60)
         assert two.dreams.run().busy, "the clock of the server counts"
         postgres.execute(

@@ -315,9 +315,13 @@ class Account:
         self._archived["learned"] += 1
         name = record.id
         self._remembered.add(name)
-        self.expect(record.origin == "agent" and not record.pinned, "trust never rises", name)
         cited = [self._texts[each] for each in record.references if each in self._texts]
         self.expect(cited, "names its turns", name)
+        is_quoted = record.origin == "owner" and any(
+            record.content in " ".join(text.split()) for text in cited
+        )
+        is_own = (record.origin == "agent" or is_quoted) and not record.pinned
+        self.expect(is_own, "trust never rises", name)
         said = set(re.findall(r"\d+", " ".join(cited)))
         invented = set(re.findall(r"\d+", record.content)) - said
         self.expect(not invented, "remembers what was said", f"{name}: {sorted(invented)}")

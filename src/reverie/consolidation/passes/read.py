@@ -50,6 +50,7 @@ from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.dates import find_dates, get_local_day
 from reverie.domain.text.escaping import escape_line
 from reverie.domain.text.timestamps import parse_time
+from reverie.domain.text.tokenizer import find_language
 from reverie.domain.text.validation import estimate_tokens
 from reverie.llm.protocol import ModelRequest, TokenUsage
 from reverie.repositories.records import NewRecord
@@ -68,8 +69,8 @@ MOST_KNOWN = 30
 MAX_PART_TOKENS = 6_000
 """Tokens of the turns of one request; a longer conversation is read in parts."""
 
-_OWNED_SHARE = 0.2
-"""Share of its words that the owner's turns must have."""
+_KNOWN_SHARE = 0.2
+"""Share of its words that the cited turns must have; whether they say it is a question for the model."""
 
 _SAID_SHARE = 0.8
 """Share of its words that a known record must have to say the same."""
@@ -332,9 +333,13 @@ class _Reading:
         evidence = collect_evidence(cited)
         old = replaces.content if replaces is not None else ""
         zone = self._view.zone
+        # German capitalizes every noun; whether one is a name is a question for the model.
+        nouns = [Evidence(text=content, at=evidence[0].at)] if find_language(content) == "de" else []
         return find_unsaid(
-            content, evidence, context=self._context, replaced=old, zone=zone
-        ) or find_unknown_words(content, [*evidence, Evidence(text=old, at=evidence[0].at)], zone=zone)
+            content, evidence, context=[*self._context, *nouns], replaced=old, zone=zone
+        ) or find_unknown_words(
+            content, [*evidence, Evidence(text=old, at=evidence[0].at)], least=_KNOWN_SHARE, zone=zone
+        )
 
     def _find_saying(self, content: str, cited: Sequence[Turn], replaces: Record | None) -> Record | None:
         """Return a live record that says all of a proposal, in the owner's words or as known."""

@@ -61,8 +61,9 @@ def verify(view: PassInput) -> Flow[Plan]:
         for each, why in zip(own, verdicts.reasons, strict=True):
             what = f"{each.do} {each.record or each.target}"
             if not why:
-                _put_into_effect(view, builder, each)
-                if each.do in ("add", "change") and each.record:
+                if not _put_into_effect(view, builder, each) and each.tries + 1 < MAX_TRIES:
+                    waiting.append(replace(each, tries=each.tries + 1))  # there was no room in this dream
+                elif each.do in ("add", "change") and each.record:
                     shown.append(each)
             elif why.startswith(DENIED):
                 builder.refuse(what, why)
@@ -138,12 +139,11 @@ def _build_claim(view: PassInput, claim: PendingClaim) -> Claim | None:
     return Claim(kind="end", text=f"No longer true: {target.content}", evidence=(*earlier, *evidence))
 
 
-def _put_into_effect(view: PassInput, builder: PlanBuilder, claim: PendingClaim) -> None:
-    """Add the steps of a claim that is supported."""
+def _put_into_effect(view: PassInput, builder: PlanBuilder, claim: PendingClaim) -> bool:
+    """Add the steps of a claim that is supported; return whether it is settled."""
     record, target = view.cited.get(claim.record), view.cited.get(claim.target)
     if claim.do == "drop" and target is not None:
-        builder.archive(target.id, why="a joke, a fragment or only for that moment")
-        return
+        return builder.archive(target.id, why="a joke, a fragment or only for that moment")
     saved = record
     if record is not None and record.archived:
         saved = builder.restore(record, why="the model finds it in its turns")
@@ -153,6 +153,7 @@ def _put_into_effect(view: PassInput, builder: PlanBuilder, claim: PendingClaim)
     quote = view.cited.get(claim.quote)
     if saved is not None and quote is not None and any(_is_untouched(quote, turn.content) for turn in turns):
         builder.stand_in(quote, reason=f"{_SAME_WORDS}{saved.id}")
+    return True
 
 
 def _is_untouched(quote: Record, said: str) -> bool:
