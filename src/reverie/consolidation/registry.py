@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from reverie.consolidation.passes import compact, drafts, preferences, promote, read, tidy, verify
+from reverie.consolidation.passes import compact, drafts, preferences, read, tidy, verify
 from reverie.consolidation.plan import Plan
 from reverie.consolidation.planning.flows import Flow
 from reverie.consolidation.planning.inputs import PassInput
@@ -90,7 +90,7 @@ _ALL = (
         setting="preference_inference",
         without_model="no model: only rules learn preferences",
     ),
-    Pass(name=promote.NAME, build=promote.promote, setting="promotion_enabled"),
+    Pass(name=tidy.PROMOTE, build=tidy.promote, setting="promotion_enabled"),
     Pass(name=read.NAME, inputs=("session",), build=read.read, prompts=(read.PROMPT,)),
     Pass(name=compact.NAME, inputs=("session",), build=compact.compact, prompts=(compact.PROMPT,)),
     Pass(name=compact.TRIM, inputs=("session",), build=compact.trim),

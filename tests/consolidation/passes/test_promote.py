@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reverie.consolidation.passes.promote import promote
+from reverie.consolidation.passes.tidy import promote
 from reverie.consolidation.planning.flows import run_pass
 from reverie.consolidation.planning.inputs import PassInput
 from reverie.domain.record import Record

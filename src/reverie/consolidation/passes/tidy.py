@@ -12,7 +12,7 @@ headline, whatever `toDelete` says.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -36,7 +36,7 @@ from reverie.consolidation.planning.requests import (
 from reverie.consolidation.planning.verification import PROMPT as CLAIM_PROMPT
 from reverie.consolidation.planning.verification import Claim, ClaimCheck
 from reverie.domain.category import ANTI_PATTERNS, GENERAL
-from reverie.domain.record import UNTRUSTED, Record
+from reverie.domain.record import HOME_LAYERS, UNTRUSTED, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text import validation
 from reverie.domain.text.escaping import escape_line
@@ -526,3 +526,32 @@ def _to_claim(pair: tuple[Record, Record]) -> Claim:
 
 def _get_start(record: Record) -> datetime:
     return record.valid_from or record.created_at
+
+
+# -- promotion ---------------------------------------------------------------------------------------------
+
+
+PROMOTE = "promote"
+
+
+def promote(view: PassInput) -> Flow[Plan]:
+    """Move records that were filed as events, but are knowledge and sure, to the layers of their kinds (golemcore)."""
+    yield from ()
+    builder = PlanBuilder(view, name=PROMOTE)
+    for record in view.records:
+        if record.id in view.changed and _is_promoted(record, view.promotion_min_confidence):
+            layer = HOME_LAYERS[record.kind]
+            why = f"sure enough to keep as {layer} (confidence {record.confidence:.2f})"
+            builder.change(record, replace(record, layer=layer), why=why)
+    return builder.plan(skipped="nothing new is due for promotion")
+
+
+def _is_promoted(record: Record, min_confidence: float) -> bool:
+    """Return whether a record is knowledge filed as an event."""
+    return (
+        not record.archived
+        and record.layer == "episodic"
+        and HOME_LAYERS[record.kind] != "episodic"
+        and record.confidence >= min_confidence
+        and record.origin not in UNTRUSTED
+    )
