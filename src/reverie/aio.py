@@ -599,4 +599,3 @@ class AsyncMemory(AsyncScopedMemory):
         return AsyncAdministration(self.sync.admin)
 
     as_of = _opening_as(AsyncSnapshot, Memory.as_of)
-    choose_files = _on_thread(Memory.choose_files)

@@ -20,7 +20,6 @@ from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import Change, JournalEntry
 from reverie.domain.errors import InvalidInput, NotFound, quote_value
 from reverie.domain.filter import Filter
-from reverie.domain.record import validate_choice
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, parse_duration
@@ -484,8 +483,8 @@ class Memory(ScopedMemory):
         if self.path is None or self.is_read_only:
             return None
         layout = self._resolve_files()
-        if self.settings.files in ("pages", "records"):
-            self.choose_files(self.settings.files)
+        if self.settings.files in ("pages", "records") and self._resolve_files(auto=True) != layout:
+            self._parts.writer.commit([], cursors={_FILES_CURSOR: layout})
         if layout == "none":
             return None
         from reverie.files.folder import MemoryFolder
@@ -495,30 +494,11 @@ class Memory(ScopedMemory):
         folder.start()
         return folder
 
-    def choose_files(self, files: Literal["pages", "records", "none"]) -> None:
-        """Store which files the folder has, from the next opening on, if the setting `files` does not say it.
-
-        Args:
-            files: `pages`, `records` or `none`; see `Settings`.
-
-        Raises:
-            InvalidInput: it is none of these.
-        """
-        validate_choice(files, ("pages", "records", "none"), name="files")
-        if self._resolve_files(auto=True) != files:
-            self._parts.writer.commit([], cursors={_FILES_CURSOR: files})
-
     def _resolve_files(self, *, auto: bool = False) -> Literal["pages", "records", "none"]:
         """Return which files the folder has: as the setting says, or as the memory was last opened."""
         if self.settings.files != "auto" and not auto:
             return self.settings.files
-        match self._store.cursor(_FILES_CURSOR):
-            case "records":
-                return "records"
-            case "none":
-                return "none"
-            case _:
-                return "pages"
+        return "records" if self._store.cursor(_FILES_CURSOR) == "records" else "pages"
 
     def _create_worker(self) -> Worker:
         from reverie.consolidation.cycle import ConsolidationCycle  # here: a search needs no passes

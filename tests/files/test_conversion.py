@@ -198,11 +198,8 @@ def test_the_choice_of_files_is_stored_with_the_memory(folder: Path, tmp_path: P
         assert memory.folder is not None
         memory.folder.sync()
         assert (folder / "memory/records/food.md").exists()
-        memory.choose_files("none")
-        with pytest.raises(InvalidInput, match="files is 'odd': use one of pages, records, none"):
-            memory.choose_files("odd")  # type: ignore[arg-type]
-    with Memory.open(folder, embedder="none") as memory:
-        assert memory.folder is None
+    with pytest.raises(InvalidInput, match="files in Settings is 'odd': it must be one of auto, pages"):
+        Memory.open(folder, files="odd")  # type: ignore[arg-type]
     new = tmp_path / "new"
     assert run_cli("init", "--files", "records", "--store", new).returncode == 0
     assert run_cli("remember", "Bo likes tea", "--category", "food", "--store", new).returncode == 0

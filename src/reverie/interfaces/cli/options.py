@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -228,6 +228,7 @@ class CommandContext:
         model: str | None = None,
         actor: str = "owner",
         rehearse: Callable[[Memory], object] | None = None,
+        files: Literal["pages", "records"] | None = None,
     ) -> Iterator[Memory]:
         """Open the memory, and close it at the end.
 
@@ -239,6 +240,7 @@ class CommandContext:
             actor: Author of changes in the journal.
             rehearse: Function that is tried on an empty memory before a new one is created. If it raises, none is
                 created, so that a refused command leaves no folder.
+            files: Readable files that the folder has from now on; None for those of the settings.
         """
         from reverie.memory import CREATE_IT, IN_MEMORY, Memory, is_database, resolve_folder
         from reverie.stores.sqlite import DATABASE
@@ -256,6 +258,7 @@ class CommandContext:
                 settings=settings,
                 create=create,
                 clock=clock,
+                files=files,
                 model=model,
                 actor=actor,
             )

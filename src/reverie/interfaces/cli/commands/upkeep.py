@@ -24,17 +24,15 @@ if TYPE_CHECKING:
 @command(json=True)
 @click.option(
     "--files",
-    type=click.Choice(["pages", "records", "none"]),
-    help="Readable files: a page for each category, a JSON file for each record, or none.",
+    type=click.Choice(["pages", "records"]),
+    help="Readable files: a page for each category, or a JSON file for each record.",
 )
-def init(context: CommandContext, /, files: Literal["pages", "records", "none"] | None) -> None:
+def init(context: CommandContext, /, files: Literal["pages", "records"] | None) -> None:
     """Create a memory in the folder, if there is none, and choose its readable files.
 
     With --json: {"folder": text}.
     """
-    with context.memory(create=True) as memory:
-        if files is not None:
-            memory.choose_files(files)
+    with context.memory(create=True, files=files):
         folder = context.describe_place()
     context.print_result(f"Ready: {folder}", {"folder": folder})
 
