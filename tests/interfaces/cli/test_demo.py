@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from click.testing import Result
 
 from reverie.context.pack import NOTHING_KNOWN
 from reverie.interfaces.cli import demo
+from reverie.interfaces.cli.commands.changes import find_last_batch
 from reverie.memory import Memory
 from tests.interfaces.conftest import environment, run_cli, run_process
 
@@ -57,9 +59,9 @@ def test_nine_of_ten_questions_about_facts_never_said_find_nothing(
 ) -> None:
     use_embedder(monkeypatch, embedder)
     call("demo")
-    clock = demo.Clock(demo.MONDAY.replace(hour=12) + demo.timedelta(days=3))
+    clock = demo.Clock(demo.MONDAY.replace(hour=12) + timedelta(days=3))
     with Memory.open(folder, clock=clock) as memory:
-        memory.history.undo(batch=demo.find_last_batch(memory))  # the demo's own undo
+        memory.history.undo(batch=find_last_batch(memory))  # the demo's own undo
         known = [
             question
             for question in demo.UNANSWERABLE
