@@ -343,7 +343,7 @@ class Hindsight:
         self.server.wait(60)
 
 
-ADAPTERS = {
+ADAPTERS: dict[str, Any] = {
     "hindsight": Hindsight,
     "reverie": Reverie,
     "reverie-semantic": ReverieSemantic,
