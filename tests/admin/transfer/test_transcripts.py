@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from reverie import Memory
-from reverie.admin.transfer.formats.transcript_lines import parse_line
 from reverie.admin.transfer.importer import ImportReport, detect_format
+from reverie.domain.transcripts import parse_line
 from tests.admin.transfer import samples
 
 

@@ -9,15 +9,15 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from reverie.admin.transfer.formats.transcript_lines import (
+from reverie.domain import provenance
+from reverie.domain.errors import InvalidInput
+from reverie.domain.text import validation
+from reverie.domain.transcripts import (
     TranscriptMessage,
     get_own_tool,
     parse_line,
     remove_context,
 )
-from reverie.domain import provenance
-from reverie.domain.errors import InvalidInput
-from reverie.domain.text import validation
 
 
 def mark_context(text: str) -> str:

@@ -20,16 +20,16 @@ from reverie.admin.transfer.formats.foreign import (
     parse_moment,
     skip,
 )
-from reverie.admin.transfer.formats.transcript_lines import (
+from reverie.admin.transfer.safe_reading import SourceFile
+from reverie.domain.errors import InvalidInput
+from reverie.domain.record import Origin
+from reverie.domain.transcripts import (
     Client,
     TranscriptMessage,
     detect_client,
     get_own_tool,
     parse_line,
 )
-from reverie.admin.transfer.safe_reading import SourceFile
-from reverie.domain.errors import InvalidInput
-from reverie.domain.record import Origin
 
 MAX_RESULT_CHARS = 4_000
 """Characters of a tool's result that are stored."""
