@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from reverie.consolidation.gatherer import ACTOR
+from reverie.consolidation.passes.read import HELD
 from reverie.domain.change import JournalEntry
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.filter import Filter
@@ -264,9 +265,9 @@ class Account:
         if _ENRICHED.match(reason):
             self.counts["notes enriched"] += 1
             return
-        if reason.startswith("withdrawn: "):
+        if reason == HELD or reason.startswith("in other words: "):
             self.counts["withdrawn"] += 1
-            self.expect(name in self._remembered, "only what a model wrote down is withdrawn", name)
+            self.expect(name in self._remembered, "only what a reading wrote down is withdrawn", name)
             self.expect(self.mood != DENIES_ALL, "who denies quotations is not believed", name)
             return
         self._archived["gone"] += 1

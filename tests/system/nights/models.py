@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evaluation.measures.scripted_verifier import answer_check
+from evaluation.measures.scripted_verifier import answer_check, collect_strings
 
 from reverie.domain.errors import ModelUnavailable
 from reverie.domain.similarity.specifics import extract_specifics
@@ -102,12 +102,14 @@ class Actor:
         mood: The name of the personality.
         asked: The questions since they were last taken away.
         merges: Texts of merges it has proposed, which some propose to merge again.
+        said: What it has answered, which it finds supported if it is a good one.
     """
 
     chance: random.Random
     mood: str = "good"
     asked: list[ModelRequest] = field(default_factory=list)
     merges: list[str] = field(default_factory=list)
+    said: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -125,6 +127,7 @@ class Actor:
         else:
             given = MOODS[self.mood](self, seen(ask))
         reply = given if isinstance(given, ModelReply) else ModelReply(text=given)
+        self.said |= collect_strings(reply.text) if ask.purpose != "verify" else set()
         read = sum(validation.estimate_tokens(message.content) for message in ask.messages)
         usage = TokenUsage(
             requests=1, input_tokens=read, output_tokens=validation.estimate_tokens(reply.text)
@@ -132,10 +135,10 @@ class Actor:
         return ModelReply(text=reply.text, finish=reply.finish, model=self.name, usage=usage)
 
     def _supports(self, claim: str) -> bool:
-        """Whether it calls a claim supported: the worst answer there is. Good ones see no change where is none."""
+        """Whether it calls a claim supported: the worst answer there is. Good ones deny controls."""
         if self.mood in (DENIES_TRUTH, DENIES_ALL):
             return False
-        return self.mood not in GOOD or " -> " not in claim
+        return self.mood not in GOOD or claim in self.said
 
     def some(self, records: Sequence[Shown], most: int = 4) -> list[Shown]:
         """A few of the records, in any order; none where there are less than two."""
