@@ -23,6 +23,7 @@ from reverie.domain.filter import has_ended, is_valid_at
 from reverie.domain.page import MEMORY, Paragraph
 from reverie.domain.record import Record
 from reverie.domain.text import validation
+from reverie.domain.text.dates import find_dates
 from reverie.domain.text.tokenizer import STOP_WORDS, tokenize
 from reverie.search.hits import Explanation, Hit
 from reverie.search.updates import asks_for_past
@@ -171,7 +172,7 @@ def judge_candidates(
     replayed_from = given.replay[0].position if given.replay else given.now_at
     words_of_pages = f" {_fold_words(pages)} "
     words_of_turns = f" {' ; '.join(_fold_words(turn.content) for turn in given.replay)} "
-    past = asks_for_past(given.query)
+    past = asks_for_past(given.query) or _names_past_day(given)
     limits = gate.choose_settings([hit for hit in given.candidates if hit.is_trusted])
     least = _find_least_chance(limits, chances, is_list=is_list)
     found = sorted(given.candidates, key=lambda hit: -chances.get(hit.id, 0.0))
@@ -231,6 +232,12 @@ def _find_least_chance(limits: gate.GateSettings, chances: Mapping[str, float], 
     if is_list:
         return limits.related
     return limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
+
+
+def _names_past_day(given: PackInput) -> bool:
+    """Return whether the message names a day, month or year that is over."""
+    today = given.now.date()
+    return any(mention.end < today for mention in find_dates(given.query, today))
 
 
 def _mentions_message(given: PackInput) -> bool:

@@ -432,10 +432,18 @@ _ABOUT_DAYS = ("task_state", *STANDING)
 """Kinds that matter until the days that they name, without a word such as "until"."""
 
 
+_RECURRING = defer_regex(
+    r"\b(?:always|every|each|yearly|annual(?:ly)?|monthly|weekly|immer|jede[nmrs]?|jährlich|monatlich|wöchentlich"
+    r"|siempre|cada|todos los|toujours|chaque|tous les|toutes les|sempre|ogni|tutti i)\b|毎[年月週日]|每[年月周天]|いつも"
+)
+"""What comes back, in folded text."""
+
+
 def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bool = True) -> datetime | None:
     """Return the end of the last day on which a sentence matters; None if it names none.
 
-    A day after "until" or "by" counts for every kind. Plans end with the last day that they name, unless it is not sure
+    What comes back, such as "every year until 1 December", has no last day. A day after "until" or "by" counts for every
+    kind. Plans end with the last day that they name, unless it is not sure
     that they are plans, and rules with a day such as "tomorrow" or "this week".
 
     >>> from datetime import UTC
@@ -446,6 +454,8 @@ def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bo
         return None
     today = get_local_day(at, zone)
     folded = fold_text(text)
+    if _RECURRING.search(folded):
+        return None
     mentions = [each for each in find_dates(text, today) if each.end >= today]
     ends = [each.end for each in mentions if _is_last_day(each, folded)]
     if not ends and kind in _ABOUT_DAYS and (is_sure or kind != "task_state"):
