@@ -49,6 +49,7 @@ MAX_PERHAPS_RELATED = 3
 """Most lines under "Perhaps related"."""
 
 _SHORTEST_NAMED = 4  # letters of a content word
+_LONGEST_REPLY = 3  # words
 _NEVER = 2.0  # a chance that no hit has
 _NO_EVIDENCE: tuple[Verdict, ...] = ("untrusted", "does not hold now", "empty")
 
@@ -210,8 +211,9 @@ def judge_candidates(
         elif shown_at is not None:
             verdict = "already shown"
         elif chance < least:
-            verdict = "perhaps related" if perhaps < MAX_PERHAPS_RELATED else "weak"
-            perhaps += 1
+            is_shown = perhaps < MAX_PERHAPS_RELATED and not _is_mere_reply(hit)
+            verdict = "perhaps related" if is_shown else "weak"
+            perhaps += is_shown
         is_known |= chance >= least and not recent and verdict not in _NO_EVIDENCE
         ids.add(hit.id)
         choices.append(
@@ -232,6 +234,13 @@ def _find_least_chance(limits: gate.GateSettings, chances: Mapping[str, float], 
     if is_list:
         return limits.related
     return limits.answers if max(chances.values(), default=0.0) >= limits.known else _NEVER
+
+
+def _is_mere_reply(hit: Hit) -> bool:
+    """Return whether a hit is a reply of few words, such as "Will do.", without a word of the message."""
+    if hit.turn is None or hit.turn.role != "assistant" or hit.explanation.evidence.get("words"):
+        return False
+    return len(tokenize(hit.content)) <= _LONGEST_REPLY
 
 
 def _names_past_day(given: PackInput) -> bool:
