@@ -82,6 +82,7 @@ class WorkReport:
 
     @property
     def usage(self) -> TokenUsage:
+        """The tokens of all requests of the plans."""
         plans = (each.plan for each in self.outcomes)
         return sum((plan.usage for plan in plans if plan is not None), TokenUsage())
 

@@ -442,9 +442,9 @@ _RECURRING = defer_regex(
 def find_until(text: str, kind: Kind, *, at: datetime, zone: tzinfo, is_sure: bool = True) -> datetime | None:
     """Return the end of the last day on which a sentence matters; None if it names none.
 
-    What comes back, such as "every year until 1 December", has no last day. A day after "until" or "by" counts for every
-    kind. Plans end with the last day that they name, unless it is not sure
-    that they are plans, and rules with a day such as "tomorrow" or "this week".
+    What comes back, such as "every year until 1 December", has no last day. A day after "until" or "by" counts for
+    every kind. Plans end with the last day that they name, unless it is not sure that they are plans, and rules with a
+    day such as "tomorrow" or "this week".
 
     >>> from datetime import UTC
     >>> find_until("Out of office until Friday", "fact", at=datetime(2026, 3, 2, tzinfo=UTC), zone=UTC).isoformat()
