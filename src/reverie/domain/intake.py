@@ -434,7 +434,8 @@ _ABOUT_DAYS = ("task_state", *STANDING)
 
 _RECURRING = defer_regex(
     r"\b(?:always|every|each|yearly|annual(?:ly)?|monthly|weekly|immer|jede[nmrs]?|jährlich|monatlich|wöchentlich"
-    r"|siempre|cada|todos los|toujours|chaque|tous les|toutes les|sempre|ogni|tutti i)\b|毎[年月週日]|每[年月周天]|いつも"
+    r"|siempre|cada|todos los|toujours|chaque|tous les|toutes les|sempre|ogni|tutti i)\b"
+    r"|毎[年月週日]|每[年月周天]|いつも"
 )
 """What comes back, in folded text."""
 
