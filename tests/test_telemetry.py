@@ -222,16 +222,16 @@ def test_a_view_of_the_page_and_a_request_of_mcp_have_spans_too(recorded: Record
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     with Memory.open(":memory:", settings=ON) as memory, serve_here(HttpServer(memory)) as client:
-        client.get("/records?q=tea", headers={"traceparent": parent})
-        client.get("/records/none", headers={"accept": "text/html"})
+        client.get("/memories?q=tea", headers={"traceparent": parent})
+        client.get("/memories/none", headers={"accept": "text/html"})
         answered = client.post("/mcp", json=message, headers={"traceparent": parent}).status_code
-    view, request = recorded.spans["GET /records"], recorded.spans["POST /mcp"]
+    view, request = recorded.spans["GET /memories"], recorded.spans["POST /mcp"]
     for span, status in ((view, 200), (request, answered)):
         assert span.kind is tracing.SpanKind.SERVER
         assert span.parent.span_id == 0xB7AD6B7169203331
         assert span.attributes["http.response.status_code"] == status
     assert recorded.spans["search_memory"].parent.span_id == view.context.span_id
-    assert recorded.attributes("GET /records/{id}")["http.response.status_code"] == 404
+    assert recorded.attributes("GET /memories/{id}")["http.response.status_code"] == 404
 
 
 def test_nothing_is_recorded_while_it_is_off(recorded: Recorded) -> None:

@@ -19,7 +19,7 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """The number of the machine, and how much later it is."""
     now = {"machine": 1.0, "later": 0.0}
     monkeypatch.setattr(claim, "read_identities", lambda: frozenset({f"machine {now['machine']}"}))
-    monkeypatch.setattr(claim.time, "time", lambda: 1_900_000_000 + now["later"])
+    monkeypatch.setattr(time, "time", lambda: 1_900_000_000 + now["later"])
     return now
 
 

@@ -84,9 +84,9 @@ def test_folder_edits_undo_rebuild_and_the_doctor_keep_it(tmp_path: Path) -> Non
     with Memory.open(path) as memory:
         kept = memory.save(GATE, keep_secret=True, category="home").record
         memory.flush()
-        file = next((path / "memory").rglob(f"{kept.id}.json"))
-        value = json.loads(file.read_text())
-        file.write_text(json.dumps(value | {"content": "The code of the garden gate is 9021#"}))
+        file = path / "memory/records/home.md"
+        assert GATE in file.read_text()
+        file.write_text(file.read_text().replace(GATE, "The code of the garden gate is 9021#"))
         memory.refresh_files()
         edited = memory.get(kept.id)
         assert edited is not None

@@ -16,7 +16,7 @@ from reverie.domain.change import Change
 from reverie.domain.filter import Filter
 from reverie.domain.record import Record
 from reverie.files import layout
-from reverie.files.hand_edits.importer import HandEditReport
+from reverie.files.hand_edits.intake import HandEditReport
 from reverie.stores.tombstones import make_key, tombstone_keys
 from tests.files.hand_edit_fixture import DAY, EditedFolder, open_edited_folder
 from tests.support.contract import factories

@@ -186,7 +186,7 @@ def test_commands_take_a_url(url: str, tmp_path: Path) -> None:
     assert json.loads(run(tmp_path, "stats", "--json", "--store", url).output)["records"] == 1
     assert run(tmp_path, "check", "--store", url).output.startswith("Sound: memory 'acme'")
     assert run(tmp_path, "doctor", "--store", url).exit_code == 0
-    assert url in run(tmp_path, "mcp", "config", "--client", "cursor", "--store", url).output
+    assert url in run(tmp_path, "connect", "cursor", "--print", "--store", url).output
     assert run(tmp_path, "demo", "--store", url).exit_code == 2
     for command in ("rebuild", "watch", "backup"):
         args = [str(tmp_path / "backup.zip")] if command == "backup" else []
