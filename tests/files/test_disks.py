@@ -36,9 +36,9 @@ def test_a_memory_on_a_full_disk_says_so_and_is_there_when_there_is_room(disk: P
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:
             file.write(b"x" * 1_024)
-    with (
-        Memory.open(disk / "memory", embedder="none") as memory,
+    with (  # opening it reads which files it has
         pytest.raises(StoreUnavailable, match=ADVICE),
+        Memory.open(disk / "memory", embedder="none") as memory,
     ):
         memory.list()
     state = FileState(disk / "memory")

@@ -244,7 +244,9 @@ def reword_headline(folder: Path, way: str) -> None:
         elif way == "pin":
             memory.update(headline.id, pinned=True)
         else:
-            (file,) = folder.rglob(f"{headline.id}.json")
+            (file,) = (
+                page for page in folder.rglob("*.md") if headline.id in page.read_text(encoding="utf-8")
+            )
             text = file.read_text(encoding="utf-8")
             file.write_text(text.replace(headline.content, wording), encoding="utf-8")
             memory.folder.sync()  # type: ignore[union-attr]

@@ -151,9 +151,9 @@ class PairJudge:
         """
         try:
             newest = self._store.sequence()
-            if newest != self._position and newest - self._read_position() <= MAX_BACKLOG:
-                with translate_os_errors("the model of pairs cannot be read"):
-                    self.judge_pending(most=MAX_RECORDS, time_s=MAX_TIME_S)
+            if newest != self._position:
+                with translate_os_errors("the model of pairs cannot be read"), self._lock:
+                    self._judge_pending(newest, MAX_RECORDS, MAX_TIME_S, backlog=MAX_BACKLOG)
         except NestedChange:
             return  # a search within a reading block sees one state of the store; a later one judges
         except StoreError as error:
@@ -172,18 +172,27 @@ class PairJudge:
         Raises:
             StoreError: the result could not be written.
         """
-        if self._store.sequence() == self._position:
+        newest = self._store.sequence()
+        if newest == self._position:
             return 0
         with self._lock:
-            return self._judge_pending(inf if most is None else most, inf if time_s is None else time_s)
+            return self._judge_pending(
+                newest, inf if most is None else most, inf if time_s is None else time_s
+            )
 
-    def _judge_pending(self, most: float, time_s: float) -> int:
+    def _judge_pending(self, newest: int, most: float, time_s: float, *, backlog: float = inf) -> int:
+        """Judge what was changed up to an entry of the journal, unless that is more than `backlog` entries."""
         ends_at = time.monotonic() + time_s
         position = start = self._read_position()
+        if newest - start > backlog:
+            return 0
         judged: dict[str, None] = {}
         changes: dict[str, Change] = {}
         is_over = has_erased = False
-        while not is_over and (entries := self._store.journal(after=position, limit=_MAX_ENTRIES)):
+        while not is_over and position < newest:
+            entries = self._store.journal(after=position, limit=_MAX_ENTRIES)
+            if not entries:
+                break
             for entry in entries:
                 if _has_new_content(entry) and _get_id(entry) not in judged:
                     if len(judged) >= most or time.monotonic() > ends_at:
