@@ -34,7 +34,6 @@ from reverie.repositories.records import (
     RecordRepository,
     SaveResult,
     Settlement,
-    copy_for_scope,
     describe_missing_record,
 )
 from reverie.repositories.wishes import ForgetRequests
@@ -277,6 +276,8 @@ class ScopedMemory(MemoryReader):
             InvalidInput: the scope is not a wider one, the record is archived or expired, or it comes from a
                 tool, the web or an import.
         """
+        from reverie.repositories.key_value_codec import copy_for_scope  # here: few programs promote
+
         record = self.get(id)
         if record is None:
             raise NotFound(describe_missing_record(id))

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date, datetime, timedelta
 from enum import Enum
 from json.encoder import encode_basestring
@@ -25,6 +25,7 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import HOME_LAYERS, LONGEST_CONTENT, Origin, Record
 from reverie.domain.secrets.redactor import Redactor
 from reverie.domain.text.validation import clean_text
+from reverie.repositories.records import NewRecord
 
 Namespace: TypeAlias = tuple[str, ...]
 Place: TypeAlias = tuple[Namespace, str]
@@ -404,3 +405,12 @@ def _replace_leaves(value: dict[str, Any], changed: Mapping[_Path, object]) -> d
             inner = inner[step]
         inner[path[-1]] = leaf
     return value
+
+
+def copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> NewRecord:
+    """Return a record to save in another scope, with a time to live of its own; it is no item there."""
+    copied = {
+        each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
+    }
+    metadata = select_other_metadata(record.metadata)
+    return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})

@@ -21,7 +21,6 @@ from reverie.domain.errors import Conflict, InvalidInput, NotFound, TextExists, 
 from reverie.domain.filter import Filter
 from reverie.domain.headlines import detach_changed
 from reverie.domain.intake import classify, describe_intake, reread
-from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Paragraph
 from reverie.domain.record import (
     HOME_LAYERS,
@@ -43,6 +42,7 @@ from reverie.domain.record import (
 )
 from reverie.domain.secrets.redactor import describe_redaction
 from reverie.domain.text import timestamps
+from reverie.domain.text.escaping import strip_label
 from reverie.domain.text.json_values import to_json_object
 from reverie.stores.redacting import redact_value
 from reverie.stores.writer import StoreWriter, WritingRepository
@@ -596,7 +596,7 @@ class RecordRepository(WritingRepository):
                 if content is None:
                     return after
                 speaker = max(origin, record.origin, key=ORIGINS.index)
-                return detach_changed(record, replace(after, content=_strip_content(content), origin=speaker))
+                return detach_changed(record, replace(after, content=strip_label(content), origin=speaker))
             if verdict == "ended":
                 valid_to = now if record.valid_to is None else min(record.valid_to, now)
                 return replace(record, replaced_by=holds, valid_to=valid_to)
@@ -666,14 +666,6 @@ def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
     return NewRecord(**note)
 
 
-def _strip_content(content: str) -> str:
-    """Return the content without white space around it, and without the label that a prompt puts before a record.
-
-    So what an agent saves as a prompt showed it is the same text. Anything else is left to validation.
-    """
-    return _SHOWN_LABEL.sub("", content.strip()) if isinstance(content, str) else content
-
-
 def _to_utc(moment: datetime | None, name: str) -> datetime | None:
     return None if moment is None else timestamps.to_utc(moment, name=name)
 
@@ -683,12 +675,10 @@ def _normalize_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _CONVERTERS[name](value) if name in _CONVERTERS else value for name, value in given.items()}
 
 
-_SHOWN_LABEL = defer_regex(r"\A- \[[0-9a-f]{12}\](?: \((?![^)\n]*\d\d:\d\d)[^)\n]{0,300}\))?: (?=\S)")
-"""`- [id] (category, day): `. The label of a turn, which has a time of day, is kept: it says who said it."""
 _NOTE_FIELDS = tuple(f.name for f in fields(NewRecord))
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
-        "content": _strip_content,
+        "content": strip_label,
         "category": lambda value: None if value is None else validate_category(value),
         "tags": lambda values: normalize_labels(values, name="tag"),
         "references": lambda values: normalize_labels(values, name="reference", longest=2_000),
@@ -699,14 +689,3 @@ _CONVERTERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         },
     }
 )
-
-
-def copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> NewRecord:
-    """Return a record to save in another scope, with a time to live of its own."""
-    from reverie.repositories import key_value_codec  # here: few programs promote
-
-    copied = {
-        each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
-    }
-    metadata = key_value_codec.select_other_metadata(record.metadata)
-    return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})

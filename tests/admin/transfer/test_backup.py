@@ -26,8 +26,8 @@ import pytest
 
 from reverie import InvalidInput, Memory, Settings, StoreCorrupt, StoreIncompatible, StoreUnavailable
 from reverie.admin.transfer.backup import RecoveryReport, make, recover
-from reverie.admin.transfer.copying import build_unwritable_error
 from reverie.domain.change import Change
+from reverie.files.atomic import build_unwritable_error
 from reverie.search.analyzer import analyze
 from reverie.stores.sqlite import SQLiteStore
 from tests.admin.transfer.holdings import dump

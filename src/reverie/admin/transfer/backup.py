@@ -35,13 +35,13 @@ from typing import IO, Any, BinaryIO
 
 from reverie.admin.erasure.reapply import reapply_tombstones
 from reverie.admin.transfer import safe_reading
-from reverie.admin.transfer.copying import build_unwritable_error, create_file, publish
 from reverie.domain.errors import InvalidInput, StoreCorrupt, StoreError, StoreIncompatible, StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
+from reverie.files.atomic import build_unwritable_error, create_file, publish
 from reverie.files.names import resolve_path
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze

@@ -1,25 +1,19 @@
-"""Copies of a memory to another place, and files that are written whole or not at all."""
+"""Copies of a memory to another place."""
 
 from __future__ import annotations
 
-import os
-import re
-import secrets
-import shutil
-import stat
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
-from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, StoreUnavailable, build_os_error
+from reverie.admin.transfer.history_file import HistoryFile, is_history_file
+from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
 from reverie.domain.filter import Filter
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
-from reverie.files.atomic import rename_to_new
 from reverie.files.names import resolve_path
 from reverie.search.analyzer import analyze
 from reverie.stores.base import CopySource, CopyTarget, iterate_rows
@@ -27,122 +21,6 @@ from reverie.stores.postgres.connections import is_postgres_url
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
-from reverie.stores.sqlite.migrations import sync_folder
-
-_ABANDONED_S = 600.0
-
-
-@contextmanager
-def create_file(path: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
-    """Open a file for writing; it gets its name when it is complete and on disk.
-
-    Args:
-        overwrite: Whether to replace a file of that name.
-
-    Raises:
-        InvalidInput: the name is taken, with `overwrite` by something else than a file.
-        StoreUnavailable: it cannot be written.
-    """
-    with _choose_draft(path, overwrite=overwrite) as draft:
-        with _open_private(draft) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        publish(draft, path, overwrite=overwrite)
-
-
-@contextmanager
-def _choose_draft(path: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield the temporary name of a file, and remove what is left there at the end."""
-    _refuse_taken(path, overwrite=overwrite)
-    _remove_leftovers(path)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.new")
-    try:
-        yield draft
-        sync_folder(path.parent)
-    except OSError as error:
-        raise build_unwritable_error(path, error) from error
-    finally:
-        _remove(draft)
-
-
-def _open_private(path: Path) -> BinaryIO:
-    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-    os.fchmod(handle, 0o600)
-    return os.fdopen(handle, "w+b")
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove drafts of the same name that no process has written to for ten minutes: they were killed."""
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}(\.new)?")
-    limit = time.time() - _ABANDONED_S
-    with suppress(OSError):  # the folder is missing, or another process removes the same drafts
-        for draft in path.parent.iterdir():
-            if not pattern.fullmatch(draft.name):
-                continue
-            if max(each.lstat().st_mtime for each in (draft, *draft.rglob("*"))) > limit:
-                continue
-            _remove(draft)
-
-
-def _remove(draft: Path) -> None:
-    with suppress(OSError):
-        if draft.is_dir() and not draft.is_symlink():
-            shutil.rmtree(draft, ignore_errors=True)
-        else:
-            draft.unlink(missing_ok=True)
-
-
-def _refuse_taken(path: Path, *, overwrite: bool) -> None:
-    """Raise `InvalidInput` if the name is taken or its folder is missing.
-
-    Args:
-        overwrite: Whether a file of that name may be replaced.
-    """
-    try:
-        is_folder, has_parent = path.is_dir(), path.parent.is_dir()
-    except OSError as error:
-        raise build_unwritable_error(path, error) from None
-    if not has_parent:
-        raise InvalidInput(f"there is no folder {str(path.parent)!r}: make it, or choose another place")
-    if is_folder:
-        raise _build_taken_error(path)
-    if not os.path.lexists(path):
-        return
-    if not overwrite:
-        raise _build_taken_error(path)
-    if not stat.S_ISREG(path.lstat().st_mode):  # a rename would put a file in the place of a device or a link
-        raise InvalidInput(f"{str(path)!r} is a device, a pipe or a link, and no file: choose another name")
-
-
-def _build_taken_error(path: Path) -> InvalidInput:
-    what = ", as a folder that is not empty" if path.is_dir() else ""
-    return InvalidInput(f"{str(path)!r} is there already{what}: choose another name")
-
-
-def build_unwritable_error(path: Path, error: OSError) -> StoreUnavailable:
-    """Return the error for a file that cannot be written."""
-    return build_os_error(
-        f"{str(path)!r} cannot be written", error, "make it writable, or choose another place"
-    )
-
-
-def publish(draft: Path, path: Path, *, overwrite: bool) -> None:
-    """Give a finished file its name; replace another file only with `overwrite`.
-
-    Raises:
-        InvalidInput: there is a file of that name.
-    """
-    if overwrite:
-        os.replace(draft, path)
-        return
-    try:
-        rename_to_new(os.fspath(draft), os.fspath(path))
-    except FileExistsError:
-        raise _build_taken_error(path) from None
-
-
-# -- copying --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,11 +132,6 @@ def open_source(place: str) -> tuple[Closing, CopySource]:
     Raises:
         NotFound: there is no memory.
     """
-    from reverie.admin.transfer.history_file import (
-        HistoryFile,
-        is_history_file,
-    )  # here: it writes files with this
-
     if not is_postgres_url(place) and is_history_file(resolve_path(place)):
         file = HistoryFile(resolve_path(place))
         return file, file

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
 
 from reverie.admin.transfer.batch import Form, FoundTurns, FoundValue, ImportTerms, Item, Skipped, What
-from reverie.admin.transfer.copying import create_file
 from reverie.admin.transfer.formats.foreign import PIECE, skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.change import Value, get_subject
@@ -39,6 +38,7 @@ from reverie.domain.scope import EVERY_SCOPE, validate_scope
 from reverie.domain.text import timestamps
 from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
+from reverie.files.atomic import create_file
 from reverie.files.names import resolve_path
 from reverie.stores.protocol import Store
 

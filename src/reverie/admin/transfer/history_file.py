@@ -21,10 +21,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from reverie.admin.transfer.copying import create_file
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, translate_os_errors
 from reverie.domain.text.json_values import to_json_value
+from reverie.files.atomic import create_file
 from reverie.stores.base import CopiedRow, CopySource, Unjournaled, iterate_rows
 
 HEADER = {"type": "header", "format": "reverie", "form": "history", "version": 1}

@@ -7,23 +7,26 @@ import json
 from typing import Any
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from pydantic import Field
 
 from reverie import __version__
 from reverie.admin.erasure.request import ErasureReport
 from reverie.consolidation.inbox import WaitingPlan
 from reverie.domain.errors import NotFound
-from reverie.domain.record import Record
+from reverie.domain.record import Origin, Record
 from reverie.domain.scope import EVERY_SCOPE
 from reverie.domain.text.json_values import to_json_object, to_json_value
 from reverie.interfaces.http import schemas
 from reverie.interfaces.http.operations import (
     Call,
     Empty,
+    Form,
     OperationAnswer,
     OperationList,
     answer_reference,
 )
 from reverie.interfaces.http.problems import Problem
+from reverie.interfaces.http.tokens import Right, Token
 from reverie.repositories.wishes import ForgetRequest
 
 OPERATIONS = OperationList(group="Plans, erasure, the whole")
@@ -123,26 +126,67 @@ def decide_on_proposal(call: Call, given: schemas.ProposalDecision) -> Any:
 # -- erasure ---------------------------------------------------------------------------------------------
 
 
+class ForgetInput(Form):
+    """Content to erase, named in one way; see `Memory.admin`."""
+
+    ids: schemas.Texts = ()
+    session: str | None = None
+    scope: str | None = None
+    match: str | None = None
+    request: str | None = None
+    turns: bool | None = None
+
+
+class ForgetSubject(Form):
+    """What to forget, in a few words."""
+
+    subject: str = Field(min_length=1, max_length=10_000)
+
+
+class ProposedForgetting(Form):
+    """A request to forget that waits for a person; None if nothing about the subject is stored."""
+
+    request: ForgetRequest | None
+
+
+class ForgetOrder(ForgetInput):
+    """Content to erase, with the digest of its preview."""
+
+    digest: str
+
+
+class ForgetOutput(Form):
+    """Content that is erased, and remains that still contain it."""
+
+    done: bool
+    counts: dict[str, int]
+    going: list[dict[str, str]]
+    left: list[dict[str, str]]
+    pending: schemas.Texts
+    notes: schemas.Texts
+    digest: str
+
+
 def _compute_digest(report: ErasureReport) -> str:
     """Return the digest of what an erasure would do."""
     items = [[each.subject, each.id, each.fate] for each in (*report.going, *report.left)]
     return hashlib.sha256(json.dumps(items).encode()).hexdigest()[:32]
 
 
-def _forget(call: Call, asked: schemas.ForgetInput, *, dry_run: bool) -> ErasureReport:
+def _forget(call: Call, asked: ForgetInput, *, dry_run: bool) -> ErasureReport:
     named = asked.model_dump(exclude={"ids", "digest"})
     return call.memory.admin.forget(*asked.ids, **named, dry_run=dry_run)
 
 
-@OPERATIONS.add("POST", "/v1/forget/preview", "forget", answer=schemas.ForgetOutput, is_whole=True)
-def preview_erasure(call: Call, asked: schemas.ForgetInput) -> Any:
+@OPERATIONS.add("POST", "/v1/forget/preview", "forget", answer=ForgetOutput, is_whole=True)
+def preview_erasure(call: Call, asked: ForgetInput) -> Any:
     """Return what an erasure would remove, and what would be left."""
     report = _forget(call, asked, dry_run=True)
     return {**report.to_dict(), "digest": _compute_digest(report)}
 
 
-@OPERATIONS.add("POST", "/v1/forget", "forget", answer=schemas.ForgetOutput, is_whole=True)
-def forget(call: Call, asked: schemas.ForgetOrder) -> Any:
+@OPERATIONS.add("POST", "/v1/forget", "forget", answer=ForgetOutput, is_whole=True)
+def forget(call: Call, asked: ForgetOrder) -> Any:
     """Erase content permanently, as its preview said."""
     digest = _compute_digest(_forget(call, asked, dry_run=True))
     if digest != asked.digest:
@@ -160,8 +204,8 @@ def list_forget_requests(call: Call) -> Any:
     return {"items": call.view.forget_requests.list()}
 
 
-@OPERATIONS.add("POST", "/v1/forget-requests", "write", answer=schemas.ProposedForgetting)
-def propose_forgetting(call: Call, asked: schemas.ForgetSubject) -> Any:
+@OPERATIONS.add("POST", "/v1/forget-requests", "write", answer=ProposedForgetting)
+def propose_forgetting(call: Call, asked: ForgetSubject) -> Any:
     """Store a request to erase what is stored about a subject; nothing is erased before a person confirms it."""
     return {"request": call.view.forget_requests.propose(asked.subject)}
 
@@ -217,14 +261,39 @@ def diagnose(call: Call) -> Any:
 # -- tokens ----------------------------------------------------------------------------------------------
 
 
-@OPERATIONS.add("GET", "/v1/tokens", "admin", answer=schemas.Items[schemas.TokenOutput], is_whole=True)
+class TokenInput(Form):
+    """A token to create."""
+
+    label: str
+    scope: str = ""
+    rights: tuple[Right, ...] = ("read",)
+    origin: Origin = "agent"
+    expires: str | None = None
+
+
+TokenOutput = schemas.describe("TokenOutput", Token, without=("digest",))
+
+
+class NewToken(TokenOutput):  # type: ignore[misc, valid-type]
+    """A token that was just created; `token` is shown once."""
+
+    token: str
+
+
+@OPERATIONS.add(
+    "GET",
+    "/v1/tokens",
+    "admin",
+    answer=schemas.Items[TokenOutput],  # type: ignore[valid-type]
+    is_whole=True,
+)
 def list_tokens(call: Call) -> Any:
     """List all tokens, the newest first."""
     return {"items": call.server.tokens.list()}
 
 
-@OPERATIONS.add("POST", "/v1/tokens", "admin", answer=schemas.NewToken, statuses=(201,), is_whole=True)
-def create_token(call: Call, given: schemas.TokenInput) -> OperationAnswer:
+@OPERATIONS.add("POST", "/v1/tokens", "admin", answer=NewToken, statuses=(201,), is_whole=True)
+def create_token(call: Call, given: TokenInput) -> OperationAnswer:
     """Create a token; it is shown once."""
     if call.caller.limit_origin(given.origin) != given.origin:
         raise Problem(
@@ -234,7 +303,7 @@ def create_token(call: Call, given: schemas.TokenInput) -> OperationAnswer:
     return OperationAnswer({**token.to_dict(), "token": text}, 201)
 
 
-@OPERATIONS.add("DELETE", "/v1/tokens/{id}", "admin", answer=schemas.TokenOutput, is_whole=True)
+@OPERATIONS.add("DELETE", "/v1/tokens/{id}", "admin", answer=TokenOutput, is_whole=True)
 def revoke_token(call: Call) -> Any:
     """Revoke a token."""
     return call.server.tokens.revoke(call.path["id"])

@@ -13,7 +13,6 @@ from reverie.domain.conversation import Role, SessionState, SessionStatus, Turn,
 from reverie.domain.entry import Entry
 from reverie.domain.record import Kind, Layer, Origin, Record
 from reverie.interfaces.http.operations import Form, ScopeQuery
-from reverie.interfaces.http.tokens import Right, Token
 from reverie.repositories.activity import DayActivity
 from reverie.repositories.prompt_log import LineState, PromptLogEntry, PromptLogLine
 from reverie.repositories.records import Outcome
@@ -648,29 +647,6 @@ class ActivityQuery(Form):
 DayOutput = describe("DayOutput", DayActivity, median_and_p95=(dict[str, list[int | None]], ...))
 
 
-class ForgetInput(Form):
-    """Content to erase, named in one way; see `Memory.admin`."""
-
-    ids: Texts = ()
-    session: str | None = None
-    scope: str | None = None
-    match: str | None = None
-    request: str | None = None
-    turns: bool | None = None
-
-
-class ForgetSubject(Form):
-    """What to forget, in a few words."""
-
-    subject: str = Field(min_length=1, max_length=10_000)
-
-
-class ProposedForgetting(Form):
-    """A request to forget that waits for a person; None if nothing about the subject is stored."""
-
-    request: ForgetRequest | None
-
-
 class WishOutput(Form):
     """What became of one wish; see `reverie.repositories.wishes.WishResult`."""
 
@@ -684,40 +660,3 @@ class TurnsOutput(Items[Turn]):
     """Turns that were added, and what became of what the last message of the user asks of the memory."""
 
     wishes: list[WishOutput] = Field(default_factory=list)
-
-
-class ForgetOrder(ForgetInput):
-    """Content to erase, with the digest of its preview."""
-
-    digest: str
-
-
-class ForgetOutput(Form):
-    """Content that is erased, and remains that still contain it."""
-
-    done: bool
-    counts: dict[str, int]
-    going: list[dict[str, str]]
-    left: list[dict[str, str]]
-    pending: Texts
-    notes: Texts
-    digest: str
-
-
-class TokenInput(Form):
-    """A token to create."""
-
-    label: str
-    scope: str = ""
-    rights: tuple[Right, ...] = ("read",)
-    origin: Origin = "agent"
-    expires: str | None = None
-
-
-TokenOutput = describe("TokenOutput", Token, without=("digest",))
-
-
-class NewToken(TokenOutput):  # type: ignore[misc, valid-type]
-    """A token that was just created; `token` is shown once."""
-
-    token: str
