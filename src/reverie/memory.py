@@ -18,7 +18,7 @@ from reverie.consolidation.pair_judge import PairJudge
 from reverie.consolidation.rule_learning import ACTOR as RULES
 from reverie.consolidation.rule_learning import RuleLearner
 from reverie.domain.change import Change, JournalEntry
-from reverie.domain.errors import InvalidInput, NotFound, quote_value
+from reverie.domain.errors import InvalidInput, NotFound, quote_value, translate_os_errors
 from reverie.domain.filter import Filter
 from reverie.domain.text import ids, timestamps
 from reverie.domain.text.ids import NewId
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("reverie")
 
+_CODE = "a part of Reverie cannot be loaded"  # parts that a call imports
 _FILES_CURSOR = "files"  # what the folder has if the setting does not say it
 
 IN_MEMORY = ":memory:"
@@ -400,7 +401,8 @@ class Memory(ScopedMemory):
     @cached_property
     def history(self) -> History:
         """History of all changes: log, blame, differences, and undo."""
-        from reverie.admin.history import History  # here: most programs never look back
+        with translate_os_errors(_CODE):
+            from reverie.admin.history import History  # here: most programs never look back
 
         return History(self._parts.writer)
 
@@ -421,7 +423,8 @@ class Memory(ScopedMemory):
     @cached_property
     def admin(self) -> Administration:
         """Administration of all scopes: stats, check, doctor, purge, forget, redact, backup, import, export."""
-        from reverie.admin.administration import Administration  # here: seldom needed
+        with translate_os_errors(_CODE):
+            from reverie.admin.administration import Administration  # here: seldom needed
 
         return Administration(
             self._parts.writer,
@@ -454,7 +457,8 @@ class Memory(ScopedMemory):
             InvalidInput: it is neither a moment with a time zone nor a number.
             NotFound: there is no change of that number.
         """
-        from reverie.snapshot import Snapshot  # here: most programs never look back
+        with translate_os_errors(_CODE):
+            from reverie.snapshot import Snapshot  # here: most programs never look back
 
         return Snapshot(self._store, moment, settings=self.settings, clock=self._clock, profile=self._profile)
 
@@ -501,9 +505,10 @@ class Memory(ScopedMemory):
         return "records" if self._store.cursor(_FILES_CURSOR) == "records" else "pages"
 
     def _create_worker(self) -> Worker:
-        from reverie.consolidation.cycle import ConsolidationCycle  # here: a search needs no passes
-        from reverie.consolidation.worker import Worker
-        from reverie.llm.protocol import resolve_model
+        with translate_os_errors(_CODE):
+            from reverie.consolidation.cycle import ConsolidationCycle  # here: a search needs no passes
+            from reverie.consolidation.worker import Worker
+            from reverie.llm.protocol import resolve_model
 
         cycle = ConsolidationCycle(
             self._parts.writer,
