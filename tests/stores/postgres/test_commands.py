@@ -209,11 +209,12 @@ def test_files_are_pulled_edited_and_pushed(url: str, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     saved = run(tmp_path, "remember", "Deploys happen on Tuesdays", "--tag", "ops", "--json", "--store", url)
     record = json.loads(saved.output)["record"]["id"]
-    run(tmp_path, "remember", "Ines likes tea", "--store", url)
+    run(tmp_path, "remember", "Ines likes tea", "--category", "food", "--store", url)
     assert run(tmp_path, "files", "push", str(folder), "--store", url).exit_code == 3
     assert run(tmp_path, "files", "pull", str(folder), "--store", url).exit_code == 0
-    (tea,) = (path for path in folder.rglob("*.json") if "Ines likes tea" in path.read_text())
-    (deploys,) = (path for path in folder.rglob("*.json") if record in path.read_text())
+    (tea,) = (path for path in folder.rglob("*.md") if "Ines likes tea" in path.read_text())
+    (deploys,) = (path for path in folder.rglob("*.md") if record in path.read_text())
+    assert tea != deploys
     assert run(tmp_path, "files", "push", str(folder), "--store", url).stdout == ""
     # an edit of a file, and one of the same record in the memory, are merged
     deploys.write_text(deploys.read_text().replace("Tuesdays", "Thursdays"))

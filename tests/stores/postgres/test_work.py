@@ -291,9 +291,9 @@ def test_tables_of_the_first_version_are_upgraded_with_their_rights(
 
 
 def answer(handler: Handler) -> None:
-    """Answer a request to shorten a window, and any other one with nothing to do."""
+    """Answer a request to read a conversation, and any other one with nothing to do."""
     wanted = handler.asked["response_format"]["json_schema"]["schema"]["properties"]
-    says(json.dumps({name: "They talked." if name == "history_entry" else [] for name in wanted}))(handler)
+    says(json.dumps({name: "They talked." if name == "history" else [] for name in wanted}))(handler)
 
 
 def count_requests(script: Script) -> Counter[tuple[str, str]]:
@@ -332,7 +332,7 @@ def read_logs(folder: Path) -> str:
 
 
 def count_summaries(database: Callable[[str], str], memories: list[str]) -> Counter[int]:
-    """Return how many memories have how many paragraphs in their history: one a digest and ended conversation."""
+    """Return how many memories have how many paragraphs in their history: one a conversation that was read."""
     found: Counter[int] = Counter()
     for name in memories:
         with opened(database(name)) as store:
@@ -352,7 +352,7 @@ def test_one_worker_does_what_is_due_in_all_memories_and_ends(
     for _ in range(2):
         done = CliRunner().invoke(cli, ["worker", "--once", "--store", database("")], env=env)
         assert (done.exit_code, done.output) == (0, "")
-        assert count_summaries(database, memories) == {2: 2, 1: 1}
+        assert count_summaries(database, memories) == {1: 3}
     due = "SELECT count(*) FROM reverie.work WHERE due_at <= clock_timestamp()"
     assert execute(database, due) == [(0,)]
     assert execute(database, "SELECT 1 FROM reverie.worker") == []
@@ -375,7 +375,7 @@ def test_eight_workers_do_each_due_pass_once(database: Callable[[str], str], tmp
     assert {name for _, name in requests} == set(memories)
     twice = {key: count for key, count in requests.items() if count > 1}
     assert twice == {}, "a model was asked twice for the same work"
-    assert count_summaries(database, memories) == {2: 16}
+    assert count_summaries(database, memories) == {1: 16}
 
 
 @pytest.mark.slow
@@ -401,7 +401,7 @@ def test_a_killed_worker_is_taken_over_within_a_minute(
         first.wait()
         killed = time.monotonic()
         try:
-            while count_summaries(database, ["acme"]) != {2: 1}:
+            while count_summaries(database, ["acme"]) != {1: 1}:
                 assert time.monotonic() - killed < 60, read_logs(tmp_path)
                 time.sleep(0.5)
             assert max(count_requests(script).values()) == 2, "the one that was lost, and again"

@@ -33,7 +33,7 @@ def test_forty_hostile_nights_lose_nothing_and_every_one_can_be_taken_back(tmp_p
     assert simulation.counts["changes taken back"] > 0
     assert simulation.refused.total() > 1_000
     assert len(simulation.moods) > 15
-    assert list((tmp_path / "memory" / "memory").rglob("*.json")), "the readable files are there"
+    assert list((tmp_path / "memory" / "memory").rglob("*.md")), "the readable files are there"
 
 
 @pytest.mark.parametrize("mood", [DENIES_TRUTH, DENIES_ALL])
