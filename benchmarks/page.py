@@ -80,12 +80,12 @@ def list_addresses(memory: Memory) -> list[str]:
     """Return an address of every view that shows something."""
     record = memory.list(limit=1)[0]
     session = quote(memory.sessions(limit=1)[0].state.id, safe="")
-    entry = memory.admin.prompt_log(limit=1)[0]
+    entry = memory.admin.prompts.list(limit=1)[0]
     step = PlanStep(edit=Change(before=record, after=replace(record, importance=0.9)), why="often used")
     memory.dreams.keep_plan(
         Plan(id=f"{len(session):012x}", name="dream", made_at=memory.now(), steps=(step,))
     )
-    name = next(each.name for each in memory.subjects() if not each.is_category)
+    name = next(each.name for each in memory.subjects.list() if not each.is_category)
     examples = {
         "/memories/{id}": f"/memories/{record.id}",
         "/item/{id}": f"/item/{record.id}",

@@ -17,6 +17,8 @@ from reverie.reader import MemoryReader
 from reverie.repositories.documents import Documents
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
+from reverie.repositories.prompt_log import PromptLog
+from reverie.repositories.subjects import SubjectIndex
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.scoped import ScopedMemory
 from reverie.session import Session
@@ -34,6 +36,8 @@ CLASSES: dict[type, dict[str, str]] = {
     Journal: {},
     History: {},
     Worker: {},
+    PromptLog: {},
+    SubjectIndex: {},
     Administration: {},
     Session: {"id": "str", "working": "WorkingMemory"},
     MemoryReader: {"scope": "str", "settings": "Settings"},

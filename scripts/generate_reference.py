@@ -27,11 +27,13 @@ from reverie.files.folder import MemoryFolder
 from reverie.interfaces.mcp.handshake import DESCRIPTION
 from reverie.interfaces.mcp.server import PROMPT, TEMPLATES
 from reverie.repositories.key_value import KeyValueStore
+from reverie.repositories.prompt_log import PromptLog
+from reverie.repositories.subjects import SubjectIndex
 from reverie.tools import DEFAULT_GROUPS, GROUPS, memory_tools
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "api.md"
 WIDTH = 100
-FURTHER = (Worker, MemoryFolder, KeyValueStore)
+FURTHER = (Worker, MemoryFolder, KeyValueStore, PromptLog, SubjectIndex)
 """Classes that a user meets as attributes of public ones."""
 CORE = ("Filter", "Hit", "NewRecord", "Pack", "Plan", "Record", "SaveResult", "Turn")
 """Values whose fields are explained here; `help()` explains those of the others."""

@@ -29,6 +29,8 @@ from reverie.reader import MemoryReader
 from reverie.repositories.documents import Documents
 from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.pages import Pages
+from reverie.repositories.prompt_log import PromptLog
+from reverie.repositories.subjects import SubjectIndex
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.scoped import ScopedMemory
 from reverie.session import Session
@@ -317,6 +319,25 @@ class AsyncWorker(_Wrapper[Worker]):
     is_enriching_due = _on_thread(Worker.is_enriching_due)
 
 
+class AsyncPromptLog(_Wrapper[PromptLog]):
+    """`PromptLog`, asynchronous."""
+
+    sync: PromptLog
+
+    list = _on_thread(PromptLog.list)
+    get = _on_thread(PromptLog.get)
+
+
+class AsyncSubjectIndex(_Wrapper[SubjectIndex]):
+    """`SubjectIndex`, asynchronous."""
+
+    sync: SubjectIndex
+
+    list = _on_thread(SubjectIndex.list)
+    find = _on_thread(SubjectIndex.find)
+    counts = _on_thread(SubjectIndex.counts)
+
+
 class AsyncAdministration(_Wrapper[Administration]):
     """`Administration`, asynchronous."""
 
@@ -327,8 +348,12 @@ class AsyncAdministration(_Wrapper[Administration]):
     index_status = _on_thread(Administration.index_status)
     embed = _on_thread(Administration.embed)
     activity = _on_thread(Administration.activity)
-    prompt_log = _on_thread(Administration.prompt_log)
-    get_prompt = _on_thread(Administration.get_prompt)
+
+    @property
+    def prompts(self) -> AsyncPromptLog:
+        """The prompt log of all sessions: which prompts a model was given, and why each line was in them."""
+        return AsyncPromptLog(self.sync.prompts)
+
     check = _on_thread(Administration.check)
     doctor = _on_thread(Administration.doctor)
     purge = _on_thread(Administration.purge)
@@ -337,6 +362,7 @@ class AsyncAdministration(_Wrapper[Administration]):
     backup = _on_thread(Administration.backup)
     export = _on_thread(Administration.export)
     import_from = _on_thread(Administration.import_from)
+    exchange_files = _on_thread(Administration.exchange_files)
 
 
 class AsyncSession(_Wrapper[Session]):
@@ -414,17 +440,24 @@ class AsyncMemoryReader(_Wrapper[MemoryReader]):
     list_own = _on_thread(MemoryReader.list_own)
     categories = _on_thread(MemoryReader.categories)
     tags = _on_thread(MemoryReader.tags)
-    subjects = _on_thread(MemoryReader.subjects)
-    find_subject = _on_thread(MemoryReader.find_subject)
-    count_filters = _on_thread(MemoryReader.count_filters)
+
+    @property
+    def subjects(self) -> AsyncSubjectIndex:
+        """The names and categories that records share, and the number of records that each filter of `list` finds."""
+        return AsyncSubjectIndex(self.sync.subjects)
+
     search = _on_thread(MemoryReader.search)
     left_out = _on_thread(MemoryReader.left_out)
     sessions = _on_thread(MemoryReader.sessions)
     turns = _on_thread(MemoryReader.turns)
     find_session = _on_thread(MemoryReader.find_session)
     title = _on_thread(MemoryReader.title)
-    prompt_log = _on_thread(MemoryReader.prompt_log)
-    get_prompt = _on_thread(MemoryReader.get_prompt)
+
+    @property
+    def prompts(self) -> AsyncPromptLog:
+        """The prompt log of the sessions that can be seen here: which prompts a model was given, and why."""
+        return AsyncPromptLog(self.sync.prompts)
+
     now = _plain(MemoryReader.now)
     scopes = _on_thread(MemoryReader.scopes)
     stats = _on_thread(MemoryReader.stats)
@@ -572,13 +605,6 @@ class AsyncMemory(AsyncScopedMemory):
         await self.close()
 
     refresh_files = _on_thread(Memory.refresh_files)
-
-    @property
-    def identity(self) -> str:
-        """Identity of the database that stores this memory; `memory` for one in a folder or in memory."""
-        return self.sync.identity
-
-    exchange_files = _on_thread(Memory.exchange_files)
     flush = _on_thread(Memory.flush)
     close = _on_thread(Memory.close)
     warm_up = _on_thread(Memory.warm_up)

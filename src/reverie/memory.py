@@ -54,9 +54,7 @@ if TYPE_CHECKING:
     from reverie.admin.administration import Administration
     from reverie.admin.history import History
     from reverie.consolidation.worker import Worker
-    from reverie.files.exchange import FileExchange
     from reverie.files.folder import MemoryFolder
-    from reverie.files.layout import Layout
     from reverie.llm.embedding import Embedder, Embedding
     from reverie.llm.protocol import Answering, Model
     from reverie.search.index.candidates import IndexCache
@@ -322,31 +320,6 @@ class Memory(ScopedMemory):
         if self.folder is not None:
             self.folder.refresh()
 
-    @property
-    def identity(self) -> str:
-        """Identity of the database that stores this memory; `memory` for one in a folder or in memory."""
-        return getattr(unwrap(self._store), "identity", "memory")
-
-    def exchange_files(self, folder: str | os.PathLike[str]) -> FileExchange:
-        """Return the exchange of a memory in a database with a folder of readable files.
-
-        Args:
-            folder: The folder; `~` is the home directory.
-
-        Raises:
-            InvalidInput: this memory is not in a database.
-        """
-        from reverie.files.exchange import FileExchange
-        from reverie.stores.protocol import StoreOnServer
-
-        store = unwrap(self._store)
-        if not isinstance(store, StoreOnServer):
-            place = "in no folder" if self.path is None else f"in {str(self.path)!r}: edit its files there"
-            raise InvalidInput(f"Files are exchanged with a memory in a database. This one is {place}.")
-        layout: Layout = "records" if self._resolve_files() == "records" else "pages"
-        root = resolve_path(folder, name="folder")
-        return FileExchange(root, self._parts.writer, identity=store.identity, layout=layout)
-
     def flush(self) -> bool:
         """Write the readable files of all changes now, rather than a moment later.
 
@@ -434,6 +407,7 @@ class Memory(ScopedMemory):
             settings=self.settings,
             path=self.path,
             files=self.folder,
+            layout="records" if self._resolve_files() == "records" else "pages",
             profile=None if self._profile is None else self._profile.folder,
             activity=self._parts.activity,
             flush_sessions=self._parts.sessions.flush,

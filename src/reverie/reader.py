@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from reverie.admin.stats import ScopeStats
     from reverie.consolidation.pair_judge import PairJudge
-    from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
-    from reverie.repositories.subjects import FilterCounts, Subject, SubjectIndex
+    from reverie.repositories.prompt_log import PromptLog
+    from reverie.repositories.subjects import SubjectIndex
     from reverie.search.searcher import LeftOut
 
 _FIRST_TURNS = 6  # of a session, among which its first message is
@@ -189,20 +189,12 @@ class MemoryReader:
             counts[usual.setdefault(tag.casefold(), tag)] += spellings[tag]
         return dict(sorted(counts.items()))
 
-    def subjects(self) -> builtins.list[Subject]:
-        """Return the names and categories that records share, with their numbers, those of most records first.
+    @property
+    def subjects(self) -> SubjectIndex:
+        """The names and categories that records share, and the number of records that each filter of `list` finds."""
+        from reverie.repositories.subjects import SubjectIndex  # here: a search does not need it
 
-        Names are counted in the newest 3,000 records.
-        """
-        return self._open_subjects().list()
-
-    def find_subject(self, name: str) -> builtins.list[Record]:
-        """Return the live records that contain a name of `subjects`, those created last first."""
-        return self._open_subjects().find(name)
-
-    def count_filters(self) -> FilterCounts:
-        """Return the number of records that each filter of `list` finds."""
-        return self._open_subjects().count_filters()
+        return SubjectIndex(self._store, self._scopes, clock=self._clock)
 
     # -- searching ---------------------------------------------------------------------------------------
 
@@ -340,25 +332,12 @@ class MemoryReader:
         first = [] if given or state is None else self.turns(session, stop=_FIRST_TURNS)
         return find_title(given, [turn.content for turn in first if turn.role == "user"]) or session
 
-    def prompt_log(
-        self, session: str | None = None, *, limit: int | None = 50
-    ) -> builtins.list[PromptLogEntry]:
-        """Return the entries of the prompt log, the newest first.
+    @property
+    def prompts(self) -> PromptLog:
+        """The prompt log of the sessions that can be seen here: which prompts a model was given, and why."""
+        from reverie.repositories.prompt_log import PromptLog  # here: seldom asked
 
-        Args:
-            session: Only those of this session.
-            limit: Most entries to return; None for all.
-        """
-        name = None if session is None else self._resolve_session(session)
-        return self._open_prompt_log().list(name, limit=limit)
-
-    def get_prompt(self, session: str, position: int) -> ExplainedPrompt:
-        """Return the entry of the prompt of one turn, with the texts as they were then.
-
-        Raises:
-            NotFound: no such entry can be read here.
-        """
-        return self._open_prompt_log().get(self._resolve_session(session), position)
+        return PromptLog(self._store, self._scopes, resolve=self._resolve_session)
 
     # -- numbers -----------------------------------------------------------------------------------------
 
@@ -387,16 +366,6 @@ class MemoryReader:
         )
 
     # -- inside ------------------------------------------------------------------------------------------
-
-    def _open_subjects(self) -> SubjectIndex:
-        from reverie.repositories.subjects import SubjectIndex  # here: a search does not need it
-
-        return SubjectIndex(self._store, self._scopes, clock=self._clock)
-
-    def _open_prompt_log(self) -> PromptLog:
-        from reverie.repositories.prompt_log import PromptLog  # here: seldom asked
-
-        return PromptLog(self._store, self._scopes)
 
     def _is_visible(self, scope: str) -> bool:
         return self._scopes is None or scope in self._scopes

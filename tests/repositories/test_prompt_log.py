@@ -43,7 +43,7 @@ def test_an_entry_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
     fact = memory.save(FACT).record
     rule = memory.save("Always answer in English", kind="preference").record
     position = ask(memory, "Where is the spare key of the boat house?")
-    logged = memory.admin.get_prompt(CHAT, position)
+    logged = memory.admin.prompts.get(CHAT, position)
     assert logged.question == "Where is the spare key of the boat house?"
     line = next(each for each in logged.lines if each.line.id == fact.id)
     assert (line.line.verdict, line.then, line.state) == ("selected", fact, "unchanged")
@@ -51,7 +51,7 @@ def test_an_entry_tells_what_a_prompt_was_made_of(memory: Memory) -> None:
     assert line.line.parts["relevance"] > 0
     assert [each.then for each in logged.standing] == [rule]
     assert logged.entry.total == sum(logged.entry.tokens.values()) <= logged.entry.hard_tokens
-    assert memory.admin.prompt_log() == memory.admin.prompt_log(CHAT) == [logged.entry]
+    assert memory.admin.prompts.list() == memory.admin.prompts.list(CHAT) == [logged.entry]
 
 
 def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memory: Memory) -> None:
@@ -61,7 +61,7 @@ def test_a_message_that_is_added_after_the_prompt_is_known_as_its_question(memor
     session.add_many([{"role": "user", "content": "Where is the spare key?"}])
     session.context("Something that nobody says")
     session.add_many([{"role": "user", "content": "Thanks"}])
-    assert [memory.admin.get_prompt(CHAT, position).question for position in (0, 1)] == [
+    assert [memory.admin.prompts.get(CHAT, position).question for position in (0, 1)] == [
         "Where is the spare key?",
         None,
     ]
@@ -71,7 +71,7 @@ def test_a_line_shows_what_it_said_then_and_that_it_has_changed(memory: Memory) 
     fact = memory.save(FACT).record
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.update(fact.id, content="The spare key of the boat house is with Ines")
-    (line,) = [each for each in memory.admin.get_prompt(CHAT, position).lines if each.line.id == fact.id]
+    (line,) = [each for each in memory.admin.prompts.get(CHAT, position).lines if each.line.id == fact.id]
     assert line.state == "changed"
     assert line.then is not None
     assert line.then.content == FACT
@@ -83,9 +83,9 @@ def test_a_preview_and_a_memory_that_records_nothing_leave_no_entry(memory: Memo
     session.add("user", "Where is the spare key?")
     session.context(record_shown=False)
     session.add("assistant", "Here.")
-    assert memory.admin.prompt_log() == []
+    assert memory.admin.prompts.list() == []
     with pytest.raises(NotFound, match="has no entry"):
-        memory.admin.get_prompt(CHAT, 0)
+        memory.admin.prompts.get(CHAT, 0)
 
 
 def test_the_entry_of_a_prompt_survives_closing_without_an_answer(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_entry_of_a_prompt_survives_closing_without_an_answer(tmp_path: Path
         session.add("user", "Does anybody know anything?")
         session.context()
     with Memory.open(tmp_path / "m") as memory:
-        assert [entry.position for entry in memory.admin.prompt_log()] == [0]
+        assert [entry.position for entry in memory.admin.prompts.list()] == [0]
 
 
 def test_the_content_of_a_memory_is_not_in_its_entries(memory: Memory) -> None:
@@ -103,7 +103,7 @@ def test_the_content_of_a_memory_is_not_in_its_entries(memory: Memory) -> None:
     (text,) = memory._store.cursors("receipt:").values()
     assert not any(word in text for word in ("key", "boat", "shutter", "Where"))
     assert len(text) < 1_500
-    entry = memory.admin.prompt_log()[0]
+    entry = memory.admin.prompts.list()[0]
     assert decode_entry(entry.session, encode_entry(entry)) == entry
     with pytest.raises(InvalidInput, match="not an entry"):
         decode_entry(CHAT, "2025-01-15T10:31:00Z [1]")
@@ -117,23 +117,23 @@ def test_the_room_of_entries_is_bounded(
     for _ in range(MAX_SESSION_ENTRIES // 2 + 3):
         session.context("Where is the key?")
         session.add_many([{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "There."}])
-    kept = memory.admin.prompt_log(CHAT, limit=None)
+    kept = memory.admin.prompts.list(CHAT, limit=None)
     assert len(kept) <= MAX_SESSION_ENTRIES // 2
     assert kept[0].position == MAX_SESSION_ENTRIES + 4
     for chat in ("a", "b"):
         clock.move(seconds=1)
         ask(memory, "Where is it?", chat=chat)
-    assert len(memory.admin.prompt_log(limit=None)) == 5 + 1  # the oldest go when a session begins
+    assert len(memory.admin.prompts.list(limit=None)) == 5 + 1  # the oldest go when a session begins
     clock.move(days=31)
     ask(memory, "Where is it?", chat="c")
-    assert [entry.session for entry in memory.admin.prompt_log()] == ["c"]
+    assert [entry.session for entry in memory.admin.prompts.list()] == ["c"]
 
 
 def test_a_scope_sees_the_entries_of_its_own_sessions_only(memory: Memory) -> None:
     alice = memory.scoped("user:alice")
     alice.save(FACT)
     position = ask(alice, "Where is the spare key of the boat house?")
-    (entry,) = memory.admin.prompt_log()
+    (entry,) = memory.admin.prompts.list()
     store = memory._store
     assert PromptLog(store, visible_scopes("user:alice")).list() == [entry]
     for scope in ("user:bob", ""):
@@ -147,7 +147,7 @@ def test_a_deleted_session_takes_its_entries_along(memory: Memory) -> None:
     ask(memory, "Where is the key?")
     ask(memory, "Where is the key?", chat=f"{CHAT}:1")
     memory.delete_session(CHAT)
-    assert [entry.session for entry in memory.admin.prompt_log()] == [f"{CHAT}:1"]
+    assert [entry.session for entry in memory.admin.prompts.list()] == [f"{CHAT}:1"]
 
 
 # -- erasure -------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def test_an_erased_record_is_in_no_entry(memory: Memory) -> None:
     rule = memory.save("Never mention the boat house to Victor", kind="constraint").record
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.admin.forget(fact.id, rule.id)
-    logged = memory.admin.get_prompt(CHAT, position)
+    logged = memory.admin.prompts.get(CHAT, position)
     assert not {fact.id, rule.id} & {each.line.id for each in (*logged.lines, *logged.standing)}
     assert logged.entry.erased == 2
     assert not any(
@@ -177,7 +177,7 @@ def test_an_erased_session_leaves_neither_name_nor_entry(memory: Memory) -> None
     assert b"5550199" in list_bytes(memory)
     memory.admin.forget(session="telegram:+49-171-5550199")
     assert b"5550199" not in list_bytes(memory)
-    assert [entry.session for entry in memory.admin.prompt_log()] == [CHAT]
+    assert [entry.session for entry in memory.admin.prompts.list()] == [CHAT]
 
 
 def test_the_paragraphs_of_a_page_go_from_entries_when_a_line_of_it_is_erased(memory: Memory) -> None:
@@ -185,9 +185,9 @@ def test_the_paragraphs_of_a_page_go_from_entries_when_a_line_of_it_is_erased(me
         "people/victor.md", "- Victor sings in the choir of Saint Mary on Sundays\n- He cooks\n"
     )
     position = ask(memory, "When does Victor sing in the choir?")
-    assert "paragraph" in [each.line.type for each in memory.admin.get_prompt(CHAT, position).lines]
+    assert "paragraph" in [each.line.type for each in memory.admin.prompts.get(CHAT, position).lines]
     memory.admin.forget(match="sings in the choir of Saint Mary")
-    logged = memory.admin.get_prompt(CHAT, position)
+    logged = memory.admin.prompts.get(CHAT, position)
     assert "paragraph" not in [each.line.type for each in logged.lines]
     assert logged.entry.erased >= 1
 
@@ -200,7 +200,7 @@ def test_an_earlier_version_that_was_erased_is_not_told_by_a_entry(
     clock.move(minutes=1)
     memory.update(fact.id, content="The boat house has been sold to the neighbours of Ines")
     memory.admin.forget(match="hangs behind the blue shutter")
-    explained = memory.admin.get_prompt(CHAT, position)
+    explained = memory.admin.prompts.get(CHAT, position)
     lines = {each.line.id: each for each in explained.lines}
     assert fact.id not in lines or lines[fact.id].then is None
     assert b"blue shutter" not in list_bytes(memory)
@@ -214,7 +214,7 @@ def test_the_exact_text_of_a_prompt_is_stored_line_by_line_with_reasons(memory: 
     position = session.add("user", "Where is the spare key of the boat house?").position
     pack = session.context()
     session.add("assistant", "Behind the shutter.")
-    explained = memory.admin.get_prompt(CHAT, position)
+    explained = memory.admin.prompts.get(CHAT, position)
     assert not explained.is_rebuilt
     assert "\n".join(line.text for line in explained.text) == pack.text
     reasons = {line.id: line.reason for line in explained.text if line.id}
@@ -228,7 +228,7 @@ def test_a_prompt_whose_text_was_erased_is_rebuilt_and_says_so(memory: Memory) -
     other = memory.save("The ferry to Askholmen leaves from the northern pier").record
     position = ask(memory, "Where is the spare key of the boat house?")
     memory.admin.forget(other.id)
-    explained = memory.admin.get_prompt(CHAT, position)
+    explained = memory.admin.prompts.get(CHAT, position)
     assert explained.is_rebuilt
     assert not any("Askholmen" in line.text for line in explained.text)
     assert b"northern pier" not in list_bytes(memory)

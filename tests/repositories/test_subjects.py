@@ -36,7 +36,7 @@ def test_names_and_categories_are_counted_and_follow_every_change(
     )
     saved = [memory.save(text, category="people/team").record for text in texts]
     memory.scoped("user:bob").save("Priya is Bob's sister")
-    assert memory.subjects() == [
+    assert memory.subjects.list() == [
         Subject("people/team", 4, True),
         Subject("Leon Marsh", 2),
         Subject("Priya Raman", 2),
@@ -45,14 +45,14 @@ def test_names_and_categories_are_counted_and_follow_every_change(
     clock.move(minutes=1)
     memory.save("Leon Marsh moved to Bergen", category="people/team")
     memory.update(saved[1].id, content="We met Sam on Friday")
-    assert [each.name for each in memory.subjects()] == ["people/team", "Leon Marsh"]
-    assert [each.content for each in memory.find_subject("Leon Marsh")] == [
+    assert [each.name for each in memory.subjects.list()] == ["people/team", "Leon Marsh"]
+    assert [each.content for each in memory.subjects.find("Leon Marsh")] == [
         "Leon Marsh moved to Bergen",
         "Leon Marsh drove van 2",
     ]
-    assert memory.find_subject("Priya Raman") == []
+    assert memory.subjects.find("Priya Raman") == []
     memory.admin.forget(saved[2].id)
-    assert "Leon Marsh" not in [each.name for each in memory.subjects()]
+    assert "Leon Marsh" not in [each.name for each in memory.subjects.list()]
 
 
 def test_a_name_is_neither_a_day_nor_part_of_a_longer_one() -> None:
@@ -71,7 +71,7 @@ def test_each_filter_finds_as_many_records_as_it_says(memory: Memory, clock: Mov
     ended = memory.save("The new kettle is blue").record
     memory.end(ended.id)
     clock.move(minutes=1)
-    counts = memory.count_filters()
+    counts = memory.subjects.counts()
     assert (counts.live, counts.archived, counts.pinned, counts.ended) == (3, 1, 1, 1)
     assert counts.origins == {"owner": 2, "web": 1}
     assert counts.days == {1: 1, 7: 1, 30: 3}

@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reverie.admin.stats import Stats, compute_stats, count_failures
-from reverie.domain.errors import NotFound, StoreCorrupt, translate_os_errors
+from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt, translate_os_errors
 from reverie.domain.record import Origin
 from reverie.domain.text.timestamps import Duration, parse_duration
 from reverie.domain.text.validation import validate_count
+from reverie.files.names import resolve_path
 from reverie.repositories.activity import KEPT_DAYS, ActivityLog, DayActivity
-from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
+from reverie.repositories.prompt_log import PromptLog
 from reverie.repositories.records import RecordRepository
 from reverie.repositories.wishes import ForgetRequests
 from reverie.search.index.candidates import CandidateIndex
 from reverie.settings import Settings
 from reverie.stores.living_page import LivingPages
-from reverie.stores.protocol import StoreProblem
+from reverie.stores.protocol import StoreOnServer, StoreProblem
 from reverie.stores.redacting import unwrap
 from reverie.stores.telemetry import trace
 from reverie.stores.writer import Cursors, StoreWriter
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from reverie.admin.transfer.backup import Backup
     from reverie.admin.transfer.export import ExportReport
     from reverie.admin.transfer.importer import ImportReport
+    from reverie.files.exchange import FileExchange
     from reverie.files.folder import MemoryFolder
+    from reverie.files.layout import Layout
     from reverie.search.index.candidates import IndexStatus
     from reverie.search.vectors.vector_index import VectorIndex, VectorStatus
     from reverie.session import Session
@@ -53,6 +56,7 @@ class Administration:
         settings: The settings.
         path: The folder; None in memory.
         files: The readable files; None where none are kept.
+        layout: Files that a folder has.
         profile: The folder of the profile; None for none.
         activity: Counters by day.
         flush_sessions: Callback that stores what open sessions hold, and returns them.
@@ -69,6 +73,7 @@ class Administration:
         settings: Settings,
         path: Path | None,
         files: MemoryFolder | None,
+        layout: Layout,
         profile: Path | None,
         activity: ActivityLog,
         flush_sessions: Callable[[], Iterable[Session]],
@@ -84,6 +89,7 @@ class Administration:
         self._settings = settings
         self._path = path
         self._files = files
+        self._layout = layout
         self._profile = profile
         self._activity = activity
         self._flush_sessions = flush_sessions
@@ -137,29 +143,10 @@ class Administration:
         validate_count(days, name="days", least=1, most=KEPT_DAYS)
         return self._activity.read(days)
 
-    def prompt_log(self, session: str | None = None, *, limit: int | None = 50) -> list[PromptLogEntry]:
-        """Return the entries of the prompt log, the newest first, without texts.
-
-        `Session.context` logs one entry for each turn of a user. Entries stay for thirty days: of the last
-        200 turns of a session, and about 2,000 in all.
-
-        Args:
-            session: The id of the session; None for all.
-            limit: Most entries to return; None for all.
-        """
-        return PromptLog(self._store, None).list(session, limit=limit)
-
-    def get_prompt(self, session: str, position: int) -> ExplainedPrompt:
-        """Return the entry of one prompt, with the texts as they were then.
-
-        Args:
-            session: The id of the session.
-            position: Position of the user's turn that it answered.
-
-        Raises:
-            NotFound: the log has no such entry.
-        """
-        return PromptLog(self._store, None).get(session, position)
+    @cached_property
+    def prompts(self) -> PromptLog:
+        """The prompt log of all sessions: which prompts a model was given, and why each line was in them."""
+        return PromptLog(self._store, None)
 
     def check(self) -> list[StoreProblem]:
         """Return everything that is wrong with the stored data; an empty list when it is sound."""
@@ -426,6 +413,24 @@ class Administration:
                 self._store, records, settings=settings, clock=self._clock, zone=settings.zone
             ),
         )
+
+    def exchange_files(self, folder: str | os.PathLike[str]) -> FileExchange:
+        """Return the exchange of a memory in a database with a folder of readable files.
+
+        Args:
+            folder: The folder; `~` is the home directory.
+
+        Raises:
+            InvalidInput: this memory is not in a database.
+        """
+        from reverie.files.exchange import FileExchange  # here: only a memory in a database needs it
+
+        store = unwrap(self._store)
+        if not isinstance(store, StoreOnServer):
+            place = "in no folder" if self._path is None else f"in {str(self._path)!r}: edit its files there"
+            raise InvalidInput(f"Files are exchanged with a memory in a database. This one is {place}.")
+        root = resolve_path(folder, name="folder")
+        return FileExchange(root, self._writer, identity=store.identity, layout=self._layout)
 
     # -- inside ------------------------------------------------------------------------------------------
 

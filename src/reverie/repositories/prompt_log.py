@@ -288,26 +288,40 @@ def _render_value(value: Record | Turn | Paragraph, now: datetime) -> str:
 
 
 class PromptLog:
-    """Reader of the prompt log of the sessions of some scopes. Safe to use from several threads."""
+    """Prompt log of the sessions of some scopes. Safe to use from several threads.
 
-    def __init__(self, store: Store, scopes: Sequence[str] | None) -> None:
+    `Session.context` logs one entry for each turn of a user. Entries stay for thirty days: of the last 200 turns of a
+    session, and about 2,000 in all.
+    """
+
+    def __init__(
+        self, store: Store, scopes: Sequence[str] | None, *, resolve: Callable[[str], str] = str
+    ) -> None:
         """Read the prompt log of a store.
 
         Args:
             store: The store.
             scopes: Scopes whose sessions are visible; None for all.
+            resolve: Function that returns the id under which a session is stored.
         """
         self._store = store
         self._scopes = scopes
+        self._resolve = resolve
 
     def list(self, session: str | None = None, *, limit: int | None = 50) -> builtins.list[PromptLogEntry]:
-        """Return the entries of a session, or of all, the newest first, without unreadable ones.
+        """Return entries without texts, the newest first; unreadable ones are left out.
+
+        Args:
+            session: The id of the session; None for all.
+            limit: Most entries to return; None for all.
 
         Raises:
             InvalidInput: `limit` is not a number from 0 on.
         """
         if limit is not None:
             validate_count(limit, name="limit", least=0)
+        if session is not None:
+            session = self._resolve(session)
         entries: builtins.list[PromptLogEntry] = []
         visible: dict[str, bool] = {}
         stored = self._store.cursors(_build_prefix(session))
@@ -327,13 +341,18 @@ class PromptLog:
         return entries if limit is None else entries[:limit]
 
     def get(self, session: str, position: int) -> ExplainedPrompt:
-        """Return the entry of one context, with the texts as they were then.
+        """Return the entry of one prompt, with the texts as they were then.
+
+        Args:
+            session: The id of the session.
+            position: Position of the user's turn that it answered.
 
         Raises:
             NotFound: the log has no such entry.
             InvalidInput: the entry cannot be read, or an argument is not of its form.
         """
         validate_count(position, name="position", least=0)
+        session = self._resolve(session)
         text = self._store.cursor(_build_cursor(session, position))
         entry = None if text is None else decode_entry(session, text)
         if entry is None or entry.position != position or not self._is_visible(session):

@@ -98,12 +98,12 @@ class SubjectIndex:
         """
         self._store = store
         self._scopes = scopes
-        self._now = clock()
+        self._clock = clock
 
     def list(self) -> list[Subject]:
         """Return the names that at least two records have and all categories, those of most records first."""
         names = [Subject(name, len(ids)) for name, ids in self._find_names().items()]
-        categories = self._store.tally("category", Filter(scopes=self._scopes, alive_at=self._now))
+        categories = self._store.tally("category", Filter(scopes=self._scopes, alive_at=self._clock()))
         subjects = [Subject(name, count, True) for name, count in categories.items() if name]
         return sorted([*names, *subjects], key=lambda each: (-each.records, each.name))
 
@@ -113,9 +113,10 @@ class SubjectIndex:
         live = [each for each in self._store.records(sorted(ids)) if not each.archived]
         return sorted(live, key=lambda each: (each.created_at, each.id), reverse=True)
 
-    def count_filters(self) -> FilterCounts:
-        """Return the number of records that each filter finds."""
-        live = Filter(scopes=self._scopes, alive_at=self._now)
+    def counts(self) -> FilterCounts:
+        """Return the number of records that each filter of `list` finds."""
+        moment = self._clock()
+        live = Filter(scopes=self._scopes, alive_at=moment)
 
         def count(wanted: Filter) -> int:
             return sum(self._store.tally("kind", wanted).values())
@@ -123,12 +124,12 @@ class SubjectIndex:
         kinds = self._store.tally("kind", live)
         total = sum(kinds.values())
         origins = {name: count(replace(live, origins=(name,))) for name in ORIGINS}
-        days = {n: count(replace(live, created_after=self._now - timedelta(days=n))) for n in (1, 7, 30)}
+        days = {n: count(replace(live, created_after=moment - timedelta(days=n))) for n in (1, 7, 30)}
         return FilterCounts(
             live=total,
             archived=count(Filter(scopes=self._scopes, archived=True)),
             pinned=count(replace(live, pinned=True)),
-            ended=total - count(replace(live, valid_at=self._now)),
+            ended=total - count(replace(live, valid_at=moment)),
             kinds=kinds,
             origins={name: number for name, number in origins.items() if number},
             days=days,
@@ -148,16 +149,16 @@ class SubjectIndex:
             state = states.setdefault(self._scopes, _Names())
             if len(states) > _MAX_SCOPES:
                 del states[next(iter(states))]
-            now = self._store.sequence()
+            now, moment = self._store.sequence(), self._clock()
             if now != state.sequence:
                 changed = self._find_changed(state.sequence)
                 if changed is None:
-                    live = Filter(scopes=self._scopes, alive_at=self._now, headlines=False)
+                    live = Filter(scopes=self._scopes, alive_at=moment, headlines=False)
                     changed = list(self._store.find(live, order="created", limit=MAX_RECORDS))
                     state.by_record.clear()
                 for record in changed:
                     state.by_record.pop(record.id, None)
-                    if not (record.archived or record.is_headline or has_passed(record, self._now)):
+                    if not (record.archived or record.is_headline or has_passed(record, moment)):
                         state.by_record[record.id] = list_names(record.content[:_LONGEST])
                 state.sequence = now
             return dict(state.by_record)

@@ -334,7 +334,7 @@ def test_why_the_latest_answer_is_one_click_from_today(client: TestClient, memor
     page = see(client, why)
     assert QUESTION in page.text
     assert "Behind the shutter." in page.text
-    exact = "\n".join(line.text for line in memory.get_prompt("chat", 0).text if line.text)
+    exact = "\n".join(line.text for line in memory.prompts.get("chat", 0).text if line.text)
     for line in exact.split("\n"):
         assert re.sub(r"\s+", "", line) in re.sub(r"\s+", "", page.text), line
     assert "Recalled for this message" in page.text
@@ -346,11 +346,11 @@ def test_why_the_latest_answer_is_one_click_from_today(client: TestClient, memor
 def test_a_prompt_is_tried_without_a_trace(client: TestClient, memory: Memory) -> None:
     memory.save(FACT)
     ask(memory)
-    before = memory.history.sequence(), len(memory.prompt_log())
+    before = memory.history.sequence(), len(memory.prompts.list())
     page = see(client, "/what-if?message=Where+is+the+spare+key%3F&session=chat&tokens=300")
     assert "300" in page.text
     assert "No model is called" in page.text
-    assert (memory.history.sequence(), len(memory.prompt_log())) == before
+    assert (memory.history.sequence(), len(memory.prompts.list())) == before
     assert client.get("/what-if?message=x&session=nobody").status_code == 404
 
 

@@ -164,7 +164,7 @@ def build_context(call: Call, asked: schemas.ContextInput) -> Any:
 )
 def list_packs(call: Call) -> Any:
     """List the entries of the prompt log, the newest first."""
-    return {"items": call.reader.prompt_log(limit=call.query.limit)}
+    return {"items": call.reader.prompts.list(limit=call.query.limit)}
 
 
 @OPERATIONS.add(
@@ -176,13 +176,13 @@ def list_packs(call: Call) -> Any:
 )
 def list_packs_of_session(call: Call) -> Any:
     """List the entries of the prompt log of a session, the newest first."""
-    return {"items": call.reader.prompt_log(call.path["id"], limit=call.query.limit)}
+    return {"items": call.reader.prompts.list(call.path["id"], limit=call.query.limit)}
 
 
 @OPERATIONS.add("GET", f"{_SESSION}/packs/{{position:number}}", "read", answer=schemas.ExplainedPromptOutput)
 def get_pack(call: Call) -> Any:
     """Return the candidates for the prompt of one turn: each line with its source, score and verdict."""
-    return call.reader.get_prompt(call.path["id"], int(call.path["position"]))
+    return call.reader.prompts.get(call.path["id"], int(call.path["position"]))
 
 
 # -- the session as a whole ------------------------------------------------------------------------------

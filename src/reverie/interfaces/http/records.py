@@ -378,13 +378,13 @@ def list_tags(call: Call) -> Any:
 @OPERATIONS.add("GET", "/v1/subjects", "read", answer=schemas.Items[schemas.SubjectOutput])
 def list_subjects(call: Call) -> Any:
     """List the names and categories that records share, those of most records first."""
-    return {"items": [each._asdict() for each in call.reader.subjects()]}
+    return {"items": [each._asdict() for each in call.reader.subjects.list()]}
 
 
 @OPERATIONS.add("GET", "/v1/filters", "read", answer=dict[str, Any])
 def count_filters(call: Call) -> Any:
     """Return the number of records that each filter of a list finds."""
-    return call.reader.count_filters()._asdict()
+    return call.reader.subjects.counts()._asdict()
 
 
 # -- pages and logs, which belong to everybody --------------------------------------------------------------

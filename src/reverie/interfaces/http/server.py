@@ -114,7 +114,10 @@ class _Overviews:
     def _make(self, view: ScopedMemory, version: object) -> Overview:
         self._made_at = time.monotonic()
         made = Overview(
-            view.count_filters(), view.subjects(), view.page(), self._memory.scoped(EVERY_SCOPE).scopes()
+            view.subjects.counts(),
+            view.subjects.list(),
+            view.page(),
+            self._memory.scoped(EVERY_SCOPE).scopes(),
         )
         with self._lock:
             self._kept[view.scope] = version, made

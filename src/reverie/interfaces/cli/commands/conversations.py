@@ -177,11 +177,11 @@ def print_prompt(context: CommandContext, /, session: str, position: int | None)
     """
     with context.memory() as memory:
         if position is None:
-            entries = memory.admin.prompt_log(session, limit=1)
+            entries = memory.admin.prompts.list(session, limit=1)
             if not entries:
                 raise NotFound(f"No prompt of session {session!r} is in the log. Run `reverie sessions`.")
             position = entries[0].position
-        prompt = memory.admin.get_prompt(session, position)
+        prompt = memory.admin.prompts.get(session, position)
     if prompt.is_rebuilt:
         context.print_message("The exact text is no longer stored. The lines have the words of that time.")
     rows = [

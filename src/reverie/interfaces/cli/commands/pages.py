@@ -319,7 +319,7 @@ def files(context: CommandContext, /, action: str, folder: str) -> None:
     imported are reported on standard error; then the exit code is 1.
     """
     with _suppress_repetition(), context.memory() as memory:
-        exchange = memory.exchange_files(folder)
+        exchange = memory.admin.exchange_files(folder)
         problems = _pull(context, exchange) if action == "pull" else _push(context, exchange)
     if problems:
         raise click.exceptions.Exit(ExitCode.NOTHING)

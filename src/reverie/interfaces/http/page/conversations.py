@@ -58,7 +58,7 @@ def show_conversation(call: Call) -> Screen:
 
 def _attach_prompts(call: Call, session: str, turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the turns, each answer with the prompt that it was given and the recalled records."""
-    prompts, asked = {each.position: each for each in call.reader.prompt_log(session, limit=None)}, None
+    prompts, asked = {each.position: each for each in call.reader.prompts.list(session, limit=None)}, None
     for turn in turns:
         asked = prompts.get(turn["position"], asked) if turn["role"] == "user" else asked
         turn["prompt"], turn["recalled"] = None, []
@@ -96,7 +96,7 @@ def show_prompt(call: Call) -> Screen:
     prompt = perform(call, conversations.get_pack)
     session, position = prompt["session"], prompt["position"]
     turns = call.reader.turns(session, start=position, stop=position + 8)
-    earlier = (each.position for each in call.reader.prompt_log(session, limit=None))
+    earlier = (each.position for each in call.reader.prompts.list(session, limit=None))
     answers = (turn for turn in turns if turn.role == "assistant" and turn.content)
     return Screen(
         "why.html",
@@ -133,10 +133,10 @@ def _compare_with_last(
     call: Call, session: str, lines: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str, str]] | None:
     """Return the lines in which a prompt differs from the last one of its conversation; None without one."""
-    logged = call.reader.prompt_log(session, limit=1) if session else []
+    logged = call.reader.prompts.list(session, limit=1) if session else []
     if not logged:
         return None
-    text = call.reader.get_prompt(session, logged[0].position).text
+    text = call.reader.prompts.get(session, logged[0].position).text
     before, now = ([line.text for line in text if line.id], [line["text"] for line in lines if line["id"]])
     gone = [("gone", line) for line in before if line not in now]
     return gone + [("new", line) for line in now if line not in before]

@@ -55,7 +55,7 @@ def _list_records(call: Call, *, limit: int) -> dict[str, Any]:
     filters: dict[str, Any] = {name: (value,) for name in names if (value := getattr(query, name))}
     if query.about or query.state == "ended":
         found = (
-            call.reader.find_subject(query.about)
+            call.reader.subjects.find(query.about)
             if query.about
             else call.reader.list(limit=_LAST_CHANGED, parts=True, **filters)
         )

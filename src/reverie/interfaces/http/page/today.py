@@ -46,7 +46,7 @@ def show_today(call: Call) -> Screen:
     if is_empty and not call.view.sessions(limit=1):
         return Screen("today-empty.html")
     sections = _arrange(call, parse_block(overview.page), recent)
-    latest = next(iter(call.reader.prompt_log(limit=1)), None)
+    latest = next(iter(call.reader.prompts.list(limit=1)), None)
     return Screen(
         "today.html",
         **sections,
