@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from click.testing import CliRunner
@@ -210,14 +210,23 @@ class Drive:
             return
         kept = memory.save("A record that a person will edit", metadata={"a": "b"}).record
         memory.folder.flush()
-        record = next((self.folder / "memory").rglob(f"{kept.id}.json"))
-        fields = json.loads(record.read_text())
-        fields |= {
-            "content": f"edited: {s('edited record')}",
-            "metadata": {"password": s("edited metadata", "leet")},
-        }
-        record.write_text(json.dumps(fields))
-        (self.folder / "memory" / "note.json").write_text(json.dumps({"content": f"new: {s('new file')}"}))
+        if self.settings.files == "records":
+            record = next((self.folder / "memory").rglob(f"{kept.id}.json"))
+            fields = json.loads(record.read_text())
+            fields |= {
+                "content": f"edited: {s('edited record')}",
+                "metadata": {"password": s("edited metadata", "leet")},
+            }
+            record.write_text(json.dumps(fields))
+            new = {"content": f"new: {s('new file')}"}
+            (self.folder / "memory" / "note.json").write_text(json.dumps(new))
+        else:
+            (record,) = (
+                each for each in self.folder.rglob("memory/records/*.md") if kept.id in each.read_text()
+            )
+            edited = record.read_text().replace(kept.content, f"edited: {s('edited record')}")
+            record.write_text(f"{edited}- new: {s('new line')}\n")
+            (record.parent / "new.md").write_text(f"- new: {s('new file')}\n")
         page = self.folder / "memory" / "MEMORY.md"
         page.write_text(f"{page.read_text()}\nby hand: {s('edited page')}\n")
         (self.folder / "memory" / "other.md").write_text(f"other: {s('new page')}\n")
@@ -363,9 +372,12 @@ def places(drive: Drive, logged: pytest.LogCaptureFixture) -> dict[str, bytes]:
     }
 
 
-def test_no_byte_of_a_secret_is_left_anywhere(tmp_path: Path, logged: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("files", ["pages", "records"])
+def test_no_byte_of_a_secret_is_left_anywhere(
+    tmp_path: Path, files: Literal["pages", "records"], logged: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "kept").mkdir()
-    drive = Drive(tmp_path, Settings())
+    drive = Drive(tmp_path, Settings(files=files))
     drive.run()
     assert len(drive.secrets.made) > 60
     found = places(drive, logged)
@@ -375,11 +387,12 @@ def test_no_byte_of_a_secret_is_left_anywhere(tmp_path: Path, logged: pytest.Log
     assert b"[redacted: " in found["reverie.db"]
 
 
+@pytest.mark.parametrize("files", ["pages", "records"])
 def test_the_same_scan_finds_them_where_nothing_is_redacted(
-    tmp_path: Path, logged: pytest.LogCaptureFixture
+    tmp_path: Path, files: Literal["pages", "records"], logged: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "kept").mkdir()
-    drive = Drive(tmp_path, Settings(redact_secrets=False))
+    drive = Drive(tmp_path, Settings(redact_secrets=False, files=files))
     drive.run()
     found = leaks(drive.secrets, places(drive, logged))
     unseen = {way for way in drive.secrets.made if way not in found}
