@@ -49,7 +49,7 @@ class _BusyModel:
             return ModelReply(text=json.dumps({"preferences": wrong}))
         if request.purpose == VERIFY:
             return ModelReply(text=answer_check(text, lambda _: True))
-        return ModelReply(text="{}")
+        return ModelReply(text='{"file": [], "lessons": []}')
 
 
 @pytest.mark.slow
