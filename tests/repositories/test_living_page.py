@@ -421,7 +421,15 @@ def test_what_leaves_a_long_window_is_told_too(memory: Memory) -> None:
         chat.add("user" if number % 2 == 0 else "assistant", f"message {number}")
     for _ in range(2):
         memory.dreams.run_due()
-        assert [each.text for each in memory.pages.paragraphs()] == ["message 0 → message 49."]
+        assert [each.text for each in memory.pages.paragraphs()] == ["message 0 → message 59."]
+    assert len(chat.turns()) == 10
+    chat.add("user", "message 60")
+    chat.add("assistant", "message 61")
+    chat.terminate()
+    for _ in range(2):
+        memory.dreams.run_due()
+        told = [each.text for each in memory.pages.paragraphs()]
+        assert told == ["message 0 → message 59.", "message 60 → message 61."], "each turn is told once"
 
 
 def test_a_rebuilt_memory_and_an_import_have_no_composed_line_beside_its_record(

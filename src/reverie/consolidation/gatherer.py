@@ -483,10 +483,6 @@ class WindowReader:
         if not state.scope and (keep is not None or (window and len(turns) > window)):
             start, _ = self._find_leaving(state, turns, compute_kept_count(window) if keep is None else keep)
             start = min(start, new[-1].position + 1) if new else start
-            if (
-                not is_read and start > state.window_start
-            ):  # the end of the conversation is told when it is over
-                new = [turn for turn in new if turn.position < start]
         last = self._store.paragraphs(page=HISTORY, start=-1)
         return WindowInput(
             state=state,
