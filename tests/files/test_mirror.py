@@ -255,11 +255,14 @@ def test_a_turn_added_between_two_batches_is_written_once(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mirrored_folder", ["records", "pages"], indirect=True)
 def test_thousands_of_records_are_written_and_found_to_be_written(mirrored_folder: MirroredFolder) -> None:
     records = [make_record(n, category=f"c{n % 30}/d" if n % 3 else None) for n in range(2_000)]
     mirrored_folder.commit(make_additions(*records))
     outcome = mirrored_folder.mirror.write()
-    assert (outcome.written, outcome.complete) == (2_000, True)
+    assert outcome.complete
+    has_pages = mirrored_folder.layout == "pages"  # a page of many records is written a few times
+    assert outcome.written < 200 if has_pages else outcome.written == 2_000
     assert_files_match(mirrored_folder)
     assert mirrored_folder.mirror.write().written == 0
 

@@ -21,12 +21,14 @@ from reverie.domain.page import HISTORY, MEMORY
 from reverie.domain.record import Record
 from reverie.domain.text.ids import validate_id
 from reverie.files.layout import (
+    FIRST_LINE,
     build_page_path,
     build_path,
     build_session_path,
     build_stem,
     parse_form,
     parse_path,
+    render_added_lines,
     render_lines,
     render_log,
     render_page,
@@ -262,6 +264,30 @@ class PendingChanges:
             if change is not None and change.before is not None and _is_at(change.before, path):
                 values[change.id] = change.before
         return False
+
+    def may_have_drafted(self, path: str, data: bytes) -> bool:
+        """Return whether a page of records should have had these lines, in this order, at some moment.
+
+        Each line was known or is a version of a changed record. A known line may be missing only if another version
+        of its record is there, or if its record came or went.
+        """
+        stem, _ = split_numbered_path(path)
+        versions: dict[str, list[bytes]] = {}
+        for change in {id(each): each for changes in self._by_path.values() for each in changes}.values():
+            for value in (change.before, change.after):
+                line = b""
+                if isinstance(value, Record) and build_stem(value, self._ledger.layout) == stem:
+                    line = render_added_lines(path, [value]).rstrip(b"\n")
+                versions.setdefault(change.id, []).append(line)
+        lines, known = data.splitlines(), (self._ledger.read_text(path) or FIRST_LINE).splitlines()
+        replaced = {b""}.union(
+            *(each for each in versions.values() if b"" in each or not set(lines).isdisjoint(each))
+        )
+        return (
+            set(lines) <= set(known).union(*versions.values())
+            and set(known) - set(lines) <= replaced
+            and [line for line in lines if line in known] == [line for line in known if line in lines]
+        )
 
     def _find(self, path: str) -> list[Change]:
         return self._by_path.get(path, [])
