@@ -264,7 +264,7 @@ class Account:
             self.counts["notes enriched"] += 1
             return
         if reason == HELD or reason.startswith("in other words: "):
-            self.counts["withdrawn"] += 1
+            self.counts["withdrawn" if reason == HELD else "quotations given way"] += 1
             self.expect(name in self._remembered, "only what a reading wrote down is withdrawn", name)
             self.expect(self.mood != DENIES_ALL, "who denies quotations is not believed", name)
             return
