@@ -450,8 +450,13 @@ def get_living_page(call: Call) -> OperationAnswer:
 
 
 def _serialize_living_page(content: str) -> dict[str, Any]:
+    names = schemas.LivingPageLine.model_fields
     sections = [
-        {"title": each.title, "level": each.level, "lines": [line._asdict() for line in each.lines]}
+        {
+            "title": each.title,
+            "level": each.level,
+            "lines": [{name: getattr(line, name) for name in names} for line in each.lines],
+        }
         for each in parse_block(content)
     ]
     return {"content": content, "sections": sections}
