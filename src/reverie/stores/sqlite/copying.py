@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from reverie.stores.base import CopiedRow, Unjournaled, translating_damage
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
+    IN_ROW,
     TABLES,
     TableCodec,
     UnreadableRow,
@@ -131,6 +133,7 @@ class SQLiteCopyTarget(SQLiteCopySource):
     def finish(self, rest: Unjournaled) -> None:
         """Make all things from the journal, and store the rest, in one transaction."""
         with self._connections.writing() as file:
+            _restore_creations(file)
             for name in _MADE:
                 file.execute(f"DELETE FROM {name}")
             changes = WriteTransaction(file)
@@ -189,3 +192,18 @@ def _get_id(document: str) -> str:
         return str(json.loads(document)["id"])
     except (ValueError, LookupError, TypeError, RecursionError):
         raise UnreadableRow("its JSON has no id") from None
+
+
+def _restore_creations(file: sqlite3.Connection) -> None:
+    """Write the documents that only the rows of things have into the journal, if an earlier process made the rows."""
+    select = (
+        f"SELECT {CHANGE_COLUMNS} FROM journal WHERE after = ? AND sequence > ? ORDER BY sequence LIMIT 1000"
+    )
+    last = 0
+    while rows := file.execute(select, (IN_ROW, last)).fetchall():
+        documents = read_creations(file, rows)
+        file.executemany(
+            "UPDATE journal SET after = ? WHERE sequence = ?",
+            [(document, sequence) for sequence, document in documents.items()],
+        )
+        last = rows[-1][0]
