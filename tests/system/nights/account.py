@@ -24,7 +24,7 @@ from reverie.domain.similarity.pair_model import is_same_statement
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.search.hits import Hit
 from reverie.stores.protocol import Store
-from tests.system.nights.models import DENIES_ALL
+from tests.system.nights.models import DENIES_ALL, DENIES_TRUTH
 from tests.system.nights.texts import Fact
 
 _MERGED = re.compile(r"merged into ([0-9a-f]{12})")
@@ -266,7 +266,8 @@ class Account:
         if reason == HELD or reason.startswith("in other words: "):
             self.counts["withdrawn" if reason == HELD else "quotations given way"] += 1
             self.expect(name in self._remembered, "only what a reading wrote down is withdrawn", name)
-            self.expect(self.mood != DENIES_ALL, "who denies quotations is not believed", name)
+            is_denied = self.mood in (DENIES_TRUTH, DENIES_ALL)
+            self.expect(not is_denied, "who denies withdraws nothing that is shown", name)
             return
         self._archived["gone"] += 1
         found = _MERGED.match(reason)
