@@ -407,7 +407,7 @@ class Memory(ScopedMemory):
             settings=self.settings,
             path=self.path,
             files=self.folder,
-            layout="records" if self._resolve_files() == "records" else "pages",
+            get_layout=lambda: "records" if self._resolve_files() == "records" else "pages",
             profile=None if self._profile is None else self._profile.folder,
             activity=self._parts.activity,
             flush_sessions=self._parts.sessions.flush,

@@ -56,7 +56,7 @@ class Administration:
         settings: The settings.
         path: The folder; None in memory.
         files: The readable files; None where none are kept.
-        layout: Files that a folder has.
+        get_layout: Returns which files a folder has.
         profile: The folder of the profile; None for none.
         activity: Counters by day.
         flush_sessions: Callback that stores what open sessions hold, and returns them.
@@ -73,7 +73,7 @@ class Administration:
         settings: Settings,
         path: Path | None,
         files: MemoryFolder | None,
-        layout: Layout,
+        get_layout: Callable[[], Layout],
         profile: Path | None,
         activity: ActivityLog,
         flush_sessions: Callable[[], Iterable[Session]],
@@ -89,7 +89,7 @@ class Administration:
         self._settings = settings
         self._path = path
         self._files = files
-        self._layout = layout
+        self._get_layout = get_layout
         self._profile = profile
         self._activity = activity
         self._flush_sessions = flush_sessions
@@ -430,7 +430,7 @@ class Administration:
             place = "in no folder" if self._path is None else f"in {str(self._path)!r}: edit its files there"
             raise InvalidInput(f"Files are exchanged with a memory in a database. This one is {place}.")
         root = resolve_path(folder, name="folder")
-        return FileExchange(root, self._writer, identity=store.identity, layout=self._layout)
+        return FileExchange(root, self._writer, identity=store.identity, layout=self._get_layout())
 
     # -- inside ------------------------------------------------------------------------------------------
 
