@@ -247,11 +247,17 @@ class PendingChanges:
         self._sequence = ledger.progress.sequence
 
     def may_have_removed(self, path: str) -> bool:
-        """Return whether something was moved away from a path, or removed."""
+        """Return whether something was moved away from a path, or removed; of a page, all its records."""
+        if parse_form(path) == "lines":
+            return any(not lines for lines in self._iter_lines(path))
         return any(_is_at(each.before, path) and not _is_at(each.after, path) for each in self._find(path))
 
     def may_have_written(self, path: str, data: bytes) -> bool:
-        """Return whether a file should have had this content at some moment; always False for a page of records."""
+        """Return whether a file should have had this content at some moment; of a page, in any order."""
+        if parse_form(path) == "lines":
+            written = sorted(data.splitlines())
+            header = FIRST_LINE.splitlines()
+            return any(sorted([*header, *lines]) == written for lines in self._iter_lines(path))
         changes = self._find(path)
         present = read_values(self._store, self._ledger, path) if changes else ()
         values = {value.id: value for value in present}
@@ -265,29 +271,25 @@ class PendingChanges:
                 values[change.id] = change.before
         return False
 
-    def may_have_drafted(self, path: str, data: bytes) -> bool:
-        """Return whether a page of records should have had these lines, in this order, at some moment.
-
-        Each line was known or is a version of a changed record. A known line may be missing only if another version
-        of its record is there, or if its record came or went.
-        """
+    def _iter_lines(self, path: str) -> Iterator[list[bytes]]:
+        """Yield the lines that a page should have had after each change since it was known."""
         stem, _ = split_numbered_path(path)
-        versions: dict[str, list[bytes]] = {}
-        for change in {id(each): each for changes in self._by_path.values() for each in changes}.values():
-            for value in (change.before, change.after):
-                line = b""
-                if isinstance(value, Record) and build_stem(value, self._ledger.layout) == stem:
-                    line = render_added_lines(path, [value]).rstrip(b"\n")
-                versions.setdefault(change.id, []).append(line)
-        lines, known = data.splitlines(), (self._ledger.read_text(path) or FIRST_LINE).splitlines()
-        replaced = {b""}.union(
-            *(each for each in versions.values() if b"" in each or not set(lines).isdisjoint(each))
-        )
-        return (
-            set(lines) <= set(known).union(*versions.values())
-            and set(known) - set(lines) <= replaced
-            and [line for line in lines if line in known] == [line for line in known if line in lines]
-        )
+        text = self._ledger.read_text(path) if self._ledger.find(path) is not None else None
+        lines = (text or b"").removeprefix(FIRST_LINE).splitlines()
+        for change in self._find(f"{stem}.md"):
+            before, after = (
+                render_added_lines(path, [value]).rstrip(b"\n")
+                if isinstance(value, Record) and build_stem(value, self._ledger.layout) == stem
+                else None
+                for value in (change.before, change.after)
+            )
+            if before is not None and before not in lines:
+                continue  # it is on another page of the category
+            if before is not None:
+                lines.remove(before)
+            if after is not None:
+                lines.append(after)
+            yield lines
 
     def _find(self, path: str) -> list[Change]:
         return self._by_path.get(path, [])
@@ -299,10 +301,15 @@ class PendingChanges:
         while after and (rows := self._store.journal(after=after, limit=_ROWS)):
             for row in rows:
                 if row.edit is not None:
-                    for path in set(map(build_path, row.values)):
+                    for path in set(map(self._locate, row.values)):
                         found.setdefault(path, []).append(row.edit)
             after = rows[-1].sequence
         return found
+
+    def _locate(self, value: Value) -> str:
+        """Return the path of the file that contains a value, or of the first page for it."""
+        stem = build_stem(value, self._ledger.layout) if isinstance(value, Record) else None
+        return build_path(value) if stem is None else f"{stem}.md"
 
 
 def _is_at(value: Value | None, path: str) -> bool:

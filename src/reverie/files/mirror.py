@@ -328,7 +328,6 @@ class _Batch:
             or (known is not None and _has_same_content(known, data))
             or is_earlier_content(self._store, self._ledger, path, data)
             or self._may_have_written(path, data)
-            or (parse_form(path) == "lines" and self._pending.may_have_drafted(path, data))
         ):
             self._disk.remove_draft(draft)
         else:
@@ -566,11 +565,7 @@ class _Batch:
 
     def _may_have_written(self, path: str, data: bytes) -> bool:
         """Return whether a process may have written this content and not recorded that."""
-        return self._pending.may_have_written(path, data)
-
-    @property
-    def _pending(self) -> PendingChanges:
-        return PendingChanges(self._store, self._ledger)
+        return PendingChanges(self._store, self._ledger).may_have_written(path, data)
 
     def _replace(
         self, path: str, seen: FileStamp, known: FileRecord | None, content: ExpectedContent | None
