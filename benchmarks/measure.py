@@ -6,6 +6,7 @@ The engines take turns question by question, so that other load on the machine a
 from __future__ import annotations
 
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -325,7 +326,8 @@ def measure_imports() -> Figures:
 def _run_child(action: str, engine: str, folder: Path, size: int, seed: int) -> Figures:
     """Run an action of `benchmarks.child` and return its figures."""
     command = [sys.executable, "-m", "benchmarks.child", action, engine, str(folder), str(size), str(seed)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=env)
     found: Figures = json.loads(done.stdout)
     return found
 
