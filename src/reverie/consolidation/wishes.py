@@ -32,8 +32,8 @@ _LONGEST = 600
 def find_wishes(message: str) -> list[Wish]:
     """Return the wishes of a message, without code, quotations and what it reports.
 
-    >>> find_wishes("Please remember that I park on level 3. Is that far?")
-    [Wish(name='remember', text='I park on level 3.')]
+    >>> find_wishes("Please remember that I park on the roof. Is that far?")
+    [Wish(name='remember', text='I park on the roof.')]
     >>> find_wishes("Forget what I said about the divorce."), find_wishes("Do you remember that we met?")
     ([Wish(name='forget', text='the divorce')], [])
     """

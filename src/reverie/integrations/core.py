@@ -138,7 +138,7 @@ def build_texts(
         source_id: The framework's id of the message.
 
     >>> [(each.content, each.source_id) for each in build_texts("user", ["Hello", {"text": "you"}], source_id="m1")]
-    [('Hello\\nyou', 'm1')]
+    [('Hello\nyou', 'm1')]
     """
     text = extract_text(content)
     found = (
