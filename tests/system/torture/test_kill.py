@@ -85,14 +85,13 @@ def answers(folder: Path, questions: list[str]) -> tuple[list[list[Hit]], list[l
 def good(hits: list[Hit]) -> list[tuple[float, str]]:
     """The hits at least half as good as the best, by id where no other has the same score.
 
-    Of thousands that fit equally badly it is chance which ones are looked at (decisions/0002). Scores are compared to
-    two digits: one of .5006 was .5010 in an index that was built afresh.
+    Of thousands that fit equally badly it is chance which ones are looked at (decisions/0002).
     """
-    count = Counter(round(hit.score, 2) for hit in hits)
+    count = Counter(hit.score for hit in hits)
     return [
-        (score, hit.id if count[score] == 1 else "tied")
+        (hit.score, hit.id if count[hit.score] == 1 else "tied")
         for hit in hits
-        if (score := round(hit.score, 2)) >= 0.5 * hits[0].score
+        if hit.score >= 0.5 * hits[0].score
     ]
 
 

@@ -408,14 +408,18 @@ class SearchIndex:
                 return committed
 
     def _fill(self, batch: IndexBatch) -> int:
-        """Add every passage of the store, then the changes since; return the number of the last one."""
+        """Add every passage of the store, then the changes since; return the number of the last one.
+
+        What is created meanwhile is added with the changes alone, since these remove no passage that is new in them.
+        """
         sequence = self._store.sequence()
         for subject in SEARCHABLE:
             key = 0
             while live := self._store.live(subject, after=key, limit=_BATCH):
                 key = live[-1][0].key
                 for passage, value in live:
-                    batch.add(IndexedPassage(passage.key, value, passage.analysis))
+                    if passage.key <= sequence:
+                        batch.add(IndexedPassage(passage.key, value, passage.analysis))
         return self._fill_changes(batch, sequence, until=None)
 
     def _fill_changes(self, batch: IndexBatch, sequence: int, *, until: int | None) -> int:
