@@ -442,6 +442,8 @@ class VectorIndex:
             reached, keys = (rows[-1].sequence if rows else newest), iter(touched.items())
         else:
             reached, keys = newest, self._scan_store()
+        # A model on this machine is as quick with few texts, and needs less memory.
+        most = _FIRST_BATCH if is_loaded_here(self.embedder.name) else _BATCH
         size = _FIRST_BATCH if until is None else 1
         left: list[tuple[int, Searchable]] = []
         while batch := [*left, *islice(keys, (size if self._shared is None else _ROWS) - len(left))]:
@@ -450,12 +452,12 @@ class VectorIndex:
             began = time.monotonic()
             embedded, left = self._update(batch, size)
             spent = time.monotonic() - began
-            size = _BATCH
+            size = most
             if not embedded:
                 continue
             if until is not None:  # as many as fit into the time, since a long text takes seconds
                 rest = max(0.0, until - time.monotonic())
-                size = max(1, min(_BATCH, int(embedded * rest / max(spent, 1e-6))))
+                size = max(1, min(most, int(embedded * rest / max(spent, 1e-6))))
             elif self._must_yield():
                 size = _FIRST_BATCH
                 self._pause(spent * (1 / _SHARE_ASKED - 1))
