@@ -137,17 +137,17 @@ class DerivedDatabase:
     def _catch_up(self, file: sqlite3.Connection, sequence: int) -> None:
         followed, mark = _read_followed(file)
         if self._followed < 0 and followed and self._read_mark(followed) != mark:
-            file.execute("BEGIN IMMEDIATE")  # these are of another store, or of another history of this one
-            for table in ("passage", "measure", "followed"):
-                file.execute(f"DELETE FROM {table}")
-            file.execute("COMMIT")
+            with file:  # these are of another store, or of another history of this one
+                file.execute("BEGIN IMMEDIATE")
+                for table in ("passage", "measure", "followed"):
+                    file.execute(f"DELETE FROM {table}")
             followed = 0
         while followed < sequence:
-            file.execute("BEGIN IMMEDIATE")
-            followed, _ = _read_followed(file)  # another process may have been faster
-            if followed < sequence:
-                followed = self._follow_batch(file, followed)
-            file.execute("COMMIT")
+            with file:
+                file.execute("BEGIN IMMEDIATE")
+                followed, _ = _read_followed(file)  # another process may have been faster
+                if followed < sequence:
+                    followed = self._follow_batch(file, followed)
         self._followed = followed
 
     def _read_mark(self, sequence: int) -> str | None:
@@ -300,10 +300,6 @@ class DerivedDatabase:
                     return work(self._file)
                 except sqlite3.DatabaseError as error:
                     self._handle_error(error)
-                except BaseException:
-                    if self._file is not None and self._file.in_transaction:
-                        self._file.execute("ROLLBACK")
-                    raise
 
     def _handle_error(self, error: sqlite3.DatabaseError) -> None:
         """Prepare for another attempt: with a new file after damage, in memory if the disk refuses."""
