@@ -188,7 +188,7 @@ class ConsolidationCycle:
         origin: Origin = "agent",
         ask: Ask | None = None,
     ) -> Plan:
-        """Return what a pass would change now; see `Worker.plan` for the arguments.
+        """Return the changes that a pass would make now; see `Worker.plan` for the arguments.
 
         Args:
             ask: Asks the model; None for the model of the memory.

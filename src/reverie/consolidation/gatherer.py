@@ -210,7 +210,7 @@ class InputGatherer:
         return view
 
     def gather_shown(self) -> PassInput:
-        """Return what a model wrote that is shown now: verified records, and headlines."""
+        """Return the texts of models that are shown now: verified records, and headlines."""
         view = self.gather_basics()
         headlines = self._store.find(Filter(headlines=True, alive_at=view.now), order="created")
         return self._add_claims(replace(view, headlines=tuple(headlines)))

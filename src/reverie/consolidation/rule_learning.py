@@ -155,7 +155,7 @@ class RuleLearner:
     # -- wishes ------------------------------------------------------------------------------------------
 
     def find_wishes(self, turn: Turn) -> list[Wish]:
-        """Return what a turn of the user asks of the memory; nothing if it was said more than a day ago."""
+        """Return the wishes of a turn of the user; none if it was said more than a day ago."""
         is_own = turn.role == "user" and NOTICE not in turn.content
         return find_wishes(turn.content) if is_own and abs(self._clock() - turn.at) <= FRESH else []
 

@@ -1,4 +1,4 @@
-"""What a model may be trusted with: its last dream, and its exam.
+"""Trust in a model: its last dream, and its exam.
 
 A model is believed in a dream if it denies the controls among its claims. What is stored here decides where no control
 can be made, and whether its paragraphs are shown.
@@ -89,7 +89,7 @@ class ModelTrust:
         self._writer = writer
 
     def read(self, model: str) -> Mapping[str, Any]:
-        """Return what is known of a model: `believed` in its last dream, and its `exam`."""
+        """Return the facts about a model: `believed` in its last dream, and its `exam`."""
         found = self._load().get(model)
         return found if isinstance(found, dict) else {}
 

@@ -160,7 +160,7 @@ class Worker:
         scope: str = "",
         origin: Origin = "agent",
     ) -> Plan:
-        """Return what a pass would change now. Print it; nothing but the log is written before `apply`.
+        """Return the changes that a pass would make now. Print them; nothing but the log is written before `apply`.
 
         Args:
             name: `enrich`, `verify`, `tidy`, `preferences` or `promote`; `dream` for all of them as one plan; `read`
@@ -250,7 +250,7 @@ class Worker:
             self._living.compose_stale()
 
     def usage(self, month: str | None = None) -> MonthUsage:
-        """Return what the requests of background thinking cost in a month; each dream's own cost is in `log`.
+        """Return the cost of the requests of background thinking in a month; each dream's own cost is in `log`.
 
         Args:
             month: The month, such as `2026-03`; None for the present one.

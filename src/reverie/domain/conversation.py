@@ -61,7 +61,7 @@ _GIVEN = frozenset({"role", "content", "speaker", "at", "tool_calls", "tool_call
 
 
 class Wish(NamedTuple):
-    """What a message asks of the memory.
+    """Wish that a message has of the memory.
 
     Attributes:
         name: `remember` a statement, propose to `forget` a subject, `skip` this message, `pause` the recording of the

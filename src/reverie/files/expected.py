@@ -66,7 +66,7 @@ def render_expected_content(
 
 
 def read_values(store: Store, index: LineIndex | LockedFileState, path: str) -> Sequence[Value]:
-    """Return what a file should show now: records in the order of their page, other values in no particular order.
+    """Return the values that a file should show: records in the order of their page, others in no particular order.
 
     Raises:
         StoreCorrupt: something of it cannot be read.

@@ -268,7 +268,7 @@ def render_lines(path: str, records: Iterable[Record]) -> bytes:
 
 
 def render_added_lines(path: str, records: Iterable[Record]) -> bytes:
-    """Return what is appended to a page of records."""
+    """Return the text that is appended to a page of records."""
     return "".join(f"{_render_record_line(path, record)}\n" for record in records).encode()
 
 

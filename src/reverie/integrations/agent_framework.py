@@ -93,7 +93,7 @@ class ReverieProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Add what is remembered to the instructions, and the tools of the memory."""
+        """Add the memories that are recalled to the instructions, and the tools of the memory."""
         conversation = self._open(session)
         said = [text for message in context.input_messages for text in convert_message(message)]
         question = next((each.content for each in reversed(said) if each.role == "user"), None)
@@ -127,7 +127,7 @@ class ReverieProvider(ContextProvider):
 
 
 class _ResultWatcher(FunctionMiddleware):
-    """Note what tools return in a run, for the origin of what the model saves after it."""
+    """Note the results of tools in a run, for the origin of what the model saves after it."""
 
     def __init__(self, seen: list[ItemText]) -> None:
         self._seen = seen

@@ -8,6 +8,7 @@ import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -442,22 +443,18 @@ def test_an_empty_folder_of_a_large_store_is_built_from_the_store(store: SQLiteS
     index.close()
 
 
-def test_what_is_saved_while_the_index_is_built_counts_once(
-    store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_save_counts_once(store: SQLiteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(store, None, record(1, "tea in the garden"))
     read_live, late = store.live, [record(2, "green tea")]
 
-    def save_and_read(*arguments: object, **more: object) -> object:
-        if late:
+    def save_and_read(*arguments: Any, **more: Any) -> object:
+        while late:
             put(store, None, late.pop())
-        return read_live(*arguments, **more)  # type: ignore[arg-type]
+        return read_live(*arguments, **more)
 
     monkeypatch.setattr(store, "live", save_and_read)
-    index = SearchIndex(store, tmp_path / "index")
-    index.rebuild()
+    (index := SearchIndex(store, tmp_path / "index")).rebuild()
     assert index.frequencies("record", analyse_word("tea"), None) == {"tea": 2}
-    index.close()
 
 
 def test_an_index_that_is_deleted_while_it_is_written_is_reported_as_broken(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ class ImportPreview:
 
 
 def preview_source(source: str | os.PathLike[str], form: str | None = None) -> ImportPreview:
-    """Return what an import would find in a file or folder; raise `InvalidInput` if it cannot be imported."""
+    """Return the content of a file or folder for an import; raise `InvalidInput` if it cannot be imported."""
     found = Counter[str]()
     sample: list[str] = []
     total = 0

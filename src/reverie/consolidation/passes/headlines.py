@@ -103,7 +103,7 @@ class HeadlineWriter:
         )
 
     def to_claim(self, proposal: HeadlineProposal) -> Claim:
-        """Return what a headline claims: all that it says is said by its records."""
+        """Return the claim of a headline: its records say all that it says."""
         told = [name for name in proposal.parts if name not in proposal.left_out]
         lines = tuple(f"- {escape_line(self._records[name].content)}" for name in told)
         return Claim(kind="headline", text=proposal.content, evidence=lines)

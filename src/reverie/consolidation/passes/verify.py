@@ -117,7 +117,7 @@ def _get_scope(view: PassInput, claim: PendingClaim) -> str:
 
 
 def _build_claim(view: PassInput, claim: PendingClaim) -> Claim | None:
-    """Return what a pending claim states; None if it is about something that changed or was erased since."""
+    """Return the statement of a pending claim; None if it is about something that changed or was erased since."""
     record, target = view.cited.get(claim.record), view.cited.get(claim.target)
     turns = [view.said[name] for name in claim.turns if name in view.said]
     if not turns or (

@@ -1,4 +1,4 @@
-"""Run passes: what they ask, in which order, and how often in one dream.
+"""Run passes: their requests, the order, and how often in one dream.
 
 A pass is a generator over values, so it can be run, tested and replayed without any input or output. It yields requests
 to a model, and claims that it wants verified. The claims of passes that run together are one request for each scope.

@@ -67,7 +67,7 @@ class Claim:
 
     @property
     def cited(self) -> str:
-        """What it cites, as one text."""
+        """The texts that it cites, as one."""
         return "\n".join(self.evidence)
 
 

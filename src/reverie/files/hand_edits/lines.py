@@ -66,7 +66,7 @@ class _Page(NamedTuple):
 
 
 class _Outcome:
-    """What is made of the rows of a page."""
+    """Result of the rows of a page."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []

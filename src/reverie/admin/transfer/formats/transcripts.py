@@ -74,7 +74,7 @@ class _TranscriptReader:
         self._tooled = set[str]()  # sessions in whose present exchange a tool has shown text of others
 
     def read(self) -> Iterator[Item]:
-        """Yield what is in the file."""
+        """Yield the content of the file."""
         messages = self._iter_gemini() if self._form == "gemini" else self._iter_lines()
         for each in messages:
             if isinstance(each, Skipped):
