@@ -1,346 +1,134 @@
-"""Write src/reverie/aio.py from the synchronous classes: `python scripts/generate_async.py [--check]`."""
+"""Write src/reverie/aio.pyi, the types of `reverie.aio`: `python scripts/generate_async.py [--check]`."""
 
 from __future__ import annotations
 
+import ast
 import inspect
-import re
 import subprocess
 import sys
-from functools import cached_property
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from reverie.admin.administration import Administration
-from reverie.admin.history import History, Journal
-from reverie.consolidation.worker import Worker
-from reverie.memory import Memory
-from reverie.reader import MemoryReader
-from reverie.repositories.documents import Documents
-from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.pages import Pages
-from reverie.repositories.prompt_log import PromptLog
-from reverie.repositories.subjects import SubjectIndex
-from reverie.repositories.working_memory import WorkingMemory
-from reverie.scoped import ScopedMemory
-from reverie.session import Session
-from reverie.snapshot import Snapshot
-from reverie.tools import Toolset
+AIO: Any = import_module("reverie.aio")  # the types that this script writes have no tables
+TARGET = Path(__file__).parents[1] / "src" / "reverie" / "aio.pyi"
 
-TARGET = Path(__file__).parents[1] / "src" / "reverie" / "aio.py"
+HEADER = '''"""Types of the asynchronous memory. Written by scripts/generate_async.py; do not edit."""
 
-CLASSES: dict[type, dict[str, str]] = {
-    Toolset: {},
-    WorkingMemory: {},
-    KeyValueStore: {},
-    Documents: {},
-    Pages: {},
-    Journal: {},
-    History: {},
-    Worker: {},
-    PromptLog: {},
-    SubjectIndex: {},
-    Administration: {},
-    Session: {"id": "str", "working": "WorkingMemory"},
-    MemoryReader: {"scope": "str", "settings": "Settings"},
-    Snapshot: {"at": "datetime", "sequence": "int", "pages": "Pages", "history": "Journal"},
-    ScopedMemory: {"pages": "Pages", "scratchpad": "WorkingMemory"},
-    Memory: {"path": "Path | None"},
-}
-"""Classes to write, each after those it needs, with the attributes that `__init__` sets."""
-
-PLAIN = {"now", "tool", "openai", "openai_responses", "anthropic", "mcp", "documents"}
-"""Methods that wait for nothing, and so are not awaited."""
-
-BLOCKING_PROPERTIES = {"state"}
-"""Properties that read the store; they become methods to await."""
-
-LEFT_OUT = {"open", "scoped", "folder", "cursors", "acting"}
-"""Members that are written by hand below, or have no asynchronous form."""
-
-HEADER = '''"""Asynchronous memory: every method of the synchronous classes, run on a worker thread.
-
-Written by scripts/generate_async.py; do not edit. There is no second implementation: a read of the store
-takes some microseconds, and an asynchronous core used from synchronous code would cost twenty times that.
-"""
-
-from __future__ import annotations
-
-import asyncio
-import functools
-import os
-from collections.abc import Awaitable, Callable, Generator
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Concatenate, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
-
+import builtins
+from collections.abc import Awaitable, Generator
+from typing import Generic, Protocol, TypeVar, overload
 %s
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_A = TypeVar("_A")
-_Sync = TypeVar("_Sync")
-_SyncCovariant = TypeVar("_SyncCovariant", covariant=True)
-
-
-class _Wraps(Protocol[_SyncCovariant]):
-    @property
-    def sync(self) -> _SyncCovariant: ...
-
-
-class _Wrapper(Generic[_Sync]):
-    def __init__(self, sync: _Sync) -> None:
-        self.sync = sync
-
 
 class _Closable(Protocol):
     def close(self) -> Awaitable[None]: ...
 
-
 _Opened = TypeVar("_Opened", bound=_Closable)
 
-
 class Opening(Generic[_Opened]):
-    """An object that is about to be opened: `await` it, or enter it with `async with`, which closes it at the end."""
+    def __await__(self) -> Generator[object, None, _Opened]: ...
+    async def __aenter__(self) -> _Opened: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
-    def __init__(self, work: Callable[[], _Opened]) -> None:
-        self._work = work
-
-    def __await__(self) -> Generator[object, None, _Opened]:
-        return asyncio.to_thread(self._work).__await__()
-
-    async def __aenter__(self) -> _Opened:
-        self._opened = await self
-        return self._opened
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._opened.close()
-
-
-def _on_thread(
-    method: Callable[Concatenate[_Sync, _P], _R],
-) -> Callable[Concatenate[_Wraps[_Sync], _P], Awaitable[_R]]:
-    """Return `method` as an asynchronous one that runs on a worker thread."""
-
-    @functools.wraps(method)
-    async def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return await asyncio.to_thread(method, self.sync, *args, **kwargs)
-
-    return run
-
-
-def _on_thread_as(
-    wrap: Callable[[_R], _A], method: Callable[Concatenate[_Sync, _P], _R]
-) -> Callable[Concatenate[_Wraps[_Sync], _P], Awaitable[_A]]:
-    """Return `method` as an asynchronous one whose result is wrapped."""
-
-    @functools.wraps(method)
-    async def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> _A:
-        return wrap(await asyncio.to_thread(method, self.sync, *args, **kwargs))
-
-    return run
-
-
-def _opening_as(
-    wrap: Callable[[_R], _Opened], method: Callable[Concatenate[_Sync, _P], _R]
-) -> Callable[Concatenate[_Wraps[_Sync], _P], Opening[_Opened]]:
-    """Return `method` as one that opens, on a worker thread, what `async with` closes."""
-
-    @functools.wraps(method)
-    def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> Opening[_Opened]:
-        return Opening(lambda: wrap(method(self.sync, *args, **kwargs)))
-
-    return run
-
-
-def _plain(
-    method: Callable[Concatenate[_Sync, _P], _R],
-) -> Callable[Concatenate[_Wraps[_Sync], _P], _R]:
-    """Return `method` as it is, because it waits for nothing."""
-
-    @functools.wraps(method)
-    def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        return method(self.sync, *args, **kwargs)
-
-    return run
-
-
-def _plain_as(
-    wrap: Callable[[_R], _A], method: Callable[Concatenate[_Sync, _P], _R]
-) -> Callable[Concatenate[_Wraps[_Sync], _P], _A]:
-    """Return `method` as one whose result is wrapped; it waits for nothing."""
-
-    @functools.wraps(method)
-    def run(self: _Wraps[_Sync], /, *args: _P.args, **kwargs: _P.kwargs) -> _A:
-        return wrap(method(self.sync, *args, **kwargs))
-
-    return run
-
-
-def _composed(
-    method: Callable[Concatenate[Toolset, _P], Toolset],
-) -> Callable[Concatenate[AsyncToolset, _P], AsyncToolset]:
-    """Return `method` as one that takes asynchronous objects and gives asynchronous tools."""
-
-    @functools.wraps(method)
-    def run(self: AsyncToolset, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncToolset:
-        positional = [_unwrap(each) for each in args]
-        named = {name: _unwrap(each) for name, each in kwargs.items()}
-        return AsyncToolset(method(self.sync, *positional, **named))  # type: ignore[arg-type]
-
-    return run
-
-
-def _unwrap(value: object) -> object:
-    return value.sync if isinstance(value, AsyncWorkingMemory) else value
 '''
+_KNOWN = {"builtins", "Awaitable", "Generator", "Generic", "Protocol", "TypeVar", "overload"}
+_NAMES = {cls.__name__: f"Async{cls.__name__}" for cls in AIO.CLASSES}
 
-BY_HAND = {
-    MemoryReader: """
-    def scoped(self, scope: str) -> AsyncMemoryReader:
-        return AsyncMemoryReader(self.sync.scoped(scope))
 
-    functools.update_wrapper(scoped, MemoryReader.scoped)
-""",
-    ScopedMemory: """
-    @overload
-    def scoped(self, scope: Literal["*"]) -> AsyncMemoryReader: ...  # type: ignore[overload-overlap]
-    @overload
-    def scoped(self, scope: str) -> AsyncScopedMemory: ...
-    @functools.wraps(ScopedMemory.scoped)
-    def scoped(self, scope: str) -> AsyncMemoryReader:
-        memory: MemoryReader = self.sync.scoped(scope)
-        return AsyncScopedMemory(memory) if isinstance(memory, ScopedMemory) else AsyncMemoryReader(memory)
-""",
-    Toolset: """
-    def __len__(self) -> int:
-        return len(self.sync)
-""",
-}
+def find_imports(cls: type) -> dict[str, str]:
+    """Return the statement that imports each name that the module of a class imports or defines."""
+    module = inspect.getmodule(cls)
+    assert module is not None
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.ImportFrom):
+            found |= {
+                each.asname or each.name: f"from {node.module} import {ast.unparse(each)}"
+                for each in node.names
+            }
+        elif isinstance(node, ast.Import):
+            found |= {each.asname or each.name: f"import {ast.unparse(each)}" for each in node.names}
+    own = {name for name in vars(module) if not name.startswith("__")}
+    return {name: f"from {module.__name__} import {name}" for name in own} | found
+
+
+def to_async_type(annotation: str) -> str:
+    """Return the annotation of a result in its asynchronous form."""
+    return _NAMES.get(annotation, annotation)
+
+
+def write_method(node: ast.FunctionDef) -> Iterator[str]:
+    """Yield the lines of one method, property or overload."""
+    decorators = {ast.unparse(each) for each in node.decorator_list}
+    result = to_async_type(ast.unparse(node.returns) if node.returns else "None")
+    is_property = bool(decorators & {"property", "cached_property"})
+    arguments = node.args
+    if any(
+        isinstance(name, ast.Name | ast.Attribute)
+        for each in list_defaults(arguments)
+        for name in ast.walk(each)
+    ):
+        arguments.defaults = [ast.Constant(...) for _ in arguments.defaults]
+        arguments.kw_defaults = [each and ast.Constant(...) for each in arguments.kw_defaults]
+    yield from (f"    @{each}" for each in sorted(decorators & {"overload", "classmethod"}))
+    is_plain = node.name in AIO.PLAIN or (is_property and node.name not in AIO.BLOCKING_PROPERTIES)
+    if node.name in AIO.OPENING:
+        result = f"Opening[{result}]"
+        is_plain = True
+    if is_property and is_plain:
+        yield "    @property"
+    note = "  # type: ignore[overload-overlap]" if "Literal['*']" in ast.unparse(arguments) else ""
+    yield f"    {'' if is_plain else 'async '}def {node.name}({ast.unparse(arguments)}) -> {result}: ...{note}"
+
+
+def list_defaults(arguments: ast.arguments) -> list[ast.expr]:
+    """Return the default values of arguments."""
+    return [each for each in (*arguments.defaults, *arguments.kw_defaults) if each is not None]
 
 
 def write_class(cls: type, attributes: dict[str, str]) -> str:
-    """Return the source of the asynchronous class."""
-    name = cls.__name__
-    base = cls.__bases__[0]
-    bases = f"Async{base.__name__}" if base in CLASSES else f"_Wrapper[{name}]"
-    lines = [f"class Async{name}({bases}):", f'    """`{name}`, asynchronous."""', ""]
-    if base in CLASSES:
-        lines += [f"    def __init__(self, sync: {name}) -> None:"]
-        if cls is Memory:
-            lines += [
-                "        if not isinstance(sync, Memory):",
-                '            raise TypeError("AsyncMemory() takes a Memory; open one with AsyncMemory.open(path)")',
-            ]
-        lines += [f"        self.sync: {name} = sync", ""]
-    else:
-        lines += [f"    sync: {name}", ""]
-    for attribute, annotation in attributes.items():
-        lines += write_property(cls, attribute, annotation)
-    if cls is Memory:
-        lines += write_open()
+    """Return the declaration of the asynchronous class."""
+    base = _NAMES.get(cls.__bases__[0].__name__, "")
+    body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    lines = [
+        f"class Async{cls.__name__}{f'({base})' if base else ''}:",
+        f"    sync: {cls.__name__}",
+        f"    def __init__(self, sync: {cls.__name__}) -> None: ...",
+    ]
+    for name, annotation in attributes.items():
+        lines += ["    @property", f"    def {name}(self) -> {to_async_type(annotation)}: ..."]
+    methods = [node for node in body.body if isinstance(node, ast.FunctionDef)]
+    overloaded = {node.name for node in methods if "overload" in map(ast.unparse, node.decorator_list)}
+    for node in methods:
+        is_overload = "overload" in map(ast.unparse, node.decorator_list)
+        if (
+            node.name.startswith("_")
+            or node.name in AIO.LEFT_OUT
+            or (node.name in overloaded and not is_overload)
+        ):
+            continue
+        lines += write_method(node)
     if "__enter__" in vars(cls):
         lines += [
-            f"    async def __aenter__(self) -> Async{name}:",
-            "        return self",
-            "",
-            "    async def __aexit__(self, *_: object) -> None:",
-            "        await self.close()",
-            "",
+            f"    async def __aenter__(self) -> Async{cls.__name__}: ...",
+            "    async def __aexit__(self, *_: object) -> None: ...",
         ]
-    lines += BY_HAND.get(cls, "").splitlines()
-    for member, value in vars(cls).items():
-        if member.startswith("_") or member in LEFT_OUT:
-            continue
-        if isinstance(value, property | cached_property):
-            function = value.fget if isinstance(value, property) else value.func
-            lines += write_property(cls, member, get_result(function), function)
-        elif inspect.isfunction(value):
-            lines.append(f"    {member} = {write_method(name, member, get_result(value))}")
-    return "\n".join(lines)
-
-
-def write_method(cls: str, member: str, result: str) -> str:
-    """Return the expression for one method."""
-    if (cls, result) == ("Toolset", "Toolset"):
-        return f"_composed(Toolset.{member})"
-    if result == "Snapshot":
-        return f"_opening_as(AsyncSnapshot, {cls}.{member})"
-    run = "_plain" if member in PLAIN else "_on_thread"
-    return f"{run}_as(Async{result}, {cls}.{member})" if is_wrapped(result) else f"{run}({cls}.{member})"
-
-
-def write_property(cls: type, member: str, result: str, function: object = None) -> list[str]:
-    """Return the source of one property."""
-    doc = inspect.getdoc(function) or f"See `{cls.__name__}`."
-    if member in BLOCKING_PROPERTIES:
-        lines = [f"    async def {member}(self) -> {result}:"]
-        answer = f"await asyncio.to_thread(lambda: self.sync.{member})"
-    else:
-        annotation = f"Async{result}" if is_wrapped(result) else result
-        lines = ["    @property", f"    def {member}(self) -> {annotation}:"]
-        answer = f"self.sync.{member}"
-    lines.append(f'        """{doc.splitlines()[0]}"""')
-    if is_wrapped(result):
-        answer = f"Async{result}({answer})"
-    return [*lines, f"        return {answer}", ""]
-
-
-def write_open() -> list[str]:
-    """Return the source of `AsyncMemory.open`, with the parameters of `Memory.open`."""
-    source = inspect.getsource(Memory.open)
-    head = source[source.index("    def open") : source.index('"""')].rstrip()
-    parameters = [name for name in inspect.signature(Memory.open).parameters if name != "path"]
-    passed = ", ".join(f"{name}={name}" for name in parameters)
-    return [
-        "    @classmethod",
-        head.replace("-> Memory", "-> Opening[AsyncMemory]"),
-        f"        return Opening(lambda: cls(Memory.open(path, {passed})))",
-        "",
-        "    open.__func__.__doc__ = Memory.open.__doc__  # type: ignore[attr-defined]",
-        "",
-    ]
-
-
-def is_wrapped(result: str) -> bool:
-    """Return whether a result has an asynchronous class of its own."""
-    return any(result == cls.__name__ for cls in CLASSES)
-
-
-def get_result(function: object) -> str:
-    """Return the annotation of what a function returns."""
-    return str(inspect.get_annotations(function)["return"])  # type: ignore[arg-type]
-
-
-def write_imports(body: str) -> str:
-    """Return the imports of every name of the synchronous modules that the body uses."""
-    names: dict[str, set[str]] = {}
-    for cls in CLASSES:
-        for name, value in vars(sys.modules[cls.__module__]).items():
-            module = getattr(value, "__module__", None)
-            if isinstance(value, type) and str(module).startswith("reverie") and not name.startswith("_"):
-                names.setdefault(value.__name__, set()).add(str(module))
-    fixed = {
-        "Answering": "reverie.llm.protocol",
-        "Clock": "reverie.domain.text.timestamps",
-        "Embedder": "reverie.llm.embedding",
-        "Embedding": "reverie.llm.embedding",
-        "Model": "reverie.llm.protocol",
-        "NewId": "reverie.domain.text.ids",
-        "ToolSpec": "reverie.llm.protocol",
-    }
-    used = set(re.findall(r"\b[A-Z]\w+", body))
-    lines = ["from reverie.domain.text import ids, timestamps"]
-    for name in sorted(used):
-        if name in fixed:
-            lines.append(f"from {fixed[name]} import {name}")
-        elif name in names:
-            lines.append(f"from {min(names[name])} import {name}")
+    if "__len__" in vars(cls):
+        lines += ["    def __len__(self) -> int: ..."]
     return "\n".join(lines)
 
 
 def generate() -> str:
-    """Return the source of aio.py, formatted."""
-    body = "\n\n\n".join(write_class(cls, attributes) for cls, attributes in CLASSES.items())
-    source = HEADER % write_imports(HEADER + body) + "\n\n" + body + "\n"
+    """Return the source of aio.pyi, formatted."""
+    body = "\n\n".join(write_class(cls, attributes) for cls, attributes in AIO.CLASSES.items())
+    known: dict[str, str] = {}
+    for cls in AIO.CLASSES:
+        known |= {cls.__name__: f"from {cls.__module__} import {cls.__name__}", **find_imports(cls)}
+    known |= {"Path": "from pathlib import Path", "Settings": "from reverie.settings import Settings"}
+    used = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)} - _KNOWN
+    source = HEADER % "\n".join(sorted({known[name] for name in used if name in known})) + body + "\n"
     for command in (["check", "--fix", "--quiet", "--select", "I,F401"], ["format", "--quiet"]):
         source = subprocess.run(
             [str(Path(sys.executable).parent / "ruff"), *command, "--stdin-filename", str(TARGET), "-"],
@@ -353,12 +141,12 @@ def generate() -> str:
 
 
 def main() -> int:
-    """Write aio.py; with --check, only return 1 if it is not up to date."""
+    """Write aio.pyi; with --check, only return 1 if it is not up to date."""
     source = generate()
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(source, encoding="utf-8")
         return 0
-    if TARGET.read_text(encoding="utf-8") == source:
+    if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == source:
         return 0
     sys.stderr.write(f"{TARGET} is not up to date: run python scripts/generate_async.py\n")
     return 1
