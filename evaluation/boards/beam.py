@@ -15,9 +15,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from evaluation.boards.datasets import Dialogue, Dialogues, EvalQuestion, read_json
+from evaluation.boards.datasets import Dialogue, Dialogues, EvalQuestion, ImportedConversation, read_json
 from reverie.admin.transfer.batch import SOURCE_ID
-from reverie.admin.transfer.formats.messages import ImportedConversation
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.tokenizer import MONTHS

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from reverie.admin.transfer.batch import SOURCE_ID
-from reverie.admin.transfer.formats.messages import ImportedConversation
 from reverie.domain.errors import InvalidInput
 
 
@@ -32,6 +31,14 @@ class EvalQuestion:
     evidence: Mapping[str, float] = field(default_factory=dict)
     category: str = ""
     answerable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedConversation:
+    """Turns of one session: the arguments of `Session.add_many`."""
+
+    session: str
+    turns: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from evaluation.boards.datasets import Dialogue, Dialogues, EvalQuestion
+from evaluation.boards.datasets import Dialogue, Dialogues, EvalQuestion, ImportedConversation
 from reverie.admin.transfer import safe_reading
 from reverie.admin.transfer.batch import SOURCE_ID
-from reverie.admin.transfer.formats.messages import ImportedConversation
 from reverie.domain.conversation import LONGEST_TURN
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex

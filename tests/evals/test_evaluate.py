@@ -14,13 +14,13 @@ from evaluation.boards.datasets import (
     DocumentCollection,
     EvalDocument,
     EvalQuestion,
+    ImportedConversation,
 )
 from evaluation.boards.report import render
 from evaluation.boards.run import evaluate
 from evaluation.options import boards_command, parse_numbers
 
 from reverie.admin.transfer.batch import SOURCE_ID
-from reverie.admin.transfer.formats.messages import ImportedConversation
 from reverie.domain.errors import InvalidInput
 
 GARDEN = {

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from reverie import Memory
-from reverie.admin.transfer.batch import SOURCE_ID
-from reverie.admin.transfer.formats import messages
-from reverie.admin.transfer.formats.messages import ImportedConversation, read_conversations
-from reverie.domain.conversation import ToolCall
+from reverie.admin.transfer.batch import SOURCE_ID, FoundTurns, ImportTerms
+from reverie.admin.transfer.formats.conversations import read_messages
+from reverie.admin.transfer.formats.foreign import PIECE
+from reverie.admin.transfer.safe_reading import SourceFile
+from reverie.domain.conversation import ToolCall, Turn
 from tests.admin.transfer import samples
 
 HELLO = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
@@ -22,8 +23,13 @@ def lines(path: Path, *given: Any) -> Path:
     return samples.lines(path / "chat.jsonl", given)
 
 
-def turns(file: Path) -> list[dict[str, Any]]:
-    return [turn for piece in read_conversations(file) for turn in piece.turns]
+def pieces(file: Path) -> list[FoundTurns]:
+    items = read_messages(SourceFile(file.name, file.name, file), ImportTerms(now=NOON))
+    return [item for item in items if isinstance(item, FoundTurns)]
+
+
+def turns(file: Path) -> list[Turn]:
+    return [turn for piece in pieces(file) for turn in piece.turns]
 
 
 def imported(file: Path) -> tuple[list[str], list[tuple[str, str]]]:
@@ -38,33 +44,36 @@ def imported(file: Path) -> tuple[list[str], list[tuple[str, str]]]:
 
 def test_a_message_is_a_turn_of_the_session_named_after_the_file(tmp_path: Path) -> None:
     file = lines(tmp_path, *HELLO)
-    assert list(read_conversations(file)) == [ImportedConversation(session="import:chat", turns=HELLO)]
+    said = [(turn.session, turn.role, turn.content, turn.at) for turn in turns(file)]
+    assert said == [("import:chat", "user", "hello", NOON), ("import:chat", "assistant", "hi", NOON)]
 
 
 def test_keys_and_roles_have_other_names_too(tmp_path: Path) -> None:
     times = ["2024-05-01T10:00:00Z", "2024-05-01T12:00:00+02:00", 1714557600, 1714557600000, 1714557600.0]
     keys = ("timestamp", "at", "created_at", "createdAt", "time")
     said = [{"role": "user", "content": "x", key: time} for key in keys for time in times]
-    assert {turn["at"] for turn in turns(lines(tmp_path, *said))} == {NOON}
+    assert {turn.at for turn in turns(lines(tmp_path, *said))} == {NOON}
     names = {
         "human": "user", "AI": "assistant", "model": "assistant", "bot": "assistant", "developer": "system",
         "function": "tool", "Human": "user",
     }  # fmt: skip
     file = lines(tmp_path, *({"role": name, "content": "x"} for name in names))
-    assert [turn["role"] for turn in turns(file)] == list(names.values())
+    assert [turn.role for turn in turns(file)] == list(names.values())
     for key in ("speaker", "name"):
         (turn,) = turns(lines(tmp_path, {"role": "user", "content": "x", key: "Ana", "id": 7}))
-        assert (turn["speaker"], turn["metadata"]) == ("Ana", {SOURCE_ID: "7"})
+        assert (turn.speaker, turn.metadata[SOURCE_ID]) == ("Ana", "7")
 
 
 def test_sessions_that_alternate_and_long_sessions_come_in_pieces(tmp_path: Path) -> None:
     for key in ("session", "session_id", "conversation"):
         said = [{"role": "user", "content": text, key: text[0]} for text in ("a1", "a2", "b1", "a3")]
-        pieces = read_conversations(lines(tmp_path, *said))
-        found = [(piece.session, [turn["content"] for turn in piece.turns]) for piece in pieces]
+        found = [
+            (piece.state.id, [turn.content for turn in piece.turns])
+            for piece in pieces(lines(tmp_path, *said))
+        ]
         assert found == [("a", ["a1", "a2"]), ("b", ["b1"]), ("a", ["a3"])]
-    many = [{"role": "user", "content": str(n)} for n in range(messages.BATCH + 1)]
-    assert [len(piece.turns) for piece in read_conversations(lines(tmp_path, *many))] == [messages.BATCH, 1]
+    many = [{"role": "user", "content": str(n)} for n in range(PIECE + 1)]
+    assert [len(piece.turns) for piece in pieces(lines(tmp_path, *many))] == [PIECE, 1]
 
 
 def test_tool_calls_and_results_of_openai_anthropic_and_google(tmp_path: Path) -> None:
@@ -84,22 +93,15 @@ def test_tool_calls_and_results_of_openai_anthropic_and_google(tmp_path: Path) -
         {"role": "model", "parts": [{"text": "gemini"}]},
         {"role": "user", "content": {"type": "image_url", "image_url": {"url": "https://example.org/r.jpg"}}},
     )  # fmt: skip
-    assert turns(file) == [
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": (ToolCall(id="c1", name="read", arguments=arguments),),
-        },
-        {"role": "tool", "content": "text of a", "tool_call_id": "c1"},
-        {
-            "role": "assistant",
-            "content": "Let me look.",
-            "tool_calls": (ToolCall(id="t1", name="read", arguments=arguments),),
-        },
-        {"role": "tool", "content": "found", "tool_call_id": "t1"},
-        {"role": "user", "content": "Go on.\n[image]"},
-        {"role": "assistant", "content": "gemini"},
-        {"role": "user", "content": "[image_url]"},
+    found = [(turn.role, turn.content, turn.tool_calls, turn.tool_call_id) for turn in turns(file)]
+    assert found == [
+        ("assistant", "", (ToolCall(id="c1", name="read", arguments=arguments),), ""),
+        ("tool", "text of a", (), "c1"),
+        ("assistant", "Let me look.", (ToolCall(id="t1", name="read", arguments=arguments),), ""),
+        ("tool", "found", (), "t1"),
+        ("user", "Go on.\n[image]", (), ""),
+        ("assistant", "gemini", (), ""),
+        ("user", "[image_url]", (), ""),
     ]
 
 

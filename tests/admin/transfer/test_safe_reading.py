@@ -80,7 +80,7 @@ def test_archives_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: p
     file.write_bytes(locked)
     refused(file, "is encrypted")
     file.write_bytes(whole)
-    refused(zipped(tmp_path / "y.zip", {"readme.txt": b"x"}), "no archive of ChatGPT, Claude or Hindsight")
+    refused(zipped(tmp_path / "y.zip", {"readme.txt": b"x"}), "nothing in it is known")
     backup = {"manifest.json": b"{}", "reverie.db": b""}
     refused(zipped(tmp_path / "z.zip", backup), "reverie recover")
     monkeypatch.setattr(safe_reading, "MOST_MEMBERS", 1)

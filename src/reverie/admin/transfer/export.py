@@ -25,7 +25,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar
 
-from reverie.admin.transfer.batch import Form, FoundTurns, FoundValue, ImportTerms, Item, Skipped, What
+from reverie.admin.transfer.batch import FoundTurns, FoundValue, ImportTerms, Item, Skipped, What
 from reverie.admin.transfer.formats.foreign import PIECE, skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.change import Value, get_subject
@@ -207,30 +207,26 @@ class _Export:
 # -- the file -----------------------------------------------------------------------------------------------
 
 
-class OwnExport:
-    """The format of Reverie's own exports."""
+def is_export_header(value: object) -> bool:
+    """Return whether a JSON value is the header of an export."""
+    return isinstance(value, dict) and value.get("type") == "header" and value.get("format") == FORMAT
 
-    form: Form = "jsonl"
 
-    def recognises(self, value: object) -> bool:
-        """Return whether a value is the header of an export."""
-        return isinstance(value, dict) and value.get("type") == "header" and value.get("format") == FORMAT
+def read_export(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
+    """Yield the content of an export.
 
-    def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
-        """Yield the content of an export.
-
-        Raises:
-            InvalidInput: it cannot be read, is not an export, or was made by a newer Reverie.
-        """
-        reading = _Reading(file.name, terms)
-        for place, value in file.values():
-            if isinstance(value, InvalidInput):
-                yield skip("line", place, value)
-            elif not isinstance(value, dict):
-                yield Skipped(what="line", place=place, why="broken", detail="not an object")
-            else:
-                yield from reading.take(value, place)
-        yield from reading.end()
+    Raises:
+        InvalidInput: it cannot be read, is not an export, or was made by a newer Reverie.
+    """
+    reading = _Reading(file.name, terms)
+    for place, value in file.values():
+        if isinstance(value, InvalidInput):
+            yield skip("line", place, value)
+        elif not isinstance(value, dict):
+            yield Skipped(what="line", place=place, why="broken", detail="not an object")
+        else:
+            yield from reading.take(value, place)
+    yield from reading.end()
 
 
 class _Reading:
@@ -248,11 +244,11 @@ class _Reading:
 
     def take(self, data: dict[str, Any], place: str) -> Iterator[Item]:
         """Yield the items that a line contains or completes."""
-        kind = data.pop("type", None)
-        if kind == "header" and data.get("format") == FORMAT:
+        if is_export_header(data):
             _validate_version(data, place)
             self._begun = True
             return
+        kind = data.pop("type", None)
         if kind not in ("turn", "end"):
             yield from self._flush_turns()
         try:

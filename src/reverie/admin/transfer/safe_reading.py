@@ -310,6 +310,7 @@ class ZipArchive:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self.name = path.name
         try:
             self._zip = zipfile.ZipFile(path)
@@ -429,9 +430,10 @@ class SourceFile:
 
     @property
     def modified_at(self) -> datetime:
-        """When the file on the disk was last changed."""
-        assert self.path is not None
-        return datetime.fromtimestamp(int(self.path.stat().st_mtime), UTC)
+        """When the file, or the archive with it, was last changed."""
+        file = self.path if self.archive is None else self.archive.path
+        assert file is not None
+        return datetime.fromtimestamp(int(file.stat().st_mtime), UTC)
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:

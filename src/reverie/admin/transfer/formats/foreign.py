@@ -1,13 +1,14 @@
-"""Formats of other programs: documents, and the folders and files of other memories."""
+"""Parts that all formats of other programs share: their fields, the records and conversations made of them."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from reverie.admin.transfer.batch import (
     Form,
@@ -38,13 +39,36 @@ from reverie.domain.conversation import (
 from reverie.domain.errors import InvalidInput
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.provenance import is_typed
-from reverie.domain.record import LONGEST_LABEL, MOST_LABELS, Origin, Record, validate_record
+from reverie.domain.record import (
+    HOME_LAYERS,
+    LONGEST_LABEL,
+    MOST_LABELS,
+    Kind,
+    Origin,
+    Record,
+    validate_record,
+)
 from reverie.domain.text.validation import clean_text
 
 _C = TypeVar("_C", bound=str)
 
 PIECE = 250
 """Turns of a session that are handed on together."""
+
+_LISTS = (
+    *(
+        "results",
+        "memories",
+        "items",
+        "facts",
+        "edges",
+        "relevant_facts",
+        "nodes",
+        "episodes",
+        "observations",
+    ),
+)
+"""Fields of an export that have lists of entries."""
 
 _BETWEEN_WORDS = defer_regex(r"[_\-\s]+")
 _UNSTORABLE = defer_regex(r"[\x00\ud800-\udfff]")
@@ -100,8 +124,8 @@ class ForeignFields:
         return value
 
     def moment(self, *names: str) -> datetime | None:
-        """Return a moment; see `parse_moment`."""
-        return parse_moment(self.value(*names))
+        """Return the first moment among the fields; see `parse_moment`."""
+        return next(filter(None, (parse_moment(self.value(name)) for name in names)), None)
 
     def labels(self, *names: str, longest: int = LONGEST_LABEL) -> tuple[str, ...]:
         """Return distinct short texts, without those that are too long or too many."""
@@ -182,7 +206,70 @@ def _normalize_name(name: str) -> str:
     return _BETWEEN_WORDS.sub("", name).lower()
 
 
-# -- records -----------------------------------------------------------------------------------------------
+# -- formats -----------------------------------------------------------------------------------------------
+
+
+class Format(NamedTuple):
+    """Format of which each JSON value can be read alone.
+
+    Attributes:
+        form: Its name.
+        recognises: Returns whether an object is of this format.
+        read: Returns the items of such an object, under terms, at a place.
+    """
+
+    form: Form
+    recognises: Callable[[dict[str, Any]], bool]
+    read: Callable[[dict[str, Any], ImportTerms, str], Iterable[Item]]
+
+
+def read_values(file: SourceFile, formats: Sequence[Format], terms: ImportTerms) -> Iterator[Item]:
+    """Yield the items of a file's values, each in the first format that recognises it, and what is left out.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+    """
+    others: list[str] = []
+    for place, value in file.values():
+        try:
+            if isinstance(value, InvalidInput):
+                raise value
+            if value is not None and not isinstance(value, dict):
+                raise InvalidInput("not an object")
+            nested = [] if choose_format(value, formats) else _list_nested_entries(value)
+            entries: list[tuple[str, Any]] = [
+                (f"{place}, entry {number}", each) for number, each in enumerate(nested, start=1)
+            ]
+            for where, entry in entries or [(place, value)]:
+                if (known := choose_format(entry, formats)) is None:
+                    others.append(where)
+                else:
+                    yield from known.read(entry, terms, where)
+        except InvalidInput as error:
+            yield skip("line", place, error)
+    if others:
+        detail = f"nothing of the format {formats[0].form}"
+        yield Skipped(what="line", place=others[0], why="unsupported", detail=detail, count=len(others))
+
+
+def detect_value_format(value: object, formats: Sequence[Format]) -> Format | None:
+    """Return the format that a value, or an entry of a list in it, shows; None if none is known."""
+    found = (choose_format(each, formats) for each in (value, *_list_nested_entries(value)))
+    return next(filter(None, found), None)
+
+
+def choose_format(value: object, formats: Sequence[Format]) -> Format | None:
+    """Return the first format that recognises a value; None for none."""
+    return next((each for each in formats if isinstance(value, dict) and each.recognises(value)), None)
+
+
+def _list_nested_entries(value: object) -> list[dict[str, Any]]:
+    """Return the entries of the lists in an export that is one object."""
+    return (
+        [each for name in _LISTS for each in filter_objects(value.get(name))]
+        if isinstance(value, dict)
+        else []
+    )
 
 
 def get_skip_reason(error: Exception) -> Reason:
@@ -197,14 +284,19 @@ def skip(what: What, place: str, error: Exception) -> Skipped:
     return Skipped(what=what, place=place, why=get_skip_reason(error), detail=str(error))
 
 
-def build_foreign_record(
+# -- records -----------------------------------------------------------------------------------------------
+
+
+def build_record(
     form: str,
     terms: ImportTerms,
-    source_id: str,
-    content: str,
-    *,
     place: str,
-    at: datetime,
+    content: Any,
+    *,
+    source_id: str = "",
+    at: datetime | None = None,
+    created_at: datetime | None = None,
+    kind: Kind = "fact",
     metadata: Mapping[str, str] = MappingProxyType({}),
     **fields: Any,
 ) -> Item:
@@ -212,36 +304,45 @@ def build_foreign_record(
 
     Args:
         form: The format that it is from.
-        source_id: Its id there; the id of the record is made of it.
-        at: When it was made, changed and seen, as far as `fields` do not say so.
+        source_id: Its id there, from which the id of the record is made; empty takes the content.
+        at: When it was last changed; None if unknown.
+        created_at: When it was made; None for `at`.
         fields: Further fields of the record.
     """
-    known: dict[str, Any] = {
-        "id": build_stable_id(form, terms.foreign_scope, source_id),
-        "created_at": at,
-        "updated_at": at,
-        "last_seen_at": at,
-        "source": f"import:{form}",
-        "origin": terms.foreign_origin,
-        "scope": terms.foreign_scope,
-        "metadata": add_source_id(metadata, source_id),
-    }
+    created = created_at or at or terms.now
+    updated = max(created, at or created)
     try:
-        record = validate_record(Record(content=content, **known | fields))
-        return FoundValue(place=place, value=record, form=form)
+        if not isinstance(content, str):
+            raise InvalidInput("content is not text")
+        name = source_id or hash_texts(content)
+        known: dict[str, Any] = {
+            "id": build_stable_id(form, terms.foreign_scope, name),
+            "created_at": created,
+            "updated_at": updated,
+            "last_seen_at": updated,
+            "layer": HOME_LAYERS[kind],
+            "source": f"import:{form}",
+            "origin": terms.foreign_origin,
+            "scope": terms.foreign_scope,
+            "metadata": add_source_id(metadata, name),
+        }
+        record = Record(content=clean_text(content).strip(), kind=kind, **known | fields)
+        return FoundValue(place=place, value=validate_record(record), form=form)
     except (InvalidInput, OverflowError) as error:
         return skip("record", place, error)
+
+
+def collect_metadata(fields: ForeignFields, *names: str) -> dict[str, str]:
+    """Return the fields of those names that have a value, as text."""
+    values = {name: fields.value(name) for name in names}
+    return {name: to_text(value) for name, value in values.items() if value not in (None, "", [], {})}
 
 
 # -- conversations -----------------------------------------------------------------------------------------
 
 
 class ConversationBuilder:
-    """Builder of one conversation.
-
-    Attributes:
-        last: The time of the last turn, or the beginning.
-    """
+    """Builder of one conversation, which is handed on in pieces so that a long one needs little memory."""
 
     def __init__(
         self,
@@ -250,20 +351,20 @@ class ConversationBuilder:
         form: str,
         place: str,
         terms: ImportTerms,
-        times: Iterable[datetime | None],
+        at: datetime | None = None,
         metadata: Mapping[str, Any] = MappingProxyType({}),
         status: SessionStatus = "active",
-        after: str | None = "",
-        is_whole: bool = True,
+        has_path: bool = False,
+        is_whole: bool = False,
     ) -> None:
         """Begin a conversation.
 
         Args:
             session: The id of the session.
-            times: Times of the conversation and its messages; the first one is its beginning.
+            at: Its beginning; None for the time of its first turn that has one.
             metadata: Metadata; empty values are left out.
-            after: The id of the turn before it in the source; see `FoundTurns`.
-            is_whole: Whether it is the whole conversation.
+            has_path: Whether a later export of it may take turns back; see `FoundTurns.after`.
+            is_whole: Whether the first piece has all turns of the conversation.
 
         Raises:
             InvalidInput: it is not a valid session.
@@ -271,16 +372,18 @@ class ConversationBuilder:
         self._form = form
         self._place = place
         self._terms = terms
-        self._after = after
+        self._has_path = has_path
         self._is_whole = is_whole
-        self._turns: list[Turn] = []
-        self._left_out = Counter[tuple[What, Reason, str]]()
-        self.last = next(filter(None, times), terms.now)
+        self._last = at
+        self._last_id = ""
+        self._ids = Counter[str]()
+        self._turns: list[tuple[Turn, datetime | None]] = []
+        self._left_out = Counter[tuple[What, Reason, str, str]]()
         storable = {name: to_storable(to_text(value)) for name, value in metadata.items() if value}
         self._state = validate_session(
             SessionState(
                 id=session,
-                created_at=self.last,
+                created_at=at or terms.now,
                 scope=terms.foreign_scope,
                 status=status,
                 metadata=MappingProxyType(storable),
@@ -289,46 +392,50 @@ class ConversationBuilder:
 
     def add(
         self,
-        source_id: str,
         role: Role,
         content: str,
         *,
+        id: str = "",
         at: datetime | None = None,
         speaker: str = "",
         tool_calls: Sequence[ToolCall] = (),
         tool_call_id: str = "",
-        metadata: Mapping[str, str] = MappingProxyType({}),
         message: Mapping[str, Any] | None = None,
         origin: Origin | None = None,
+        place: str = "",
     ) -> None:
         """Append a turn, or note why it is left out.
 
         Args:
-            source_id: The other program's id of the message.
+            role: Its role.
+            content: Its text.
+            id: The other program's id of the message, which several turns may share; empty if it has none.
             at: Its time; None for that of the turn before.
             tool_call_id: The call that a tool's turn answers.
-            metadata: What else is known of it; what is empty is left out.
             message: The message as the program stored it. A user's message that no person typed gets the origin
                 `tool`, and any other the origin `import` unless the source is the owner's.
             origin: The origin that it is known to have, such as that of a tool whose result it repeats.
+            place: Its place in the source; empty for that of the conversation.
         """
         text = to_storable(content)
         if not text.strip() and not tool_calls and role != "tool":
-            self.leave_out("turn", "empty")
+            self.leave_out("turn", "empty", place=place)
             return
-        self.last = at or self.last
-        storable = {name: to_storable(value) for name, value in metadata.items() if value}
+        self._has_path &= bool(id)
+        name = id or hash_texts(role, at.isoformat() if at else "", speaker, content, tool_call_id)
+        self._ids[name] += 1
+        source_id = f"{name}:{self._ids[name]}" if self._ids[name] > 1 else name
         turn = Turn(
             id=build_stable_id(self._form, self._state.id, source_id),
             session=self._state.id,
             position=len(self._turns),
             role=role,
             content=text,
-            at=self.last,
+            at=at or self._terms.now,
             speaker=clean_text(speaker).strip()[:LONGEST_NAME],
             tool_calls=tuple(tool_calls),
             tool_call_id=clean_text(tool_call_id)[:LONGEST_NAME],
-            metadata=add_source_id(storable, source_id),
+            metadata=add_source_id({}, source_id),
             scope=self._state.scope,
         )
         if role == "user" and not is_typed(text, message):
@@ -336,206 +443,59 @@ class ConversationBuilder:
         if role != "tool" and (mark := origin or self._terms.get_turn_origin(role)) is not None:
             turn = set_origin(turn, mark)
         try:
-            self._turns.append(validate_turn(turn))
+            self._turns.append((validate_turn(turn), at))
         except InvalidInput as error:
-            self.leave_out("turn", get_skip_reason(error), str(error))
-
-    def __len__(self) -> int:
-        return len(self._turns)
+            self.leave_out("turn", get_skip_reason(error), str(error), place)
 
     @property
-    def session(self) -> str:
-        """Id of the session."""
-        return self._state.id
+    def has_piece(self) -> bool:
+        """Whether enough turns for a piece were added since the last call of `take_items`."""
+        return len(self._turns) >= PIECE
 
-    @property
-    def last_id(self) -> str | None:
-        """Id of the last turn, as in `FoundTurns.after`."""
-        return self._turns[-1].id if self._turns and self._after is not None else self._after
-
-    def leave_out(self, what: What, why: Reason, detail: str = "") -> None:
+    def leave_out(self, what: What, why: Reason, detail: str = "", place: str = "") -> None:
         """Note something that is left out."""
-        self._left_out[what, why, detail] += 1
+        self._left_out[what, why, detail, place or self._place] += 1
 
-    def items(self) -> Iterator[Item]:
-        """Yield the turns, then what is left out."""
-        if not self._turns and not self._left_out:
+    def take_items(self, *, end: bool = True) -> Iterator[Item]:
+        """Yield the turns added since the last call, then what is left out.
+
+        Args:
+            end: Whether nothing follows, so that a conversation without turns is empty.
+        """
+        if end and not (self._turns or self._left_out or self._last_id):
             self.leave_out("session", "empty")
         if self._turns:
+            begin = self._last or next(filter(None, (at for _, at in self._turns)), self._terms.now)
+            if not self._last_id:
+                self._state = replace(self._state, created_at=begin)
+            turns = []
+            for turn, at in self._turns:
+                self._last = at or self._last or begin
+                turns.append(replace(turn, at=self._last))
             yield FoundTurns(
                 place=self._place,
                 state=self._state,
-                turns=tuple(self._turns),
+                turns=tuple(turns),
                 form=self._form,
-                after=self._after,
-                is_whole=self._is_whole,
+                after=self._last_id if self._has_path else None,
+                is_whole=self._is_whole and not self._last_id,
             )
-        for (what, why, detail), count in self._left_out.items():
-            yield Skipped(what=what, place=self._place, why=why, detail=detail, count=count)
+            self._last_id = turns[-1].id
+        for (what, why, detail, place), count in self._left_out.items():
+            yield Skipped(what=what, place=place, why=why, detail=detail, count=count)
+        self._turns.clear()
+        self._left_out.clear()
 
 
-def read_values(
-    file: SourceFile,
-    recognises: Callable[[object], bool],
-    parse: Callable[[Any, str], Iterable[Item]],
-    *,
-    what: What,
-    otherwise: str,
-    field: str = "",
-) -> Iterator[Item]:
-    """Yield the items of the JSON values of a file, and what is left out of it.
+def build_tool_call(id: str, name: str, arguments: Any) -> ToolCall:
+    """Return a tool call whose name and id can be stored.
 
     Args:
-        file: The file.
-        recognises: Returns whether a value is of the format.
-        parse: Returns the items of a value at a place.
-        what: The type of thing that a value is.
-        otherwise: What another object is.
-        field: The field without which a conversation is empty.
-
-    Raises:
-        InvalidInput: the file cannot be read.
+        arguments: JSON text, or a value that is written as JSON.
     """
-    for place, value in file.values():
-        try:
-            if isinstance(value, InvalidInput):
-                raise value
-            if recognises(value):
-                yield from parse(value, place)
-                continue
-            if field and (value is None or (isinstance(value, dict) and value.get(field) is None)):
-                yield Skipped(what=what, place=place, why="empty")
-                continue
-            why: Reason = "unsupported" if isinstance(value, dict) and not field else "broken"
-            yield Skipped(what=what, place=place, why=why, detail=otherwise)
-        except InvalidInput as error:
-            yield skip(what, place, error)
-
-
-def select_branch(
-    messages: Mapping[str, Mapping[str, Any]],
-    current: Any,
-    *,
-    parent: str,
-    time: Callable[[Any], datetime | None],
-) -> list[str]:
-    """Return the ids of the messages from the first one to the current one, or to the newest without a reply.
-
-    Args:
-        messages: The messages of all branches by their ids.
-        current: The id of the message that the person saw last, if the export has one.
-        parent: The field that names the message before.
-        time: Returns the time of a message.
-    """
-    if not (isinstance(current, str) and current in messages):
-        answered = {name for each in messages.values() if isinstance(name := each.get(parent), str)}
-        leaves = [name for name in messages if name not in answered]
-        current = max(reversed(leaves), key=lambda name: time(messages[name]) or _EPOCH, default=None)
-    path: dict[str, None] = {}
-    while isinstance(current, str) and current in messages and current not in path:
-        path[current] = None
-        current = messages[current].get(parent)
-    return list(path)[::-1]
-
-
-def build_tool_call(id: str, name: str, arguments: str) -> ToolCall:
-    """Return a tool call whose name and id can be stored."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
     return ToolCall(
         id=clean_text(id).strip()[:LONGEST_NAME] or "call",
         name=clean_text(name).strip()[:LONGEST_NAME] or "tool",
-        arguments=to_storable(arguments),
+        arguments=to_storable(text),
     )
-
-
-# -- mcp memory -----------------------------------------------------------------------------------
-
-
-FORM: Form = "mcp"
-CATEGORY = "knowledge-graph"
-"""Category of every record of a graph."""
-
-
-class McpMemory:
-    """The format of the MCP reference memory server."""
-
-    form: Form = FORM
-
-    def recognises(self, value: object) -> bool:
-        """Return whether a value is an entity or a relation."""
-        return isinstance(value, dict) and value.get("type") in ("entity", "relation")
-
-    def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
-        """Yield the records of a graph; raise `InvalidInput` if it cannot be read."""
-
-        def parse(value: Any, place: str) -> Iterable[Item]:
-            fields = ForeignFields(value)
-            if value["type"] == "entity":
-                return _parse_entity(fields, terms, place)
-            return [_parse_relation(fields, terms, place)]
-
-        other = "neither an entity nor a relation"
-        return read_values(file, self.recognises, parse, what="line", otherwise=other)
-
-
-def _parse_entity(fields: ForeignFields, terms: ImportTerms, place: str) -> Iterator[Item]:
-    name, kind = fields.label("name"), fields.label("entityType")
-    if not name:
-        yield Skipped(what="record", place=place, why="broken", detail="an entity has no name")
-        return
-    tags = (kind,) if kind else ()
-    metadata = {"entity": name} | ({"entity_type": kind} if kind else {})
-    observations = fields.value("observations")
-    if observations is None or observations == []:
-        yield _build_item(f"{name}: {kind or 'entity'}", ("entity", name, ""), tags, metadata, terms, place)
-        return
-    if not isinstance(observations, list):
-        yield Skipped(what="record", place=place, why="broken", detail="its observations are not a list")
-        return
-    for number, observation in enumerate(observations, start=1):
-        where = f"{place}, observation {number}"
-        if not isinstance(observation, str):
-            yield Skipped(what="record", place=where, why="broken", detail="not text")
-        elif not (text := clean_text(observation).strip()):
-            yield Skipped(what="record", place=where, why="empty")
-        else:
-            content = _format_observation(name, text)
-            own = metadata | {"observation": text}
-            yield _build_item(content, ("entity", name, text), tags, own, terms, where)
-
-
-def _parse_relation(fields: ForeignFields, terms: ImportTerms, place: str) -> Item:
-    source, verb, target = fields.label("from"), fields.label("relationType"), fields.label("to")
-    if not (source and verb and target):
-        detail = "a relation needs 'from', 'relationType' and 'to'"
-        return Skipped(what="record", place=place, why="broken", detail=detail)
-    content = f"{source} {verb.replace('_', ' ')} {target}"
-    metadata = {"from": source, "relation": verb, "to": target}
-    return _build_item(content, ("relation", source, verb, target), ("relation",), metadata, terms, place)
-
-
-def _build_item(
-    content: str,
-    identity: tuple[str, ...],
-    tags: tuple[str, ...],
-    metadata: dict[str, str],
-    terms: ImportTerms,
-    place: str,
-) -> Item:
-    return build_foreign_record(
-        FORM,
-        terms,
-        hash_texts(*identity),
-        content,
-        place=place,
-        at=terms.now,
-        category=CATEGORY,
-        tags=tags,
-        metadata=metadata,
-    )
-
-
-def _format_observation(name: str, text: str) -> str:
-    """Return an observation with the name of its entity, unless it has it."""
-    plain = " ".join(name.replace("_", " ").split()).lower()
-    names_it = bool(plain) and plain in " ".join(text.replace("_", " ").split()).lower()
-    return text if names_it else f"{name}: {text}"

@@ -27,7 +27,7 @@ from reverie.admin.transfer.batch import (
     build_stable_id,
     hash_texts,
 )
-from reverie.admin.transfer.formats.foreign import ForeignFields, build_foreign_record, parse_moment, skip
+from reverie.admin.transfer.formats.foreign import ForeignFields, build_record, parse_moment, skip
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.intake import classify
@@ -371,12 +371,12 @@ def _build_record(
         nth: The number of equal pieces before it.
         title: The title of the text, if it has one.
     """
-    return build_foreign_record(
+    return build_record(
         FORM,
         terms,
-        hash_texts(name, content, str(nth)),
+        place,
         content,
-        place=place,
+        source_id=hash_texts(name, content, str(nth)),
         at=at,
         metadata=MappingProxyType({"title": title} if title else {}),
         kind=kind,

@@ -1,64 +1,56 @@
-"""Which format a file or folder has, and who reads it.
+"""Which format a source has, and who reads each of its files.
 
-Each format recognises its own values; a source is looked through until one of them is recognised, so an empty
-conversation, a null or a header line at its beginning does not matter.
+Each format recognises its own values. A source is looked through until one of them is recognised, so an empty
+conversation, a null or a header line at its beginning does not matter. A folder and an archive are read alike.
+
+    MEMORY.md, HISTORY.md, 2026-02-07.md, other .md      notes (`notes`)
+    items/**/*.jsonl                                     golemcore's memory items
+    {category}/{id}.json                                 RockBot's memory entries
+    sessions/*.json, sessions/*.jsonl                    conversations of golemcore and Autobot
+
+are in an agent's folder itself, or the first three in its subfolder `memory`. The profile beside that subfolder
+(`soul.md` and similar) is not memory, and is reported as left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Protocol
+from typing import get_args
 
 from reverie.admin.transfer.batch import FORMS, Form, ImportTerms, Item, Skipped
-from reverie.admin.transfer.export import OwnExport
-from reverie.admin.transfer.formats import agent_folder, chatgpt, claude, foreign, messages, notes
-from reverie.admin.transfer.formats.databases import detect_database_format, read_database
-from reverie.admin.transfer.formats.memories import AgentkitValues, JsonMemory
-from reverie.admin.transfer.formats.transcripts import Transcripts
+from reverie.admin.transfer.export import is_export_header, read_export
+from reverie.admin.transfer.formats import notes
+from reverie.admin.transfer.formats.conversations import CHATS, is_messages, read_messages, read_session
+from reverie.admin.transfer.formats.entries import (
+    ENTRIES,
+    GOLEMCORE,
+    ROCKBOT,
+    detect_database_format,
+    read_agentkit,
+    read_database,
+    read_rockbot,
+)
+from reverie.admin.transfer.formats.foreign import Format, detect_value_format, read_values, skip
+from reverie.admin.transfer.formats.transcripts import TranscriptReader
 from reverie.admin.transfer.safe_reading import Source, SourceFile
 from reverie.domain.errors import InvalidInput
-from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import HISTORY, MEMORY, is_log
+from reverie.domain.transcripts import Client, detect_client
 from reverie.files import layout
 from reverie.files.layout import FIRST_LINE
 from reverie.stores.sqlite import DATABASE
 
-_CONVERSATIONS = defer_regex(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
-"""Names of files of conversations in an archive of ChatGPT or Claude."""
-
+_AGENT_FOLDERS = ("golemcore", "rockbot", "notes")
+_CLIENTS: tuple[Client, ...] = get_args(Client)
+_MEMORY, _SESSIONS = "memory/", "sessions/"
+_KEY_VALUES = "kv.json"
 _MAX_SEARCHED_FILES = 2_000
 _MAX_SEARCHED_LINES = 1_000
 _SQLITE = b"SQLite format 3\x00"
 _KNOWN = f"Name its format if it is one of {', '.join(FORMS)}."
-
-
-class Format(Protocol):
-    """Format of a file whose JSON values say of which format they are."""
-
-    form: Form
-
-    def recognises(self, value: object) -> bool:
-        """Return whether a JSON value is of this format."""
-
-    def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
-        """Yield the content of a file; raise `InvalidInput` if it cannot be read."""
-
-
-_CHATS: tuple[Format, ...] = (chatgpt.ChatGpt(), claude.Claude())
-_TRANSCRIPTS: tuple[Form, ...] = ("claude-code", "codex", "gemini")
-_MEMORIES: tuple[Form, ...] = ("mem0", "hindsight", "langgraph", "letta", "zep")
-_KEY_VALUES = "kv.json"
-
-
-def _build_formats() -> tuple[Format, ...]:
-    """Return the formats of JSON values for one import, in the order in which they are asked."""
-    transcripts = (Transcripts("claude-code"), Transcripts("codex"), Transcripts("gemini"))
-    return (
-        *_CHATS, *transcripts, OwnExport(), foreign.McpMemory(), *map(JsonMemory, _MEMORIES), AgentkitValues(),
-        agent_folder.Golemcore(), agent_folder.RockBot(), messages.Messages(),
-    )  # fmt: skip
+_FORMATS = {each.form: each for each in (*CHATS, *ENTRIES)}
 
 
 def detect_format(source: Source) -> Form:
@@ -68,10 +60,93 @@ def detect_format(source: Source) -> Form:
         InvalidInput: nothing in it can be imported; the message says what to do with it.
     """
     if source.is_file:
-        return _detect_file_format(source.files[0])
-    if not source.path.is_dir():
-        return _detect_archive_format(source)
-    return _detect_folder_format(source)
+        return _detect_single_file(source.files[0])
+    if {"manifest.json", DATABASE} <= {file.name for file in source.files}:
+        raise InvalidInput(f"{source.path.name} is a backup of Reverie. Restore it with `reverie recover`.")
+    files = sorted(source.files[:_MAX_SEARCHED_FILES], key=lambda file: "conversations" not in file.name)
+    broken: InvalidInput | None = None
+    for file in files:
+        if _get_ending(file.name) not in (".json", ".jsonl", ".af"):
+            if file.name.startswith((_MEMORY, _SESSIONS)):
+                _refuse_own(file)
+            continue
+        _refuse_own(file)
+        try:
+            form = _detect_values(file, islice(file.values(), _MAX_SEARCHED_LINES))
+        except InvalidInput as error:
+            broken = broken or error
+            continue
+        if form is not None and form != "messages":
+            return form
+    if any(_get_ending(file.name) == ".md" or file.name.startswith(_SESSIONS) for file in files):
+        return "notes"
+    raise broken or InvalidInput(
+        f"{str(source.path)!r}: nothing in it is known. Import its text files one by one. {_KNOWN}"
+    )
+
+
+def _detect_single_file(file: SourceFile) -> Form:
+    with file.open() as opened:
+        head = opened.read(1_000)
+    if head.startswith(_SQLITE):
+        if file.path is None or (known := detect_database_format(file.path)) is None:
+            raise InvalidInput(f"{file.name} is a database. Open its folder, or make a backup of it.")
+        return known
+    if not head.strip(b"\xef\xbb\xbf \t\r\n"):
+        raise InvalidInput(f"{file.name} is empty.")
+    if _get_ending(file.name) == ".md":
+        return "notes"
+    may_be_document = _get_ending(file.name) in notes.DOCUMENT_ENDINGS
+    form, why = None, ""
+    try:
+        form = _detect_values(file, islice(file.values(), _MAX_SEARCHED_LINES if may_be_document else None))
+    except InvalidInput as error:
+        why = f" ({error})"
+    if form is None and may_be_document and not head.lstrip().startswith((b"{", b"[")):
+        return "document"
+    if form is None:
+        raise InvalidInput(f"Cannot detect the format of {file.name!r}{why}. {_KNOWN}")
+    return form
+
+
+def _detect_values(file: SourceFile, values: Iterable[tuple[str, object]]) -> Form | None:
+    """Return the format that a file's values show; None if they show none."""
+    if _is_key_value_file(file):
+        return "agentkit"
+    for _, value in values:
+        if (known := detect_value_format(value, CHATS)) or (client := detect_client(value)) is None:
+            found = known or detect_value_format(value, ENTRIES)
+            form = "jsonl" if is_export_header(value) else found.form if found else None
+        else:
+            form = client
+        if form is not None or is_messages(value):
+            return form or "messages"
+    return None
+
+
+def _is_key_value_file(file: SourceFile) -> bool:
+    return PurePosixPath(file.name).name == _KEY_VALUES
+
+
+def _get_ending(name: str) -> str:
+    return PurePosixPath(name).suffix.lower()
+
+
+def _refuse_own(file: SourceFile) -> None:
+    """Raise `InvalidInput` for a file of the readable folder of a memory."""
+    place = layout.parse_path(file.name)
+    form = None if place is None else place.form
+    with file.open() as opened:
+        head = opened.read(max(1_000, len(FIRST_LINE)))
+    is_record = form == "record" and b'"fingerprint"' in head and b'"last_seen_at"' in head
+    if head.startswith(FIRST_LINE) or is_record or (form == "session" and b'"window_start"' in head):
+        raise InvalidInput(
+            f"{file.name} is part of the readable folder of a memory. Make a database of that folder with "
+            "`reverie rebuild`, export it, and import the export."
+        )
+
+
+# -- reading -----------------------------------------------------------------------------------------------
 
 
 def read(source: Source, form: Form, terms: ImportTerms) -> Iterator[Item]:
@@ -80,189 +155,77 @@ def read(source: Source, form: Form, terms: ImportTerms) -> Iterator[Item]:
     Raises:
         InvalidInput: it cannot be read, or is not of that format.
     """
-    known = next((each for each in _build_formats() if each.form == form), None)
-    if source.is_file and (path := source.files[0].path) is not None and _is_database(source.files[0]):
-        yield from read_database(path, form, terms)
+    seen: set[str] = set()
+    if source.is_file:
+        yield from _read_file(source.files[0], source.files[0].name, form, terms, seen)
         return
-    if known is not None and not source.is_file and known in _CHATS:
-        yield from _read_files(source, known, terms, _is_chat_file)
-    elif known is not None and not source.is_file and form in (*_TRANSCRIPTS, *_MEMORIES, "agentkit"):
-        is_member = _is_key_value_file if form == "agentkit" else _is_json_file
-        yield from _read_files(source, known, terms, is_member)
-    elif source.is_file:
-        file = source.files[0]
-        if form == "notes":
-            yield from agent_folder.read_file(file, terms)
-        elif form == "document":
-            yield from notes.read_document(file, terms)
-        else:
-            assert known is not None
-            yield from known.read(file, terms)
-    elif form in ("golemcore", "rockbot", "notes") and source.path.is_dir():
-        yield from agent_folder.read_folder(source, terms)
-    else:
-        raise InvalidInput(f"{str(source.path)!r} is not a file. The format {form!r} is that of a file.")
-
-
-def _read_files(
-    source: Source, known: Format, terms: ImportTerms, is_member: Callable[[str], bool]
-) -> Iterator[Item]:
-    """Yield the content of the files of a folder or archive that are of a format."""
-    others = list(source.unread)
-    for file in source.files:
-        if not is_member(file.name):
+    has_memory = source.path.name != _MEMORY[:-1] and any(
+        file.name.startswith(_MEMORY) for file in source.files
+    )
+    others: list[str] = []
+    # A promoted item of golemcore is in two files with one id; the promoted version is imported.
+    for file in sorted(source.files, key=lambda each: (not _is_promoted(each.name), each.name)):
+        name = file.name.removeprefix(_MEMORY) if has_memory else file.name
+        if form in _AGENT_FOLDERS and has_memory and name == file.name and not name.startswith(_SESSIONS):
+            detail = "beside the memory, such as a profile: copy it yourself"
+            yield Skipped(what="file", place=file.place, why="unsupported", detail=detail)
+        elif not _is_member(file, form):
             others.append(file.place)
-            continue
-        try:
-            yield from known.read(file, terms)
-        except InvalidInput as error:
-            yield foreign.skip("file", file.place, error)
-    if others:
-        detail = f"no conversations of this format in it{', and others' if len(others) > 1 else ''}"
-        yield Skipped(what="file", place=others[0], why="unsupported", detail=detail, count=len(others))
+        else:
+            try:
+                yield from _read_file(file, name, form, terms, seen)
+            except InvalidInput as error:
+                yield skip("page" if _get_ending(name) == ".md" else "file", file.place, error)
+    if len(others) == len(source.files):
+        raise InvalidInput(f"{str(source.path)!r}: nothing in it is of the format {form!r}.")
+    for place in (*others, *source.unread):
+        yield Skipped(what="file", place=place, why="unsupported", detail=f"nothing of the format {form}")
 
 
-def _is_chat_file(name: str) -> bool:
-    return _CONVERSATIONS.fullmatch(name) is not None
+def _is_promoted(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.suffix == ".jsonl" and path.stem.lower() in ("semantic", "procedural")
 
 
-def _is_key_value_file(name: str) -> bool:
-    return PurePosixPath(name).name == _KEY_VALUES
+def _is_member(file: SourceFile, form: Form) -> bool:
+    """Return whether a file of a folder or archive may be of a format."""
+    if form == "agentkit":
+        return _is_key_value_file(file)
+    endings = {".json", ".jsonl", ".af"} | ({".md"} if form in _AGENT_FOLDERS else set())
+    return form != "document" and _get_ending(file.name) in endings
+
+
+def _read_file(file: SourceFile, name: str, form: Form, terms: ImportTerms, seen: set[str]) -> Iterator[Item]:
+    """Yield the content of one file.
+
+    Args:
+        name: Its path below the memory folder.
+        seen: Ids of messages of the transcripts that were read before.
+    """
+    if _is_database(file) and file.path is not None:
+        yield from read_database(file.path, form, terms)
+    elif form in _CLIENTS:
+        yield from TranscriptReader(form, file, terms, seen).read()
+    elif form == "document":
+        yield from notes.read_document(file, terms)
+    elif form == "jsonl":
+        yield from read_export(file, terms)
+    elif form == "messages":
+        yield from read_messages(file, terms)
+    elif form == "agentkit":
+        yield from read_agentkit(file, terms)
+    elif form not in _AGENT_FOLDERS:
+        yield from read_values(file, [_FORMATS[form]], terms)
+    elif name.startswith(_SESSIONS):
+        yield from read_session(file, terms)
+    elif _get_ending(name) in (".json", ".jsonl"):
+        folder = str(PurePosixPath(name).parent)
+        rockbot: Format = ROCKBOT._replace(read=partial(read_rockbot, folder=folder))
+        yield from read_values(file, [GOLEMCORE, rockbot], terms)
+    else:
+        yield from notes.read(name, file.read_text(), terms, place=file.place, at=file.modified_at)
 
 
 def _is_database(file: SourceFile) -> bool:
     with file.open() as opened:
         return opened.read(len(_SQLITE)) == _SQLITE
-
-
-def _is_json_file(name: str) -> bool:
-    return name.endswith((".jsonl", ".json"))
-
-
-# -- files and archives ------------------------------------------------------------------------------------
-
-
-def _detect_file_format(file: SourceFile) -> Form:
-    with file.open() as opened:
-        head = opened.read(1_000)
-    if head.startswith(_SQLITE):
-        form = None if file.path is None else detect_database_format(file.path)
-        if form is None:
-            raise InvalidInput(f"{file.name} is a database. Open its folder, or make a backup of it.")
-        return form
-    if _is_key_value_file(file.name):
-        return "agentkit"
-    if not head.strip(b"\xef\xbb\xbf \t\r\n"):
-        raise InvalidInput(f"{file.name} is empty.")
-    ending = PurePosixPath(file.name).suffix.lower()
-    if ending == ".md":
-        return "notes"
-    may_be_document = ending in notes.DOCUMENT_ENDINGS
-    try:
-        values = islice(file.values(), _MAX_SEARCHED_LINES if may_be_document else None)
-        form = _find_format((value for _, value in values), _build_formats())
-    except InvalidInput as error:
-        if not may_be_document:
-            raise InvalidInput(f"Cannot detect the format of {file.name!r} ({error}). {_KNOWN}") from None
-        form = None
-    if form is None and may_be_document and not head.lstrip().startswith((b"{", b"[")):
-        return "document"
-    if form is None:
-        raise InvalidInput(f"Cannot detect the format of {file.name!r}. {_KNOWN}")
-    return form
-
-
-def _find_format(values: Iterator[object], formats: tuple[Format, ...]) -> Form | None:
-    for value in values:
-        for each in formats:
-            if each.recognises(value):
-                return each.form
-    return None
-
-
-def _detect_archive_format(source: Source) -> Form:
-    names = {file.name for file in source.files}
-    if {"manifest.json", DATABASE} <= names:
-        raise InvalidInput(f"{source.path.name} is a backup of Reverie. Restore it with `reverie recover`.")
-    if (form := _detect_chat_format(source)) is not None:
-        return form
-    if any(
-        _detect_values(file, (JsonMemory("hindsight"),)) for file in source.files if _is_json_file(file.name)
-    ):
-        return "hindsight"
-    raise InvalidInput(
-        f"{source.path.name}: no archive of ChatGPT, Claude or Hindsight. Unpack it, and import the file or "
-        "folder that you want."
-    )
-
-
-def _detect_chat_format(source: Source) -> Form | None:
-    """Return the format that a file of conversations shows; None if none does."""
-    broken: InvalidInput | None = None
-    for file in source.files:
-        if not _CONVERSATIONS.fullmatch(file.name):
-            continue
-        try:
-            if (form := _find_format((value for _, value in file.values()), _CHATS)) is not None:
-                return form
-        except InvalidInput as error:
-            broken = broken or error
-    if broken is not None:
-        raise broken
-    return None
-
-
-# -- folders -----------------------------------------------------------------------------------------------
-
-
-def _detect_folder_format(source: Source) -> Form:
-    if (form := _detect_chat_format(source)) is not None:
-        return form
-    files = source.files[:_MAX_SEARCHED_FILES]
-    formats = tuple(each for each in _build_formats() if each.form in (*_TRANSCRIPTS, *_MEMORIES))
-    for file in files:
-        if _is_key_value_file(file.name):
-            return "agentkit"
-        if _is_json_file(file.name) and (form := _detect_values(file, formats)) is not None:
-            return form
-        place = layout.parse_path(file.name)
-        if place is not None and place.form in ("record", "lines", "session") and _is_own(file, place.form):
-            raise InvalidInput(
-                f"{file.name} is part of the readable folder of a memory. Make a database of that folder with "
-                "`reverie rebuild`, export it, and import the export."
-            )
-        if (form := agent_folder.detect_file_format(file)) is not None:
-            return form
-    if any(_is_note(file.name) for file in files):
-        return "notes"
-    raise InvalidInput(
-        f"{str(source.path)!r}: nothing in it is known. Import its text files one by one. {_KNOWN}"
-    )
-
-
-def _detect_values(file: SourceFile, formats: tuple[Format, ...]) -> Form | None:
-    """Return the format that the first values of a file show; None if they show none or cannot be read."""
-    try:
-        return _find_format((value for _, value in islice(file.values(), _MAX_SEARCHED_LINES)), formats)
-    except InvalidInput:
-        return None
-
-
-def _is_own(file: SourceFile, form: str) -> bool:
-    """Return whether a file at a path of the readable folder has the fields of such a file."""
-    if form == "lines":
-        with file.open() as opened:
-            return opened.read(len(FIRST_LINE)) == FIRST_LINE
-    try:
-        fields = next((set(value) for _, value in file.values() if isinstance(value, dict)), set())
-    except InvalidInput:
-        return False
-    if form == "record":
-        return {"id", "content", "created_at", "kind"} <= fields
-    return {"id", "window_start"} <= fields or {"id", "seen_count", "last_seen_at"} <= fields
-
-
-def _is_note(name: str) -> bool:
-    file = PurePosixPath(name).name
-    in_sessions = PurePosixPath(name).parts[0] == agent_folder.SESSIONS
-    return file in (MEMORY, HISTORY) or is_log(file) or file.endswith(".md") or in_sessions

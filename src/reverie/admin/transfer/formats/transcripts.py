@@ -7,14 +7,12 @@ tools are cut after 4,000 characters. A program's summary of the conversation so
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from reverie.admin.transfer.batch import Form, ImportTerms, Item, Skipped, hash_texts
+from reverie.admin.transfer.batch import ImportTerms, Item, Skipped
 from reverie.admin.transfer.formats.foreign import (
-    PIECE,
     ConversationBuilder,
     build_tool_call,
     parse_moment,
@@ -23,68 +21,44 @@ from reverie.admin.transfer.formats.foreign import (
 from reverie.admin.transfer.safe_reading import SourceFile
 from reverie.domain.errors import InvalidInput
 from reverie.domain.record import Origin
-from reverie.domain.transcripts import (
-    Client,
-    TranscriptMessage,
-    detect_client,
-    get_own_tool,
-    parse_line,
-)
+from reverie.domain.transcripts import Client, TranscriptMessage, get_own_tool, parse_line
 
 MAX_RESULT_CHARS = 4_000
 """Characters of a tool's result that are stored."""
 
-_CUT = "\n[cut: {:,} characters]"
 
+class TranscriptReader:
+    """Reader of one file.
 
-class Transcripts:
-    """The format of one program's transcripts, for one import.
-
-    A message that several files have, such as those of a conversation that was continued in another file, is taken
-    from the first.
+    Args:
+        client: The program that wrote it.
+        seen: Ids of messages of files that were read before. A message that several files have, such as those of a
+            conversation that was continued in another file, is taken from the first.
     """
 
-    def __init__(self, client: Client) -> None:
-        self.form: Form = client
-        self._seen: set[str] = set()
-
-    def recognises(self, value: object) -> bool:
-        """Return whether a value is a line of a transcript of the program, or a whole transcript."""
-        return detect_client(value) == self.form
-
-    def read(self, file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
-        """Yield the sessions of a file in pieces, and what is left out of it."""
-        yield from _TranscriptReader(self.form, file, terms, self._seen).read()
-
-
-class _TranscriptReader:
-    """Reader of one file. Its conversations are handed on in pieces, so that a long one needs little memory."""
-
-    def __init__(self, form: Form, file: SourceFile, terms: ImportTerms, seen: set[str]) -> None:
-        self._form = form
+    def __init__(self, client: Client, file: SourceFile, terms: ImportTerms, seen: set[str]) -> None:
+        self._form = client
         self._file = file
         self._terms = terms
         self._seen = seen
         self._session = PurePosixPath(file.name).stem
-        self._metadata = {"imported_from": form, "file": file.place[:200]}
-        self._pieces = dict[str, ConversationBuilder]()
-        self._ids = Counter[str]()
+        self._metadata = {"imported_from": client, "file": file.place[:200]}
+        self._chats = dict[str, ConversationBuilder]()
         self._waiting: TranscriptMessage | None = None
         self._tools = dict[str, str]()
         self._tooled = set[str]()  # sessions in whose present exchange a tool has shown text of others
 
     def read(self) -> Iterator[Item]:
-        """Yield the content of the file."""
-        messages = self._iter_gemini() if self._form == "gemini" else self._iter_lines()
-        for each in messages:
+        """Yield the sessions of the file in pieces, and what is left out of it."""
+        for each in self._iter_gemini() if self._form == "gemini" else self._iter_lines():
             if isinstance(each, Skipped):
                 yield each
-            elif each is not None:
+            else:
                 yield from self._take(each)
         if self._waiting is not None:
             yield from self._store(self._waiting)
-        for piece in self._pieces.values():
-            yield from piece.items()
+        for chat in self._chats.values():
+            yield from chat.take_items()
 
     def _iter_lines(self) -> Iterator[TranscriptMessage | Skipped]:
         for place, value in self._file.values():
@@ -133,10 +107,8 @@ class _TranscriptReader:
         """Join the parts of one answer, and store the messages in their order."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None and message.group and message.group == waiting.group:
-            self._waiting = waiting._replace(
-                text="\n".join(filter(None, (waiting.text, message.text))),
-                calls=waiting.calls + message.calls,
-            )
+            text = "\n".join(filter(None, (waiting.text, message.text)))
+            self._waiting = waiting._replace(text=text, calls=waiting.calls + message.calls)
             return
         if waiting is not None:
             yield from self._store(waiting)
@@ -150,43 +122,26 @@ class _TranscriptReader:
         session = f"{self._form}:{message.session or self._session}"
         if message.agent:
             session = f"{session}:{message.agent}"
-        at = parse_moment(message.at)
-        piece = self._pieces.get(session)
-        if piece is None or len(piece) >= PIECE:
-            if piece is not None:
-                yield from piece.items()
-            piece = self._pieces[session] = ConversationBuilder(
-                session, form=self._form, place=self._file.place, terms=self._terms,
-                times=[at, None if piece is None else piece.last],
-                metadata=self._metadata, after=None, is_whole=False,
-            )  # fmt: skip
-        if message.id and message.id in self._seen:
-            piece.leave_out("turn", "repeated", "in several files")
-            return
-        self._seen.add(message.id)
-        self._add(message, piece)
-
-    def _add(self, message: TranscriptMessage, piece: ConversationBuilder) -> None:
+        if (chat := self._chats.get(session)) is None:
+            chat = self._chats[session] = ConversationBuilder(
+                session, form=self._form, place=self._file.place, terms=self._terms, metadata=self._metadata
+            )
+        elif chat.has_piece:
+            yield from chat.take_items(end=False)
         if message.role == "summary":
-            piece.leave_out("turn", "repeated", "a summary of the conversation so far")
-            return
-        text, calls = message.text, message.calls
-        if message.role == "tool" and len(text) > MAX_RESULT_CHARS:
-            text = text[:MAX_RESULT_CHARS] + _CUT.format(len(text) - MAX_RESULT_CHARS)
-        name = message.id
-        if not name:
-            name = hash_texts(message.role, message.at, message.text, message.answers, *(c.id for c in calls))
-            self._ids[name] += 1
-            name = f"{name}:{self._ids[name]}" if self._ids[name] > 1 else name
-        piece.add(
-            name,
-            message.role,
-            text,
-            at=parse_moment(message.at),
-            tool_calls=[build_tool_call(each.id, each.name, each.arguments) for each in calls],
-            tool_call_id=message.answers,
-            origin=self._determine_origin(message, piece.session),
-        )
+            chat.leave_out("turn", "repeated", "a summary of the conversation so far")
+        elif message.id and message.id in self._seen:
+            chat.leave_out("turn", "repeated", "in several files")
+        else:
+            self._seen.add(message.id)
+            text, calls = message.text, message.calls
+            if message.role == "tool" and (cut := len(text) - MAX_RESULT_CHARS) > 0:
+                text = f"{text[:MAX_RESULT_CHARS]}\n[cut: {cut:,} characters]"
+            chat.add(
+                message.role, text, id=message.id, at=parse_moment(message.at),
+                tool_calls=[build_tool_call(each.id, each.name, each.arguments) for each in calls],
+                tool_call_id=message.answers, origin=self._determine_origin(message, session),
+            )  # fmt: skip
 
     def _determine_origin(self, message: TranscriptMessage, session: str) -> Origin | None:
         """Return `tool` for a program's words, and for an answer after the result of a tool of others."""
