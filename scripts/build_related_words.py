@@ -35,7 +35,7 @@ from typing import Any
 import Stemmer
 
 from reverie.domain.text.tokenizer import STOP_WORDS
-from reverie.search.related_words import HEADER, MAGIC, NEIGHBOUR_BYTES, STEPS, parse_pairs
+from reverie.search.related_words import HEADER, MAGIC, NEIGHBOUR_BYTES, STEPS
 
 PAIRS = Path(__file__).with_name("related_words_pairs.txt")
 
@@ -95,7 +95,7 @@ def build_english(minilm: Path, lookups: Path, spelling: Path, cache: Path | Non
     words = [word for word, _ in kept]
     stem = Stemmer.Stemmer("english").stemWord
     table = find_neighbours(words, vectors[[row for _, row in kept]], stem)
-    pairs = parse_pairs(PAIRS.read_text("utf-8")).by_term
+    pairs = read_pairs(PAIRS.read_text("utf-8"))
     irregular = read_irregular_forms(lookups)
     known = {
         word: [other for other in forms if other in table]
@@ -237,6 +237,22 @@ def read_irregular_forms(lookups: Path) -> dict[str, list[str]]:
         for form in forms:
             related.setdefault(form, set()).update(forms - {form})
     return {word: sorted(others) for word, others in related.items()}
+
+
+def read_pairs(text: str) -> dict[str, list[str]]:
+    r"""Return the words of each side of a list of pairs with those of the other side.
+
+    >>> read_pairs("gp = doctor, physician")
+    {'gp': ['doctor', 'physician'], 'doctor': ['gp'], 'physician': ['gp']}
+    """
+    pairs: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if "=" in line and line[0] != "#":
+            left, right = ([word.strip() for word in side.split(",")] for side in line.split("="))
+            for one, others in ((left, right), (right, left)):
+                for word in one:
+                    pairs.setdefault(word, []).extend(others)
+    return pairs
 
 
 def list_short_forms(text: str) -> list[str]:

@@ -31,7 +31,7 @@ def main(dist: Path) -> int:
             "from importlib.metadata import files; names = {file.name for file in files('reverie')};"
             "assert names >= {'NOTICE', 'base.html', 'sample.jsonl', 'style.css', 'page.js'};"
             "from reverie.search.related_words import RelatedWords;"
-            "assert RelatedWords.open().get('doctor')"
+            "assert RelatedWords().get('doctor')"
         )
         subprocess.run([binaries / "python", "-c", lookup], check=True, cwd=folder)
         memory = Path(folder) / "memory"

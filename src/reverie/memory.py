@@ -36,7 +36,6 @@ from reverie.search.index.candidates import CandidateIndex
 from reverie.search.index.search_index import FOLD_AT, SearchIndex
 from reverie.search.index.tantivy_index import FORMAT
 from reverie.search.ranking import RankingSettings
-from reverie.search.related_words import load_related_words
 from reverie.search.searcher import Searcher, to_scoring_settings
 from reverie.session import Session
 from reverie.settings import Settings
@@ -144,7 +143,7 @@ class Memory(ScopedMemory):
             require_telemetry()
         wanted = settings.embedder if embedder is None else embedder
         self._vectors = self._create_vectors(store, wanted, settings)
-        searcher = self._create_searcher(store, settings, clock, profile or path)
+        searcher = self._create_searcher(store, settings, clock)
         is_recording = settings.is_recording and not self.is_read_only
         followers = _Followers(self._index, self._vectors)
         if self._vectors is not None:  # its thread uses the store, which is closed when nobody does
@@ -181,15 +180,12 @@ class Memory(ScopedMemory):
         if self.folder is not None:
             weakref.finalize(followers, self.folder.hurry).atexit = False
 
-    def _create_searcher(
-        self, store: Store, settings: Settings, clock: Clock, words: Path | None
-    ) -> Searcher:
-        """Return the search over a store; `words` is the folder that may have related words of the owner's."""
+    def _create_searcher(self, store: Store, settings: Settings, clock: Clock) -> Searcher:
+        """Return the search over a store."""
         return Searcher(
             store,
             self._index,
             vectors=self._vectors,
-            related=load_related_words(words),
             clock=clock,
             settings=RankingSettings(),
             floor=settings.min_relevance,

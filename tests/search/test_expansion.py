@@ -16,6 +16,7 @@ from reverie.memory import Memory
 from reverie.search import expansion
 from reverie.search.expansion import compute_distance, expand_query
 from reverie.search.query import parse_query
+from reverie.search.related_words import RelatedWords
 from tests.factories import get_search_index
 
 
@@ -23,23 +24,15 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(expansion).failed == 0
 
 
-class Pairs:
+class Pairs(RelatedWords):
     """Related words of a test."""
 
-    def __init__(
-        self, pairs: dict[str, list[tuple[str, float]]], own: dict[str, tuple[str, ...]] | None = None
-    ) -> None:
+    def __init__(self, pairs: dict[str, list[tuple[str, float]]]) -> None:
+        super().__init__()
         self.pairs = pairs
-        self.own = own or {}
 
-    def get(self, word: str) -> list[tuple[str, float]]:
-        return self.pairs.get(word, [])
-
-    def get_own(self, term: str) -> tuple[str, ...]:
-        return self.own.get(term, ())
-
-    def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
-        return tuple(term for term in self.pairs if " " in term and term in " ".join(words))
+    def get(self, word: str) -> tuple[tuple[str, float], ...]:
+        return tuple(self.pairs.get(word, ()))
 
     def split_unspaced(self, run: str) -> tuple[str, ...]:
         return tuple(word for word in self.pairs if not word.isascii() and word in run)
@@ -101,31 +94,8 @@ def test_of_a_word_that_somebody_uses_only_close_relatives_are_alternatives() ->
     assert expand("my boss?", [*texts, "boss fights"], related) == {"manag"}
 
 
-def test_terms_of_several_words_and_words_without_spaces_are_related() -> None:
-    assert expand("is it my own vehicle?", ["the car"], {"own vehicle": [("car", 0.9)]}) == {"car"}
+def test_words_without_spaces_are_related() -> None:
     assert expand("飼い猫の名前は?", ["キティ"], {"飼い": [("キティ", 0.9)]}) == {"キテ", "ティ"}
-
-
-def test_a_users_own_pairs_are_found(tmp_path: Path) -> None:
-    (tmp_path / "synonyms.txt").write_text("k8s = kubernetes\n")
-    with Memory.open(tmp_path) as memory:
-        memory.save("The kubernetes cluster has three nodes")
-        [hit] = memory.search("k8s nodes?")
-        assert "k8s ≈ kubernet" in str(hit.explanation)
-
-
-def test_what_the_user_wrote_counts_more_than_any_neighbour_of_the_table() -> None:
-    query = expand_query(
-        parse_query("which car?"),
-        count=lambda tokens: dict.fromkeys(tokens, 1) | {"car": 0},
-        collect_words=lambda word: [],
-        related=Pairs({"car": [("vehicle", 0.95)]}, {"car": ("beetle", "old lady")}),
-    )
-    found = {each.token: each for each in query.terms[0].alternatives}
-    assert (found["beetl"].reason, found["vehicl"].reason) == ("synonym", "related")
-    assert found["beetl"].similarity > found["old"].similarity > found["vehicl"].similarity
-    assert {"beetl", "old"} <= {*query.asked}
-    assert "vehicl" not in query.asked
 
 
 def test_a_known_word_is_trusted_more_than_its_neighbours_in_spelling() -> None:

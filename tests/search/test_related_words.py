@@ -1,9 +1,8 @@
-"""The table of related words, and the pairs that users write themselves."""
+"""The table of related words."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from reverie.domain.errors import StoreCorrupt
 from reverie.domain.text.tokenizer import fold
-from reverie.search.related_words import RelatedWords, load_related_words, parse_pairs
+from reverie.search.related_words import RelatedWords
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "build_related_words.py"
 
@@ -34,7 +33,7 @@ def table(script, tmp_path):
     def write(entries):
         path = tmp_path / "table.bin"
         path.write_bytes(script.pack_table(entries))
-        return RelatedWords.open(path)
+        return RelatedWords(path)
 
     return write
 
@@ -61,7 +60,7 @@ def test_everyday_words_are_related_in_the_shipped_table():
         ("allergy", "allergic"),
         ("k8s", "kubernetes"),
     ]:
-        assert wanted in dict(RelatedWords.open().get(asked))
+        assert wanted in dict(RelatedWords().get(asked))
 
 
 def test_common_words_of_other_languages_are_related_within_and_across():
@@ -83,11 +82,11 @@ def test_common_words_of_other_languages_are_related_within_and_across():
         ("飲む", "drink"),
         ("salary", "gehalt"),
     ]:
-        assert wanted in dict(RelatedWords.open().get(asked))
+        assert wanted in dict(RelatedWords().get(asked))
 
 
 def test_words_that_are_only_spelled_alike_are_not_related():
-    words = RelatedWords.open()
+    words = RelatedWords()
     assert "plum" not in dict(words.get("plumber"))
     assert "affetto" not in dict(words.get("affitto"))
     assert "broad" not in dict(words.get("board"))
@@ -96,7 +95,7 @@ def test_words_that_are_only_spelled_alike_are_not_related():
 
 def test_a_lookup_is_sorted_and_bounded():
     for word in ("car", "child", "work"):
-        similarities = [similarity for _, similarity in RelatedWords.open().get(word)]
+        similarities = [similarity for _, similarity in RelatedWords().get(word)]
         assert similarities == sorted(similarities, reverse=True)
         assert 8 <= len(similarities) <= 80
         assert all(0 < similarity < 1 for similarity in similarities)
@@ -104,14 +103,14 @@ def test_a_lookup_is_sorted_and_bounded():
 
 @pytest.mark.slow
 def test_every_word_of_the_shipped_table_is_folded():
-    listed = [word for word, _ in RelatedWords.open().items()]
+    listed = [word for word, _ in RelatedWords().items()]
     assert len(listed) > 30_000
     assert [word for word in listed if fold(word) != word] == []
     assert listed == sorted(listed, key=str.encode)
 
 
 def test_an_unknown_word_has_no_related_words():
-    words = RelatedWords.open()
+    words = RelatedWords()
     for word in ("", "qwxzj", "\ud800", "\U0010ffff", "zzzzzzzzzzzz", "a" * 10_000):
         assert words.get(word) == ()
 
@@ -130,7 +129,7 @@ def test_an_unknown_word_has_no_related_words():
 def test_a_table_returns_what_was_packed(script, tmp_path_factory, entries):
     path = tmp_path_factory.mktemp("table") / "table.bin"
     path.write_bytes(script.pack_table(entries))
-    words = RelatedWords.open(path)
+    words = RelatedWords(path)
     for word, neighbours in entries.items():
         got = dict(words.get(word))
         assert got.keys() == {other for other, _ in neighbours}
@@ -143,16 +142,11 @@ def test_a_run_without_spaces_is_cut_into_its_longest_known_words(table):
     assert words.split_unspaced("私は東京駅で猫と東京へ") == ("東京駅", "猫", "東京")
 
 
-def test_own_pairs_take_part_in_cutting_a_run(tmp_path):
-    (tmp_path / "synonyms.txt").write_text("左京区 = 家\n", "utf-8")
-    assert "左京区" in load_related_words(tmp_path).split_unspaced("私は左京区に")
-
-
 def test_importing_the_module_and_binding_a_memory_opens_no_table():
     code = (
         "import sys; sys.addaudithook(lambda event, args: sys.exit(f'opened {args[0]}') if event == 'open' and"
         " str(args[0]).endswith('.bin') else None);"
-        "from reverie.search.related_words import load_related_words; load_related_words(None);"
+        "from reverie.search.related_words import RelatedWords; RelatedWords();"
         "assert 'numpy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -163,105 +157,14 @@ def test_a_damaged_table_is_named(tmp_path):
         path = tmp_path / "table.bin"
         path.write_bytes(content)
         with pytest.raises(StoreCorrupt, match=r"table\.bin"):
-            RelatedWords.open(path).get("car")
+            RelatedWords(path).get("car")
 
 
 def test_a_table_cut_short_is_named(script, tmp_path):
     path = tmp_path / "table.bin"
     path.write_bytes(script.pack_table({"car": [("vehicle", 0.8)]})[:-1])
     with pytest.raises(StoreCorrupt):
-        RelatedWords.open(path).get("car")
-
-
-def test_own_pairs_hold_in_both_directions(tmp_path):
-    (tmp_path / "synonyms.txt").write_text("K8s = Kubernetes\nCafé = bar, tavern\n", "utf-8")
-    words = load_related_words(tmp_path)
-    assert words.get_own("k8s") == ("kubernetes",)
-    assert words.get_own("kubernetes") == ("k8s",)
-    assert words.get_own("cafe") == ("bar", "tavern")
-
-
-def test_terms_on_the_same_side_are_not_paired():
-    assert parse_pairs("GP = doctor, physician").by_term["doctor"] == ("gp",)
-
-
-def test_a_term_of_several_words_is_found_where_its_words_stand_side_by_side(tmp_path):
-    (tmp_path / "synonyms.txt").write_text("own   Vehicle = car\n", "utf-8")
-    words = load_related_words(tmp_path)
-    assert words.find_terms(["my", "own", "vehicle", "costs"]) == ("own vehicle",)
-    assert words.find_terms(["vehicle", "own"]) == ()
-    assert words.find_terms(["disown", "vehicle"]) == ()
-    assert words.get_own("own vehicle") == ("car",)
-    assert words.get_own("car") == ("own vehicle",)
-
-
-def test_a_bad_line_costs_only_itself_and_is_named_with_its_number():
-    pairs = parse_pairs(
-        "\ufeffGP = doctor\nk8s kubernetes\n = x\na = b = c\na = A\n# note\nx = y,\nc# = csharp # ok\n"
-    )
-    assert pairs.by_term == {"gp": ("doctor",), "doctor": ("gp",), "c#": ("csharp",), "csharp": ("c#",)}
-    assert [problem.split(":")[0] for problem in pairs.problems] == [
-        "line 2",
-        "line 3",
-        "line 4",
-        "line 5",
-        "line 7",
-    ]
-
-
-@given(st.text())
-def test_any_text_can_be_parsed_and_every_pair_is_symmetric(text):
-    pairs = parse_pairs(text)
-    for term, others in pairs.by_term.items():
-        assert term == " ".join(fold(term).split())
-        assert others
-        assert all(term in pairs.by_term[other] for other in others)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Let time pass without waiting: the returned function moves the clock on by seconds."""
-    now = [1000.0]
-    monkeypatch.setattr("reverie.search.related_words.time.monotonic", lambda: now[0])
-
-    def advance(seconds):
-        now[0] += seconds
-
-    return advance
-
-
-def test_a_change_of_the_own_pairs_is_noticed_after_a_second(tmp_path, clock):
-    words = load_related_words(tmp_path)
-    assert words.get_own("zzyx") == ()
-    file = tmp_path / "synonyms.txt"
-    file.write_text("zzyx = car\n", "utf-8")
-    assert words.get_own("zzyx") == ()
-    clock(1.1)
-    assert words.get_own("zzyx") == ("car",)
-    other = tmp_path / "other"
-    other.write_text("zzyx = dog\n", "utf-8")
-    os.utime(other, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
-    other.replace(file)
-    clock(1.1)
-    assert words.get_own("zzyx") == ("dog",)
-    file.unlink()
-    clock(1.1)
-    assert words.get_own("zzyx") == ()
-    assert words.problems == ()
-
-
-def test_an_unreadable_file_keeps_the_pairs_read_before_and_says_why(tmp_path, clock, caplog):
-    file = tmp_path / "synonyms.txt"
-    file.write_text("zzyx = car\n", "utf-8")
-    words = load_related_words(tmp_path)
-    assert words.get_own("zzyx") == ("car",)
-    file.write_bytes(b"zzyx = caf\xe9\n")
-    clock(1.1)
-    assert words.get_own("zzyx") == ("car",)
-    assert "UTF-8" in words.problems[0]
-    clock(1.1)
-    words.get_own("zzyx")
-    assert len(caplog.records) == 1
+        RelatedWords(path).get("car")
 
 
 def test_the_builder_keeps_one_form_of_a_stem_and_drops_what_is_only_spelled_alike(script):

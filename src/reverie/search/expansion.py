@@ -4,7 +4,6 @@
 * `spelling`: words of the searched scopes that are spelled or sound nearly like a word that no passage has.
 * `part`: compounds with a word that no passage has, or the letters before its digits ("SOC2").
 * `clip`: the word at the beginning of a long word that no passage has ("physio").
-* `synonym`: words of the same meaning in the user's own pairs.
 * `related`: words of related meaning, from a table.
 
 An alternative counts less than the word itself, and only in passages without the word; see `ranking`.
@@ -16,13 +15,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import ceil
-from typing import Protocol
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text.dates import MONTHS, NUMBERS, WEEKDAYS, load_words
 from reverie.domain.text.languages import DEFAULT, WIDESPREAD
 from reverie.domain.text.tokenizer import STOP_WORDS, stem, tokenize_as
 from reverie.search.query import Alternative, ParsedQuery, QueryTerm
+from reverie.search.related_words import RelatedWords
 
 MOST_ALTERNATIVES = 12
 """Alternatives of one word; more only cost time."""
@@ -32,7 +31,7 @@ _SPELLING = 0.9
 _PART = 0.6
 _RELATED = 0.7
 """Factor of similarities from the table. On `evaluation/training`, recall@5 by words is .601 at .4, .612 at .6 and .622
-at .8; recall@10 on LoCoMo is .847, .847 and .845. At .7, own pairs of two words still count more."""
+at .8; recall@10 on LoCoMo is .847, .847 and .845."""
 
 _RELATED_USED = 0.5
 _LEAST_USED = 0.5
@@ -53,8 +52,6 @@ _VALUES: dict[str, dict[str, object]] = {}
 for _kind, _names in _KINDS.items():
     for _word, _value in _names.items():
         _VALUES.setdefault(_word, {})[_kind] = _value
-
-_SYNONYM = 1.0
 
 _WRONG_LETTER = 2.0
 """Letters by which a wrong one reduces the similarity of a word. At 1, recall@5 of the open questions without vectors
@@ -94,28 +91,12 @@ CollectWords = Callable[[str], Iterable[str]]
 """Function that returns words of the searched scopes, including those near a word."""
 
 
-class WordRelations(Protocol):
-    """Related words; implemented by `reverie.search.related_words.RelatedWords`."""
-
-    def get(self, word: str) -> Sequence[tuple[str, float]]:
-        """Return related words and their similarity, 0 to 1, for a folded word."""
-
-    def get_own(self, term: str) -> Sequence[str]:
-        """Return the synonyms of a folded term in the user's own pairs."""
-
-    def find_terms(self, words: Sequence[str]) -> tuple[str, ...]:
-        """Return the known terms of several words that occur in `words`."""
-
-    def split_unspaced(self, run: str) -> tuple[str, ...]:
-        """Return the known words in a run of a script without spaces."""
-
-
 def expand_query(
     query: ParsedQuery,
     *,
     count: Callable[[Sequence[str]], Mapping[str, int]],
     collect_words: CollectWords,
-    related: WordRelations,
+    related: RelatedWords,
 ) -> ParsedQuery:
     """Return the query with alternatives for its words.
 
@@ -126,7 +107,7 @@ def expand_query(
         related: Related words.
     """
     held = count(query.tokens)
-    terms_related = _relate_terms(query, related)
+    within_runs = _relate_unspaced(query, related)
     unknown = [term for term in query.terms if not held.get(term.token) and _is_spelled_out(term)][
         :_MOST_UNKNOWN
     ]
@@ -134,24 +115,22 @@ def expand_query(
     for term in query.terms:
         if term.surface and term.kind == "word":
             neighbours = _get_neighbours(term, related)
-            synonyms = _list_synonyms({term.surface, term.token}, query.language, related)
             languages = {DEFAULT, query.language} if held.get(term.token) else WIDESPREAD
             forms = {term.surface, *(stem(term.surface, language) for language in languages)}
             alternatives = [
-                *synonyms,
                 *(Alternative(form, _FORM, "form") for form in forms),
                 *_list_related(neighbours, query.language, bool(held.get(term.token))),
-                *terms_related.get(term.token, ()),
+                *within_runs.get(term.token, ()),
             ]
             if term in unknown:
-                trust = _TRUST_IN_KNOWN if neighbours or synonyms else 1.0
+                trust = _TRUST_IN_KNOWN if neighbours else 1.0
                 alternatives += _list_spellings(term, query.language, collect_words, trust)
                 alternatives += _clip(term.surface, query.language, count)
             elif not held.get(term.token) and (numbered := _NUMBERED.fullmatch(term.surface)):
                 alternatives.append(Alternative(stem(numbered[1], query.language), _PART, "part"))
             found.append(alternatives)
         else:
-            found.append(terms_related.get(term.token, []))
+            found.append(within_runs.get(term.token, []))
     held = count(sorted({each.token for alternatives in found for each in alternatives}))
     return query._replace(
         terms=tuple(
@@ -161,26 +140,19 @@ def expand_query(
     )
 
 
-def _relate_terms(query: ParsedQuery, related: WordRelations) -> dict[str, list[Alternative]]:
-    """Return alternatives for terms of several words, by their last token, and for words without spaces."""
+def _relate_unspaced(query: ParsedQuery, related: RelatedWords) -> dict[str, list[Alternative]]:
+    """Return alternatives for the words within runs of a script without spaces, by their last token."""
     alternatives: dict[str, list[Alternative]] = {}
-    words = [*related.find_terms(query.words)]
     for run in query.words:
-        if not run.isascii():
-            words += [word for word in related.split_unspaced(run) if word != run]
-    for word in words:
-        tokens = tokenize_as(word, query.language)
-        if tokens:
-            alternatives.setdefault(tokens[-1], []).extend(
-                [
-                    *_list_synonyms([word], query.language, related),
-                    *_list_related(tuple(related.get(word)), query.language),
-                ]
-            )
+        for word in () if run.isascii() else related.split_unspaced(run):
+            if word != run and (tokens := tokenize_as(word, query.language)):
+                alternatives.setdefault(tokens[-1], []).extend(
+                    _list_related(related.get(word), query.language)
+                )
     return alternatives
 
 
-def _get_neighbours(term: QueryTerm, related: WordRelations) -> tuple[tuple[str, float], ...]:
+def _get_neighbours(term: QueryTerm, related: RelatedWords) -> tuple[tuple[str, float], ...]:
     """Return the words related to a word, and to its stem if that has the same sense ("taxes", "tax").
 
     Words of another value are left out: "blue" is no alternative for "red".
@@ -215,12 +187,6 @@ def _list_related(
             continue
         alternatives += _list_tokens(other, factor * similarity, "related", language)
     return tuple(alternatives)
-
-
-def _list_synonyms(terms: Iterable[str], language: str, related: WordRelations) -> list[Alternative]:
-    """Return the tokens of the synonyms in the user's own pairs."""
-    others = {other for term in terms for other in related.get_own(term)}
-    return [each for other in others for each in _list_tokens(other, _SYNONYM, "synonym", language)]
 
 
 def _list_tokens(text: str, similarity: float, reason: str, language: str) -> list[Alternative]:

@@ -66,7 +66,7 @@ class Alternative(NamedTuple):
     Attributes:
         token: In the analyzer's form.
         similarity: Its weight relative to the term itself, above 0, at most 1.
-        reason: Reason for the explanation: `form`, `spelling`, `part`, `clip`, `synonym` or `related`.
+        reason: Reason for the explanation: `form`, `spelling`, `part`, `clip` or `related`.
     """
 
     token: str

@@ -53,7 +53,7 @@ from reverie.search.page_index import PageIndex
 from reverie.search.passage_scorer import PassageScorer, ScopeStatistics, ScoredPassage
 from reverie.search.query import ParsedQuery, parse_query
 from reverie.search.ranking import RankingSettings
-from reverie.search.related_words import RelatedWords, load_related_words
+from reverie.search.related_words import RelatedWords
 from reverie.settings import Settings
 from reverie.stores.protocol import Store, get_reader, read_or_none
 
@@ -262,7 +262,6 @@ class Searcher:
         clock: Clock,
         settings: RankingSettings,
         vectors: VectorIndex | None = None,
-        related: RelatedWords | None = None,
         floor: float | None = None,
         weights: scoring.ScoringSettings = scoring.DEFAULTS,
         zone: tzinfo = UTC,
@@ -275,7 +274,6 @@ class Searcher:
             clock: The clock.
             settings: The constants of ranking.
             vectors: Index of vectors; None searches by words alone.
-            related: Related words; None takes the shipped table.
             floor: Least relevance of the best hit, 0 to 1; None takes that of `scoring`.
             weights: Weights of relevance, recency, importance, confidence and kind.
             zone: Time zone of the owner.
@@ -283,7 +281,7 @@ class Searcher:
         self._store = store
         self._index = index
         self._clock = clock
-        self._related = related or load_related_words(None)
+        self._related = RelatedWords()
         self._zone = zone
         self._pages = PageIndex(store)
         self._headlines = HeadlineIndex(store)

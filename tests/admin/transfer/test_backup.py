@@ -218,13 +218,9 @@ def test_profiles_elsewhere_and_linked_are_kept(tmp_path: Path) -> None:
     (tmp_path / "mounted.md").write_text("I am mounted.\n")
     (profile / "soul.md").symlink_to(tmp_path / "mounted.md")
     (profile / "notes.txt").write_text("not mine")
-    (profile / "synonyms.txt").write_text("k8s = kubernetes\n")
     with Memory.open(tmp_path / "memory", profile=profile) as memory:
-        assert memory.admin.backup(tmp_path / "kept.zip").profile == ("soul.md", "synonyms.txt")
+        assert memory.admin.backup(tmp_path / "kept.zip").profile == ("soul.md",)
     recover(tmp_path / "kept.zip", tmp_path / "new", profile=tmp_path / "new profile")
-    with Memory.open(tmp_path / "new", profile=tmp_path / "new profile") as memory:
-        memory.save("The kubernetes cluster has three nodes")
-        assert memory.search("k8s")
     assert (tmp_path / "new profile" / "soul.md").read_text() == "I am mounted.\n"
     assert not (tmp_path / "new" / "soul.md").exists()
 

@@ -3,8 +3,7 @@
 A backup is a zip archive:
 
     reverie.db             the database as it was at one moment, whatever was written meanwhile
-    profile/soul.md, …     the Markdown files of the profile's folder: who the agent is; the user's own prompts,
-                           and `synonyms.txt`
+    profile/soul.md, …     the Markdown files of the profile's folder: who the agent is; the user's own prompts
     manifest.json          when it was made, of what format, and the size and SHA-256 of every file
 
 The database holds everything else: records, turns, pages, the journal, working memory and tombstones. The
@@ -45,7 +44,6 @@ from reverie.files.atomic import build_unwritable_error, create_file, publish
 from reverie.files.names import resolve_path
 from reverie.files.state import FILES_DATABASE, FileState, StateUnavailable
 from reverie.search.analyzer import analyze
-from reverie.search.related_words import SYNONYMS_FILE
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
@@ -193,10 +191,10 @@ def _examine_copy(database: Path) -> dict[str, int]:
 
 
 def _list_profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple[str, Path]]:
-    """Return the Markdown files of the profile and `synonyms.txt`; follow links, since profiles are often linked."""
+    """Return the Markdown files of the profile; follow links, since profiles are often linked."""
     if profile is None or not profile.is_dir():
         return []
-    names = {SYNONYMS_FILE, *(file.name for file in profile.glob("*.md"))}
+    names = {file.name for file in profile.glob("*.md")}
     names |= {name for name in also if not Path(name).is_absolute()}
     files = []
     for name in sorted(names):
