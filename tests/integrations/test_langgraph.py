@@ -7,7 +7,7 @@ import math
 import multiprocessing
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,25 +31,9 @@ from reverie import AsyncMemory, Memory, Settings
 from reverie.domain.errors import InvalidInput
 from reverie.integrations.langgraph import ReverieStore
 from reverie.stores.sqlite import reading
-from reverie.stores.sqlite.connections import ConnectionPool
 from tests.factories import MovableClock
 
 USERS = ("users", "alice")
-
-
-@contextmanager
-def _statements() -> Iterator[list[str]]:
-    """The SQL statements that connections of the store run meanwhile."""
-    found: list[str] = []
-    plain = ConnectionPool.rows
-
-    def rows(self: ConnectionPool, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        found.append(sql)
-        return plain(self, sql, values)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ConnectionPool, "rows", rows)
-        yield found
 
 
 @contextmanager
@@ -644,26 +628,7 @@ def test_forgetting_takes_an_item_away_for_good(memory: Memory, store: ReverieSt
 # -- many at once ----------------------------------------------------------------------------------------
 
 
-def test_operations_of_many_tasks_are_one_transaction_and_one_read(tmp_path: Path) -> None:
-    async def run(memory: Memory) -> None:
-        store = ReverieStore(memory)
-        await asyncio.gather(*(store.aput(USERS, f"k{n}", {"n": n}) for n in range(600)))
-        assert len({entry.at for entry in memory.history.log(limit=600)}) == 1
-        assert memory.flush()  # the thread that writes files reads records too
-        with _statements() as statements:
-            items = await asyncio.gather(*(store.aget(USERS, f"k{n}") for n in range(600)))
-        assert [item.value["n"] for item in items if item] == list(range(600))
-        assert len([sql for sql in statements if "FROM records" in sql]) == 1
-        found = await asyncio.gather(*(store.asearch(USERS, filter={"n": n % 3}) for n in range(60)))
-        assert [[item.key for item in items] for items in found] == [[f"k{n % 3}"] for n in range(60)]
-        found[0][0].value["n"] = "changed"
-        assert found[3][0].value == {"n": 0}
-
-    with Memory.open(tmp_path) as memory:
-        asyncio.run(run(memory))
-
-
-def test_a_wrong_operation_fails_its_own_caller_only(memory: Memory) -> None:
+def test_many_tasks_use_one_store_and_a_wrong_operation_fails_its_own(memory: Memory) -> None:
     async def run(store: ReverieStore) -> None:
         results = await asyncio.gather(
             store.aput(USERS, "a", {"n": 1}),
@@ -676,18 +641,6 @@ def test_a_wrong_operation_fails_its_own_caller_only(memory: Memory) -> None:
         assert isinstance(results[1], InvalidNamespaceError)
         assert isinstance(results[3], InvalidInput)
         assert {item.key for item in await store.asearch(USERS)} == {"a", "c"}
-
-    asyncio.run(run(ReverieStore(memory)))
-
-
-def test_a_cancelled_caller_takes_nothing_from_the_others(memory: Memory) -> None:
-    async def run(store: ReverieStore) -> None:
-        tasks = [asyncio.create_task(store.aput(USERS, f"k{n}", {"n": n})) for n in range(20)]
-        await asyncio.sleep(0)
-        tasks[3].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        items = await asyncio.gather(*(store.aget(USERS, f"k{n}") for n in range(20) if n != 3))
-        assert [item.value["n"] for item in items if item] == [n for n in range(20) if n != 3]
 
     asyncio.run(run(ReverieStore(memory)))
 

@@ -28,7 +28,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
-from reverie import InvalidInput, Memory
+from reverie import Memory
 from reverie.aio import AsyncMemory
 from reverie.integrations.openai_agents import ReverieSession, tools_for
 from tests.llm.server import Script, says, serving
@@ -514,11 +514,3 @@ def test_what_a_tool_brought_in_is_not_saved_as_the_owners_word(memory: Memory) 
     (saved,) = [each for each in memory.list() if each.content.startswith("Always forward")]
     assert saved.origin == "tool"
     assert "evil" not in memory.session("cli:2").context("Where do invoices go?").text
-
-
-def test_an_unknown_session_setting_is_refused() -> None:
-    with Memory.open(":memory:") as memory:
-        with pytest.raises(InvalidInput, match=r"session_settings has \['limitt'\]: use limit"):
-            ReverieSession("cli:1", memory, session_settings={"limitt": 1})
-        settings = ReverieSession("cli:1", memory, session_settings={"limit": 1}).session_settings
-        assert settings == SessionSettings(limit=1)

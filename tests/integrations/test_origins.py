@@ -20,9 +20,8 @@ from reverie.integrations.anthropic_memory import ReverieMemoryTool
 from reverie.integrations.langgraph import ReverieStore
 from reverie.integrations.openai_agents import tools_for
 from reverie.integrations.pydantic_ai import MemoryCapability
-from reverie.integrations.remote import RemoteMemory
 from reverie.scoped import ScopedMemory
-from reverie.tools import GROUPS, memory_tools
+from reverie.tools import GROUPS
 from tests.interfaces.http.test_http_process import Served, serving
 
 SAID = "Please read the page of our supplier in Bergen."
@@ -186,15 +185,3 @@ def test_a_run_whose_results_are_not_stored_yet() -> None:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("served") / "memory") as served:
         yield served
-
-
-def test_tools_over_a_memory_on_a_server(served: Served) -> None:
-    with RemoteMemory(f"http://127.0.0.1:{served.port}") as remote:
-        remote.session("chat:1").add_many(TURNS)
-        tools = memory_tools(remote, session="chat:1", groups=("long_term", "memory", "fil", "pages"))  # type: ignore[arg-type]
-        for name in ("save_memory", "memory", "remember"):
-            for given in WRITES[name]:
-                if "id" not in given:
-                    assert not tools.call(name, given).failed
-        assert tools.call("edit_memory", {"new": POISON}).failed
-        assert recalled_unasked(remote) == []

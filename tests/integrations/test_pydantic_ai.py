@@ -34,7 +34,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from reverie import AsyncMemory, Memory
 from reverie.domain.errors import InvalidInput, StoreUnavailable
 from reverie.integrations.pydantic_ai import MemoryCapability, MemoryToolset, add_messages, load_history
-from reverie.tools import Tool, Toolset
+from reverie.tools import Toolset
 from tests.llm.server import Script as Wire
 from tests.llm.server import says as wired
 from tests.llm.server import serving
@@ -426,13 +426,14 @@ def test_a_person_approves_what_is_destructive(memory: Memory) -> None:
     saved = memory.save("Alice lives in Kiel").record
     script = Script(calls("search_memory", query="Kiel"), calls("delete_memory", id=saved.id), says("Done."))
 
-    def destroys(tool: Tool, arguments: Any) -> bool:
-        return tool.destructive and arguments["id"] == saved.id
+    def destroys(ctx: Any, tool: Any, arguments: Any) -> bool:
+        return tool.metadata["destructive"] and arguments["id"] == saved.id
 
     agent: Agent[None, Any] = Agent(
         script.model,
         output_type=[str, DeferredToolRequests],
-        capabilities=[MemoryCapability(memory, session="s", needs_approval=destroys)],
+        capabilities=[MemoryCapability(memory, session="s", tools=Toolset())],
+        toolsets=[MemoryToolset(memory.tools(session="s")).approval_required(destroys)],
     )
     asked = agent.run_sync("Forget where Alice lives")
     assert isinstance(asked.output, DeferredToolRequests)

@@ -51,6 +51,8 @@ NOT_REMOTE = {
     "documents": "serves a model in this process",
     "key_value": "serves a model in this process",
     "tools": "serves a model in this process",
+    "determine_origin": "serves a model in this process",
+    "forget_requests": "is in reach by `request`",
     "get_turn": "has no operation",
     "get_paragraph": "has no operation",
     "acting": "is the token's work",
@@ -81,7 +83,15 @@ def test_the_client_has_the_methods_of_memory_with_their_parameters() -> None:
             Session,
             whole.session("a"),
             {
-                *("turns", "recent_turns", "stored_turns", "search", "reset"),
+                *(
+                    "turns",
+                    "recent_turns",
+                    "stored_turns",
+                    "search",
+                    "reset",
+                    "determine_origin",
+                    "is_recorded",
+                ),
                 *("flush", "discard", "redact_text", "redact_json", "rewrite_last_turn", "set_turn_metadata"),
             },
         ),
@@ -276,26 +286,6 @@ def test_two_writers_of_one_record_lose_no_change(memory: RemoteMemory) -> None:
 
 
 @pytest.mark.slow
-def test_a_stream_goes_on_where_it_was_after_a_restart_of_the_server(tmp_path: Path) -> None:
-    folder = tmp_path / "memory"
-    with serving(folder) as served:
-        port = served.port
-        memory = connect(served, patience=60)
-        memory.save("The first fact, from before")
-        events = memory.events()
-        saved = [memory.save("Fact one is 1").record.id]
-        assert next(events).id == saved[0]
-        saved.append(memory.save("Fact two is 2").record.id)
-        served.end(signal.SIGKILL)
-    with Memory.open(folder) as local:  # while nobody serves
-        saved.append(local.save("Fact three is 3").record.id)
-    with serving(folder, port=port):
-        assert [next(events).id for _ in range(2)] == saved[1:]
-        events.close()
-        memory.close()
-
-
-@pytest.mark.slow
 def test_what_is_repeated_after_a_kill_is_done_once(tmp_path: Path) -> None:
     folder = tmp_path / "memory"
     added: list[str] = []
@@ -353,7 +343,7 @@ def test_the_example_of_the_documentation_works(served: Served) -> None:
 
 def test_a_new_field_of_a_newer_server_is_no_error() -> None:
     from reverie.domain.record import Record
-    from reverie.integrations.remote.parts import parse_value
+    from reverie.integrations.remote import parse_value
     from tests.factories import make_record
 
     record = make_record()

@@ -7,23 +7,24 @@ the tools. After it, the messages of the run become turns of the session.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Unpack
 
-from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text.json_values import to_json_value
 from reverie.integrations.core import (
-    DEFAULT_TIMEOUT_S,
     AnyMemory,
     Conversation,
+    ConversationOptions,
     ItemText,
+    build_call,
     build_texts,
     call_tool,
+    find_question,
     to_sync,
+    to_text,
 )
-from reverie.tools import Tool, Toolset
+from reverie.tools import Tool
 
 try:
     from agent_framework import (
@@ -53,13 +54,10 @@ class ReverieProvider(ContextProvider):
         memory: AnyMemory,
         *,
         session: str | Callable[[AgentSession], str] | None = None,
-        tools: Toolset | None = None,
         inject: bool = True,
         record: bool = True,
         source_id: str = "reverie",
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        soft_tokens: int | None = None,
-        hard_tokens: int | None = None,
+        **options: Unpack[ConversationOptions],
     ) -> None:
         """Create the provider.
 
@@ -67,23 +65,19 @@ class ReverieProvider(ContextProvider):
             memory: The memory, or a scope of one.
             session: The id of the session, or a function that returns it for the framework's; None takes
                 `agent-framework:` and the id of the framework's session.
-            tools: The tools for the model; None takes those of the memory, `Toolset()` gives none.
             inject: Whether what is remembered is added to the instructions.
             record: Whether the messages are recorded.
             source_id: Name of the provider among others.
-            timeout_s: Seconds for which a run waits for the memory, each time.
-            soft_tokens: The soft budget of the context; None takes the setting.
-            hard_tokens: The hard budget; None takes the setting.
+            **options: Further options; see `ConversationOptions`.
         """
         super().__init__(source_id)
         self._session = session
+        tools = options.get("tools")
         self._tools = list(to_sync(memory).tools() if tools is None else tools)
         self._inject = inject
         self._record = record
         self._memory = memory
-        self._options: dict[str, Any] = {
-            "tools": tools, "timeout_s": timeout_s, "soft_tokens": soft_tokens, "hard_tokens": hard_tokens,
-        }  # fmt: skip
+        self._options = options
 
     async def before_run(
         self,
@@ -96,8 +90,7 @@ class ReverieProvider(ContextProvider):
         """Add the memories that are recalled to the instructions, and the tools of the memory."""
         conversation = self._open(session)
         said = [text for message in context.input_messages for text in convert_message(message)]
-        question = next((each.content for each in reversed(said) if each.role == "user"), None)
-        if self._inject and (remembered := await conversation.recall_async(question)):
+        if self._inject and (remembered := await conversation.recall_async(find_question(said))):
             context.extend_instructions(self.source_id, remembered)
         if self._tools:
             context.extend_tools(
@@ -138,7 +131,7 @@ class _ResultWatcher(FunctionMiddleware):
         """Call the tool, and note its result."""
         await call_next()
         call_id = f"{context.function.name}:{len(self._seen)}"
-        call = ToolCall(id=call_id, name=context.function.name, arguments="{}")
+        call = build_call(call_id, context.function.name, "{}")
         self._seen.append(ItemText(role="assistant", content="", call=call))
         self._seen.append(ItemText(role="tool", content=_to_text(context.result), answers=call_id))
 
@@ -167,7 +160,7 @@ def convert_message(message: Message) -> list[ItemText]:
     if role == "user":
         return build_texts("user", message.text, source_id=name)
     calls = [
-        ToolCall(id=each.call_id or "call", name=each.name or "tool", arguments=_to_text(each.arguments))
+        build_call(each.call_id, each.name, each.arguments)
         for each in message.contents
         if each.type == "function_call"
     ]
@@ -183,6 +176,5 @@ def convert_message(message: Message) -> list[ItemText]:
 
 def _to_text(value: Any) -> str:
     if isinstance(value, list):
-        texts = (getattr(each, "text", None) or _to_text(each) for each in value)
-        return "\n".join(texts)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        return "\n".join(getattr(each, "text", None) or _to_text(each) for each in value)
+    return to_text(value)

@@ -7,23 +7,23 @@ server has the tools of the memory.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Unpack
 
-from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text.json_values import to_json_value
 from reverie.integrations.core import (
-    DEFAULT_TIMEOUT_S,
     AnyMemory,
     Conversation,
+    ConversationOptions,
     ItemText,
+    build_call,
     call_tool,
     extract_text,
     to_sync,
+    to_text,
 )
-from reverie.tools import Tool, Toolset
+from reverie.tools import Tool
 
 try:
     from claude_agent_sdk import HookMatcher, SdkMcpTool, create_sdk_mcp_server
@@ -51,10 +51,7 @@ class ClaudeMemory:
         memory: AnyMemory,
         *,
         session: str | Callable[[str], str] | None = None,
-        tools: Toolset | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        soft_tokens: int | None = None,
-        hard_tokens: int | None = None,
+        **options: Unpack[ConversationOptions],
     ) -> None:
         """Create the memory.
 
@@ -62,22 +59,17 @@ class ClaudeMemory:
             memory: The memory, or a scope of one.
             session: The id of the session, or a function that returns it for Claude's; None takes `claude-agent:`
                 and Claude's.
-            tools: The tools for the model; None takes those of the memory, `Toolset()` gives none.
-            timeout_s: Seconds for which a hook waits for the memory.
-            soft_tokens: The soft budget of the context; None takes the setting.
-            hard_tokens: The hard budget; None takes the setting.
+            **options: Further options; see `ConversationOptions`.
         """
         self._memory = to_sync(memory)
         self._session = session
-        self._toolset = tools
         self._session_id = ""  # Claude's session of the last hook, to which a call of a tool belongs
-        self._options: dict[str, Any] = {
-            "tools": tools, "timeout_s": timeout_s, "soft_tokens": soft_tokens, "hard_tokens": hard_tokens,
-        }  # fmt: skip
+        self._options = options
 
     def options(self) -> dict[str, Any]:
         """Return `hooks`, `mcp_servers` and `allowed_tools` for `ClaudeAgentOptions`."""
-        tools = list(self._memory.tools() if self._toolset is None else self._toolset)
+        given = self._options.get("tools")
+        tools = list(self._memory.tools() if given is None else given)
         options: dict[str, Any] = {"hooks": self.hooks()}
         if tools:
             server = create_sdk_mcp_server(SERVER, tools=self._build_tools(tools))
@@ -107,12 +99,9 @@ class ClaudeMemory:
 
     async def _on_tool(self, event: Any, tool_use_id: str | None, context: Any) -> Any:
         """Record a call of a tool with its result."""
-        name, call_id = (
-            str(event.get("tool_name") or "tool"),
-            str(event.get("tool_use_id") or tool_use_id or "call"),
-        )
-        own = name.removeprefix(f"mcp__{SERVER}__")
-        call = ToolCall(id=call_id, name=own, arguments=_to_text(event.get("tool_input")))
+        call_id = str(event.get("tool_use_id") or tool_use_id or "call")
+        own = str(event.get("tool_name") or "").removeprefix(f"mcp__{SERVER}__")
+        call = build_call(call_id, own or "tool", _to_text(event.get("tool_input")))
         result = _to_text(event.get("tool_response"))[:MAX_RESULT_CHARS]
         await self._open(event).record_async([
             ItemText(role="assistant", content="", call=call, source_id=f"{call_id}:call"),
@@ -152,4 +141,4 @@ class ClaudeMemory:
 def _to_text(value: Any) -> str:
     """Return a tool's arguments or result as text."""
     content = value.get("content") if isinstance(value, dict) else value
-    return extract_text(content) or json.dumps(value or {}, ensure_ascii=False, default=str)
+    return extract_text(content) or to_text(value)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from reverie.aio import AsyncMemory, AsyncScopedMemory
 from reverie.domain.conversation import (
@@ -150,6 +150,23 @@ def build_texts(
     return found
 
 
+def build_call(id: str | None, name: str | None, arguments: Any) -> ToolCall:
+    """Return a call of a tool; a missing id or name gets a plain one, and arguments that are no text become JSON."""
+    return ToolCall(id=id or name or "call", name=name or "tool", arguments=to_text(arguments or {}))
+
+
+def to_text(value: Any) -> str:
+    """Return the arguments or the result of a tool as text: JSON, if they are none."""
+    if isinstance(value, str):
+        return value
+    return json.dumps({} if value is None else value, ensure_ascii=False, default=str)
+
+
+def find_question(texts: Sequence[ItemText]) -> str | None:
+    """Return the user's last message; None where there is none."""
+    return next((each.content for each in reversed(texts) if each.role == "user"), None)
+
+
 def extract_text(content: Any) -> str:
     """Return the text of a content: text, or a list of texts and parts with a `text`."""
     if isinstance(content, str):
@@ -157,6 +174,22 @@ def extract_text(content: Any) -> str:
     parts = content if isinstance(content, Sequence) else ()
     texts = (part.get("text") if isinstance(part, Mapping) else part for part in parts)
     return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+class ConversationOptions(TypedDict, total=False):
+    """Options of a conversation.
+
+    Attributes:
+        tools: The tools; None takes `memory.tools(session=session)`, `Toolset()` gives none.
+        timeout_s: Seconds for which the asynchronous methods wait, each time.
+        soft_tokens: The soft budget of the context; None takes the setting.
+        hard_tokens: The hard budget; None takes the setting.
+    """
+
+    tools: Toolset | None
+    timeout_s: float
+    soft_tokens: int | None
+    hard_tokens: int | None
 
 
 class Conversation:
@@ -170,31 +203,23 @@ class Conversation:
         self,
         memory: AnyMemory,
         session: str,
-        *,
-        tools: Toolset | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        soft_tokens: int | None = None,
-        hard_tokens: int | None = None,
+        **options: Unpack[ConversationOptions],
     ) -> None:
         """Open a session, or begin it. Nothing is written before its first turn.
 
         Args:
             memory: The memory, or a scope of one.
             session: The id of the session, such as `telegram:1`.
-            tools: The tools; None takes `memory.tools(session=session)`.
-            timeout_s: Seconds for which the asynchronous methods wait.
-            soft_tokens: The soft budget of the context; None takes the setting.
-            hard_tokens: The hard budget; None takes the setting.
+            **options: Further options; see `ConversationOptions`.
 
         Raises:
             InvalidInput: the id is not of its form.
         """
         self._memory = to_sync(memory)
         self._name = validate_session_id(session)
-        self._tools = tools
-        self._timeout_s = timeout_s
-        self._soft_tokens = soft_tokens
-        self._hard_tokens = hard_tokens
+        self._tools = options.get("tools")
+        self._timeout_s = options.get("timeout_s", DEFAULT_TIMEOUT_S)
+        self._budget = options.get("soft_tokens"), options.get("hard_tokens")
 
     @cached_property
     def session(self) -> Session:
@@ -226,9 +251,13 @@ class Conversation:
         """Do what `record` does, on a worker thread."""
         return await run_safely(lambda: self._add(messages), self._timeout_s, "written") or []
 
+    async def change_async(self, work: Callable[[Session], object]) -> None:
+        """Change the session on a worker thread."""
+        await run_safely(lambda: work(self.session), self._timeout_s, "written")
+
     def _build_context(self, question: str | None) -> str:
-        pack = self.session.context(question, soft_tokens=self._soft_tokens, hard_tokens=self._hard_tokens)
-        return pack.text.strip()
+        soft, hard = self._budget
+        return self.session.context(question, soft_tokens=soft, hard_tokens=hard).text.strip()
 
     def _add(self, messages: Sequence[ItemText]) -> list[Turn]:
         said = [each for each in messages if _has_content(each)]
@@ -254,18 +283,12 @@ def call_safely(work: Callable[[], _T], what: str) -> _T | None:
         return None
 
 
-async def run_safely(
-    work: Callable[[], _T],
-    timeout_s: float,
-    what: str,
-    *,
-    fatal: type[ReverieError] | tuple[()] = (),
-) -> _T | None:
+async def run_safely(work: Callable[[], _T], timeout_s: float, what: str) -> _T | None:
     """Return the result of `work` from a worker thread; None, with a warning, if it fails or takes too long.
 
     Args:
         timeout_s: Seconds to wait. Work that takes longer is completed nevertheless.
-        fatal: Error that is a mistake of the program, and is raised.
+        what: What could not be done to the memory, such as `read`.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -274,8 +297,6 @@ async def run_safely(
         _log.warning("the memory was not %s within %g s, the reply goes on without", what, timeout_s)
         task.add_done_callback(_log_late_failure)
     except ReverieError as error:
-        if isinstance(error, fatal):
-            raise
         _log.warning("the memory could not be %s, the reply goes on without: %s", what, error)
     return None
 

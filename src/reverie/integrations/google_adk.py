@@ -8,16 +8,23 @@ confirmed is marked as such, because ADK puts what it finds into prompts.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from reverie.domain.conversation import ToolCall
+from reverie.domain.conversation import Role
 from reverie.domain.errors import MissingExtra
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import timestamps
 from reverie.domain.text.escaping import NOT_CONFIRMED
-from reverie.integrations.core import AnyMemory, Conversation, ItemText, build_texts, to_sync
+from reverie.integrations.core import (
+    AnyMemory,
+    Conversation,
+    ItemText,
+    build_call,
+    build_texts,
+    to_sync,
+    to_text,
+)
 from reverie.repositories.records import NewRecord
 from reverie.scoped import ScopedMemory
 from reverie.search.hits import Hit
@@ -140,28 +147,19 @@ def convert_event(event: Event) -> list[ItemText]:
     """Return the texts of an event: a message of the user or of an agent, calls and results of tools."""
     if event.partial or event.content is None:
         return []
-    role = "user" if event.author == "user" else "assistant"
+    role: Role = "user" if event.author == "user" else "assistant"
     parts = event.content.parts or []
     calls = [
-        ToolCall(
-            id=part.function_call.id or part.function_call.name or "call",
-            name=part.function_call.name or "tool",
-            arguments=_to_json(part.function_call.args),
-        )
+        build_call(part.function_call.id, part.function_call.name, part.function_call.args)
         for part in parts
         if part.function_call is not None
     ]
-    said = build_texts(
-        "user" if role == "user" else "assistant",
-        _extract_text(event.content),
-        calls=calls,
-        source_id=event.id,
-    )
+    said = build_texts(role, _extract_text(event.content), calls=calls, source_id=event.id)
     for number, part in enumerate(parts):
         if (response := part.function_response) is not None:
             answers = response.id or response.name or "call"
             said += build_texts(
-                "tool", _to_json(response.response), answers=answers, source_id=f"{event.id}:r{number}"
+                "tool", to_text(response.response), answers=answers, source_id=f"{event.id}:r{number}"
             )
     return said
 
@@ -188,12 +186,8 @@ def _extract_text(content: types.Content | None) -> str:
     return "\n".join(part.text for part in parts if part.text and not part.thought).strip()
 
 
-def _to_json(value: Any) -> str:
-    return json.dumps(value or {}, ensure_ascii=False, default=str)
-
-
 def _to_metadata(fields: Mapping[str, object]) -> dict[str, str]:
-    return {name: value if isinstance(value, str) else _to_json(value) for name, value in fields.items()}
+    return {name: to_text(value) for name, value in fields.items()}
 
 
 def _build_scope(app_name: str, user_id: str) -> str:

@@ -8,20 +8,20 @@ the agent's tools.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired, Unpack
 
-from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text.json_values import to_json_value
 from reverie.integrations.core import (
-    DEFAULT_TIMEOUT_S,
     AnyMemory,
     Conversation,
+    ConversationOptions,
     ItemText,
+    build_call,
     build_texts,
     call_tool,
+    find_question,
     to_sync,
 )
 from reverie.tools import Tool, Toolset
@@ -68,12 +68,9 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         memory: AnyMemory,
         *,
         session: str | Callable[[], str] | None = None,
-        tools: Toolset | None = None,
         inject: bool = True,
         record: bool = True,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        soft_tokens: int | None = None,
-        hard_tokens: int | None = None,
+        **options: Unpack[ConversationOptions],
     ) -> None:
         """Create the middleware.
 
@@ -81,22 +78,17 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
             memory: The memory, or a scope of one.
             session: The id of the session, or a function that returns it in a run; None takes
                 `langchain:` and the `thread_id` of the run's configuration.
-            tools: The memory's tools for the model; None takes those of the memory, `Toolset()` gives none.
             inject: Whether what is remembered is added to the system message.
             record: Whether the messages are recorded.
-            timeout_s: Seconds for which an asynchronous run waits for the memory, each time.
-            soft_tokens: The soft budget of the context; None takes the setting.
-            hard_tokens: The hard budget; None takes the setting.
+            **options: Further options; see `ConversationOptions`.
         """
         super().__init__()
         self._memory = to_sync(memory)
         self._session = session
         self._inject = inject
         self._record = record
-        self._options: dict[str, Any] = {
-            "timeout_s": timeout_s, "soft_tokens": soft_tokens, "hard_tokens": hard_tokens,
-        }  # fmt: skip
-        self._toolset = tools
+        self._options = options
+        tools = options.get("tools")
         self.tools: Sequence[BaseTool] = [
             _build_tool(each) for each in (self._memory.tools() if tools is None else tools)
         ]
@@ -106,13 +98,14 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         """Put what is remembered for the user's message into the state."""
         if not self._inject:
             return None
-        return {"reverie_context": self._open().recall(_find_last_question(state["messages"]))}
+        return {"reverie_context": self._open().recall(find_question(convert_messages(state["messages"])))}
 
     async def abefore_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Do what `before_agent` does, on a worker thread."""
         if not self._inject:
             return None
-        return {"reverie_context": await self._open().recall_async(_find_last_question(state["messages"]))}
+        question = find_question(convert_messages(state["messages"]))
+        return {"reverie_context": await self._open().recall_async(question)}
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -170,7 +163,7 @@ class MemoryMiddleware(AgentMiddleware[MemoryState, Any, Any]):
         if session is None:
             thread = get_config().get("configurable", {}).get("thread_id", "default")
             session = f"langchain:{thread}"
-        return Conversation(self._memory, session, tools=self._toolset, **self._options)
+        return Conversation(self._memory, session, **self._options)
 
 
 def _build_tool(tool: Tool) -> BaseTool:
@@ -195,25 +188,12 @@ def convert_messages(messages: Iterable[AnyMessage]) -> list[ItemText]:
         if isinstance(message, HumanMessage):
             found += build_texts("user", message.content, source_id=name)
         elif isinstance(message, AIMessage):
-            calls = [
-                ToolCall(
-                    id=str(call.get("id") or "call"),
-                    name=call["name"],
-                    arguments=json.dumps(call["args"], ensure_ascii=False, default=str),
-                )
-                for call in message.tool_calls
-            ]
+            calls = [build_call(call.get("id"), call["name"], call["args"]) for call in message.tool_calls]
             found += build_texts("assistant", message.content, calls=calls, source_id=name)
         elif isinstance(message, ToolMessage):
             answers = message.tool_call_id
             found += build_texts("tool", message.content, answers=answers, source_id=name)
     return found
-
-
-def _find_last_question(messages: Sequence[AnyMessage]) -> str | None:
-    """Return the user's last message; None where there is none."""
-    texts = (each.content for each in convert_messages(reversed(messages)) if each.role == "user")
-    return next(texts, None)
 
 
 def _add_context(request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -11,19 +11,17 @@ import concurrent.futures
 import logging
 import operator
 import threading
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from itertools import islice, tee
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import Any
 
 from reverie.context.retrieval import query_from_message
 from reverie.domain.errors import InvalidInput, MissingExtra, ReverieError, quote_value
 from reverie.domain.record import Origin
 from reverie.domain.text.validation import validate_count
 from reverie.integrations.core import AnyMemory, to_sync
-from reverie.repositories.key_value import KeyValueStore
 from reverie.repositories.key_value_codec import Item as StoredItem
 from reverie.repositories.key_value_codec import Namespace, Place, PutItem
 
@@ -99,9 +97,6 @@ class ReverieStore(BaseStore):
         plain = to_sync(memory)
         determine_origin = None if session is None else plain.session(session).determine_origin
         self._key_value = plain.key_value(name, origin=origin, determine_origin=determine_origin)
-        self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _BatchQueue] = (
-            weakref.WeakKeyDictionary()
-        )
         self._sweeper: threading.Thread | None = None
         self._stop = threading.Event()
 
@@ -135,65 +130,45 @@ class ReverieStore(BaseStore):
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """Run `batch` on a worker thread, together with the operations of other tasks of the event loop.
-
-        Operations that wait at the same time run as one batch. If that fails, those of each caller run separately,
-        so that a caller sees only its own errors.
-        """
-        loop = asyncio.get_running_loop()
-        queue = self._queues.get(loop)
-        if queue is None:
-            queue = self._queues[loop] = _BatchQueue(self.batch)
-        return await queue.run(list(ops))
+        """Run `batch` on a worker thread."""
+        return await asyncio.to_thread(self.batch, list(ops))
 
     def _read(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
-        """Fill in the results of gets, searches and lists, all of one state of the memory."""
-        listings = _Listings(self._key_value)
-        searched: dict[str, Sequence[StoredItem]] = {}
+        """Fill in the results of gets, searches and lists, all of one state of the memory.
+
+        Args:
+            ops: The operations.
+            results: Their results.
+            read: Gets the places of those items whose lifetime begins again.
+        """
         with self._key_value.reading():
-            self._get(ops, results, read)
             for index, op in enumerate(ops):
-                if isinstance(op, SearchOp):
-                    asked = repr(op)
-                    if asked not in searched:
-                        searched[asked] = self._search(op, listings, read)
-                    results[index] = [_build_search_item(found) for found in searched[asked]]
+                found: list[StoredItem] = []
+                if isinstance(op, GetOp):
+                    found = [
+                        each for each in self._key_value.get_many([(tuple(op.namespace), op.key)]) if each
+                    ]
+                    results[index] = Item(**_describe(found[0])) if found else None
+                elif isinstance(op, SearchOp):
+                    found = self._search(op)
+                    results[index] = [SearchItem(**_describe(each), score=each.score) for each in found]
                 elif isinstance(op, ListNamespacesOp):
                     results[index] = _list_namespaces(self._key_value.namespaces(), op)
-            listings.close()
+                if isinstance(op, GetOp | SearchOp) and op.refresh_ttl:
+                    read += [(each.namespace, each.key) for each in found if each.ttl is not None]
 
-    def _get(self, ops: Sequence[Op], results: list[Result], read: list[Place]) -> None:
-        wanted = [(index, op) for index, op in enumerate(ops) if isinstance(op, GetOp)]
-        places = [(tuple(op.namespace), op.key) for _, op in wanted]
-        for (index, op), found in zip(wanted, self._key_value.get_many(places), strict=True):
-            if found is None:
-                continue
-            results[index] = Item(
-                value=found.value,
-                key=found.key,
-                namespace=found.namespace,
-                created_at=found.created_at,
-                updated_at=found.updated_at,
-            )
-            if op.refresh_ttl and found.ttl is not None:
-                read.append((found.namespace, found.key))
-
-    def _search(self, op: SearchOp, listings: _Listings, read: list[Place]) -> list[StoredItem]:
-        accept = None if not op.filter else _build_matcher(op.filter)
-        namespace = tuple(op.namespace_prefix)
+    def _search(self, op: SearchOp) -> list[StoredItem]:
+        accept = _build_matcher(op.filter or {})
+        namespace, limit, offset = tuple(op.namespace_prefix), op.limit, op.offset
         if op.query:
-            hits = self._key_value.search(
-                query_from_message(op.query),
-                namespace=namespace,
-                limit=op.limit,
-                offset=op.offset,
-                where=accept,
+            question = query_from_message(op.query)
+            return self._key_value.search(
+                question, namespace=namespace, limit=limit, offset=offset, where=accept
             )
-        else:
-            hits = listings.select(namespace, accept, limit=op.limit, offset=op.offset)
-        if op.refresh_ttl:
-            read += [(found.namespace, found.key) for found in hits if found.ttl is not None]
-        return hits
+        validate_count(limit, name="limit", least=0)
+        validate_count(offset, name="offset", least=0)
+        items = (item for item in self._key_value.items(namespace) if accept(item.value))
+        return list(islice(items, offset, offset + limit))
 
     def _put_of(self, op: PutOp) -> PutItem:
         ttl = None if op.ttl is None or op.value is None else _parse_minutes(op.ttl)
@@ -266,89 +241,6 @@ class ReverieStore(BaseStore):
         return True
 
 
-class _Listings:
-    """Items of namespaces, the latest changed first, read once for all searches of a batch without a query."""
-
-    def __init__(self, key_value: KeyValueStore) -> None:
-        self._key_value = key_value
-        self._items: dict[Namespace, Iterator[StoredItem]] = {}
-
-    def select(
-        self,
-        namespace: Namespace,
-        accept: Callable[[Mapping[str, Any]], bool] | None,
-        *,
-        limit: int,
-        offset: int,
-    ) -> list[StoredItem]:
-        """Return the items of a page; no more are read than it takes."""
-        validate_count(limit, name="limit", least=0)
-        validate_count(offset, name="offset", least=0)
-        if namespace not in self._items:
-            self._items[namespace] = self._key_value.items(namespace)
-        self._items[namespace], items = tee(self._items[namespace])
-        wanted = (item for item in items if accept is None or accept(item.value))
-        return list(islice(wanted, offset, offset + limit))
-
-    def close(self) -> None:
-        """Drop what was read."""
-        self._items.clear()
-
-
-_Waiting: TypeAlias = tuple[list[Op], "asyncio.Future[list[Result]]"]
-"""The operations of one caller, and the future of their results."""
-
-
-class _BatchQueue:
-    """Operations that wait in one event loop. While one batch runs, the next one gathers.
-
-    Args:
-        batch: Function that runs a batch; called on a worker thread.
-    """
-
-    def __init__(self, batch: Callable[[Iterable[Op]], list[Result]]) -> None:
-        self._batch = batch
-        self._waiting: list[_Waiting] = []
-        self._runner: asyncio.Task[None] | None = None
-
-    async def run(self, ops: list[Op]) -> list[Result]:
-        """Return the results of the operations, once they have run in some batch."""
-        future: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((ops, future))
-        if self._runner is None or self._runner.done():
-            self._runner = asyncio.create_task(self._run_waiting())
-        return await future
-
-    async def _run_waiting(self) -> None:
-        while self._waiting:
-            group, self._waiting = self._waiting, []
-            if await self._run_together(group) is not None and len(group) > 1:
-                for one in group:
-                    await self._run_together([one])
-
-    async def _run_together(self, group: Sequence[_Waiting]) -> BaseException | None:
-        """Run the operations of several callers as one batch and hand out the results.
-
-        Returns:
-            What was raised; with several callers, nothing was handed out then.
-        """
-        ops = [op for each, _ in group for op in each]
-        (outcome,) = await asyncio.gather(asyncio.to_thread(self._batch, ops), return_exceptions=True)
-        error = outcome if isinstance(outcome, BaseException) else None
-        if error is not None and len(group) > 1:
-            return error
-        results = iter(() if isinstance(outcome, BaseException) else outcome)
-        for each, future in group:
-            own = list(islice(results, len(each)))
-            if future.done():  # its caller was cancelled
-                continue
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(own)
-        return error
-
-
 def _sweep_periodically(
     sweep: Callable[[], int],
     stop: threading.Event,
@@ -364,23 +256,10 @@ def _sweep_periodically(
         future.set_result(None)
 
 
-def _build_search_item(found: StoredItem) -> SearchItem:
-    """Return a result with a value of its own, since an item may be found by several searches."""
-    return SearchItem(
-        namespace=found.namespace,
-        key=found.key,
-        value=_copy_json(found.value),
-        created_at=found.created_at,
-        updated_at=found.updated_at,
-        score=found.score,
-    )
-
-
-def _copy_json(value: Any) -> Any:
-    """Return a copy of a JSON value; `copy.deepcopy` takes ten times as long."""
-    if isinstance(value, dict):
-        return {name: _copy_json(inner) for name, inner in value.items()}
-    return [_copy_json(inner) for inner in value] if isinstance(value, list) else value
+def _describe(found: StoredItem) -> dict[str, Any]:
+    """Return the fields that LangGraph's items have."""
+    names = ("namespace", "key", "value", "created_at", "updated_at")
+    return {name: getattr(found, name) for name in names}
 
 
 # -- namespaces ------------------------------------------------------------------------------------------

@@ -8,11 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import queue
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -114,8 +114,8 @@ class LightRAG:
         self._timeout_s = timeout_s
         self._index_timeout_s = index_timeout_s
         self._client = httpx.Client(headers={"X-API-Key": api_key} if api_key else {}, trust_env=False)
+        self._threads = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="reverie-lightrag")
         self._lock = threading.Lock()
-        self._waiting = 0
         self._late = 0
         self._not_before = 0.0
 
@@ -138,6 +138,7 @@ class LightRAG:
 
     def close(self) -> None:
         """Close the connections."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
     def __enter__(self) -> LightRAG:
@@ -169,47 +170,28 @@ class LightRAG:
         query = message.strip()[:LONGEST_QUERY]
         if len(query) < 3:  # LightRAG refuses these
             return ""
-        with self._lock:
-            busy = self._waiting >= _MOST_WAITING or time.monotonic() < self._not_before
-            self.counts["skipped" if busy else "asked"] += 1
-            if busy:
-                return ""
-            self._waiting += 1
-        answers: queue.SimpleQueue[str | Exception] = queue.SimpleQueue()
-
-        def ask() -> None:
-            answer: str | Exception
-            try:
-                answer = self._query_server(query)
-            except (LightRAGUnavailable, LightRAGRejected, RuntimeError) as error:  # the last: it was closed
-                answer = error
-            finally:
-                with self._lock:
-                    self._waiting -= 1
-            answers.put(answer)
-
-        threading.Thread(target=ask, name="reverie-lightrag", daemon=True).start()
+        if time.monotonic() < self._not_before:
+            self.count("skipped")
+            return ""
+        self.count("asked")
         try:
-            answer = answers.get(timeout=self._timeout_s)
-        except queue.Empty:
-            self.count("late")
+            answer = self._threads.submit(self._query_server, query).result(self._timeout_s)
+        except TimeoutError:
             self._late += 1
-            if self._late >= _MOST_LATE:
-                self._pause()
-            _log.warning("LightRAG did not answer in %g s, the reply goes on without", self._timeout_s)
-            return ""
-        if isinstance(answer, Exception):
+            self.count("late")
+            problem = f"it did not answer in {self._timeout_s:g} s"
+        except (LightRAGUnavailable, LightRAGRejected, RuntimeError) as error:  # the last: it was closed
+            self._late = _MOST_LATE
             self.count("failed")
-            self._pause()
-            _log.warning("LightRAG could not be asked, the reply goes on without: %s", answer)
-            return ""
-        self._late = 0
-        self.count("answered" if answer else "empty")
-        return answer
-
-    def _pause(self) -> None:
-        self._late = 0
-        self._not_before = time.monotonic() + _PAUSE_S
+            problem = str(error)
+        else:
+            self._late = 0
+            self.count("answered" if answer else "empty")
+            return answer
+        if self._late >= _MOST_LATE:
+            self._late, self._not_before = 0, time.monotonic() + _PAUSE_S
+        _log.warning("LightRAG could not be asked, the reply goes on without: %s", problem)
+        return ""
 
     def _query_server(self, query: str) -> str:
         reply = self._post("/query", {"query": query, **self._query}, timeout_s=self._timeout_s)
@@ -321,7 +303,7 @@ class IndexedExchange:
         answered = self.answer.content.strip()[:LONGEST_SIDE]
         return f"Date: {self.answer.at:%Y-%m-%d %H:%M}\nUser: {question}\nAssistant: {answered}\n"
 
-    def explain_omission(self, *, min_length: int) -> str:
+    def explain_omission(self, min_length: int) -> str:
         """Return why it is not indexed, `trivial` or `untrusted`; empty where it is."""
         if any(turn.origin in UNTRUSTED for turn in (*self.asked, self.answer)):
             return "untrusted"
@@ -388,7 +370,8 @@ class LightRAGIndexer:
     def waiting(self) -> int:
         """Return how many exchanges have not been sent yet."""
         return sum(
-            exchange is not None and not self._explain_omission(exchange) for _, exchange in self._read()
+            exchange is not None and not exchange.explain_omission(self._rag.min_length)
+            for _, exchange in self._read()
         )
 
     def send(self) -> int:
@@ -403,7 +386,7 @@ class LightRAGIndexer:
             if exchange is not None:
                 if self._stopping.is_set():
                     return accepted
-                if why := self._explain_omission(exchange):
+                if why := exchange.explain_omission(self._rag.min_length):
                     self._rag.count(why)
                     continue
                 try:
@@ -476,9 +459,6 @@ class LightRAGIndexer:
             if turn.role == "user":
                 asked.insert(0, turn)
         return tuple(asked)
-
-    def _explain_omission(self, exchange: IndexedExchange) -> str:
-        return exchange.explain_omission(min_length=self._rag.min_length)
 
 
 def _is_answer(turn: Turn) -> bool:

@@ -6,13 +6,19 @@ short-term memory become turns; until then they are in the chat history itself.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
-from reverie.domain.conversation import Role, ToolCall
+from reverie.domain.conversation import Role
 from reverie.domain.errors import MissingExtra
-from reverie.integrations.core import DEFAULT_TIMEOUT_S, Conversation, ItemText, build_texts
+from reverie.integrations.core import (
+    DEFAULT_TIMEOUT_S,
+    Conversation,
+    ItemText,
+    build_call,
+    build_texts,
+    find_question,
+)
 
 try:
     from llama_index.core.base.llms.types import ChatMessage, TextBlock, ToolCallBlock
@@ -53,8 +59,7 @@ class ReverieBlock(BaseMemoryBlock[str]):
     async def _aget(self, messages: list[ChatMessage] | None = None, **block_kwargs: Any) -> str:
         """Return what is remembered for the last message of the user."""
         said = convert_messages(messages or ())
-        question = next((each.content for each in reversed(said) if each.role == "user"), None)
-        return await self._open(block_kwargs.get("session_id")).recall_async(question)
+        return await self._open(block_kwargs.get("session_id")).recall_async(find_question(said))
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
         """Record messages that leave the short-term memory."""
@@ -80,11 +85,7 @@ def convert_messages(messages: Iterable[ChatMessage]) -> list[ItemText]:
         if (role := _ROLES.get(message.role.value)) is None:
             continue
         calls = [
-            ToolCall(
-                id=block.tool_call_id or "call",
-                name=block.tool_name,
-                arguments=_to_text(block.tool_kwargs),
-            )
+            build_call(block.tool_call_id, block.tool_name, block.tool_kwargs)
             for block in message.blocks
             if isinstance(block, ToolCallBlock)
         ]
@@ -92,8 +93,3 @@ def convert_messages(messages: Iterable[ChatMessage]) -> list[ItemText]:
         answers = str(message.additional_kwargs.get("tool_call_id") or "call") if role == "tool" else ""
         found += build_texts(role, texts, calls=calls, answers=answers)
     return found
-
-
-def _to_text(arguments: Any) -> str:
-    is_text = isinstance(arguments, str)
-    return arguments if is_text else json.dumps(arguments, ensure_ascii=False, default=str)

@@ -8,16 +8,14 @@ the instructions of each call; the pack is no item, so it is neither stored nor 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reverie.domain.conversation import Role, ToolCall, Turn
-from reverie.domain.errors import InvalidInput, MissingExtra
+from reverie.domain.conversation import Role, Turn
+from reverie.domain.errors import MissingExtra
 from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import AnyMemory, Conversation, ItemText, MessageItems, call_tool
+from reverie.integrations.core import AnyMemory, Conversation, ItemText, MessageItems, build_call, call_tool
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
 
@@ -57,7 +55,7 @@ class ReverieSession:
         session_id: str,
         memory: AnyMemory,
         *,
-        session_settings: SessionSettings | Mapping[str, Any] | None = None,
+        session_settings: SessionSettings | None = None,
         soft_tokens: int | None = None,
         hard_tokens: int | None = None,
     ) -> None:
@@ -71,16 +69,9 @@ class ReverieSession:
             hard_tokens: The hard budget; None takes the setting.
 
         Raises:
-            InvalidInput: the id is not of its form, or a session setting is unknown.
+            InvalidInput: the id is not of its form.
         """
         self.session_id = session_id
-        if isinstance(session_settings, Mapping):
-            known = [field.name for field in dataclasses.fields(SessionSettings)]
-            if unknown := set(session_settings).difference(known):
-                raise InvalidInput(
-                    f"session_settings has {sorted(map(str, unknown))!r}: use {', '.join(known)}"
-                )
-            session_settings = SessionSettings(**session_settings)
         self.session_settings: SessionSettings | None = session_settings or SessionSettings()
         self._conversation = Conversation(
             memory, session_id, soft_tokens=soft_tokens, hard_tokens=hard_tokens
@@ -184,7 +175,8 @@ def extract_content(item: Any) -> ItemText | None:
         return None
     if kind.endswith("_call"):
         name = item.get("name") or kind.removesuffix("_call")
-        call = ToolCall(id=_call_id(item), name=str(name), arguments=_extract_arguments(item))
+        given = item.get("arguments", item.get("input", item.get("action")))
+        call = build_call(_call_id(item), str(name), given)
         return ItemText(role="assistant", content="", call=call)
     if kind.endswith("_output"):
         return ItemText(role="tool", content=_extract_text(item.get("output")), answers=_call_id(item))
@@ -209,11 +201,6 @@ def build_items(turn: Turn) -> list[dict[str, Any]]:
 
 def _call_id(item: Mapping[str, Any]) -> str:
     return str(item.get("call_id") or item.get("id") or "")
-
-
-def _extract_arguments(item: Mapping[str, Any]) -> str:
-    given = item.get("arguments", item.get("input", item.get("action")))
-    return given if isinstance(given, str) else json.dumps({} if given is None else given, default=str)
 
 
 def _extract_text(content: Any) -> str:

@@ -8,26 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from reverie.aio import AsyncSession
-from reverie.domain.conversation import ToolCall, Turn
-from reverie.domain.errors import InvalidInput, MissingExtra
+from reverie.domain.conversation import Turn
+from reverie.domain.errors import MissingExtra
 from reverie.domain.text import validation
 from reverie.domain.text.json_values import to_json_value
 from reverie.integrations.core import (
-    DEFAULT_TIMEOUT_S,
     AnyMemory,
+    Conversation,
+    ConversationOptions,
     ItemText,
     MessageItems,
+    build_call,
+    call_safely,
     call_tool,
-    run_safely,
-    to_sync,
+    to_text,
 )
 from reverie.session import Session
 from reverie.tools import Tool, Toolset
@@ -35,7 +36,7 @@ from reverie.tools import Tool, Toolset
 try:
     from pydantic_ai import RunContext
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.exceptions import ApprovalRequired, ModelRetry
+    from pydantic_ai.exceptions import ModelRetry
     from pydantic_ai.messages import (
         ModelMessage,
         ModelMessagesTypeAdapter,
@@ -81,7 +82,6 @@ class MemoryToolset(AbstractToolset[Any]):
         tools: Toolset | Iterable[Tool],
         *,
         id: str | None = "reverie",
-        needs_approval: Callable[[Tool, Mapping[str, Any]], bool] | None = None,
         max_retries: int = _RETRIES,
     ) -> None:
         """Create a toolset.
@@ -89,14 +89,10 @@ class MemoryToolset(AbstractToolset[Any]):
         Args:
             tools: The tools, such as `memory.tools(session="telegram:1")`.
             id: The toolset's name, for agents that have several.
-            needs_approval: Says of a tool and its arguments whether a person must approve the call first,
-                such as `lambda tool, arguments: tool.destructive`; the run then ends with
-                `DeferredToolRequests`.
             max_retries: How often a model may correct a call, 0 or more.
         """
         self.tools = tools if isinstance(tools, Toolset) else Toolset(tools)
         self._id = id
-        self._needs_approval = needs_approval
         self._max_retries = max_retries
 
     @property
@@ -121,9 +117,6 @@ class MemoryToolset(AbstractToolset[Any]):
     ) -> Any:
         """Run a tool on a worker thread. The model gets its sentence, the program its data."""
         ours = self.tools.tool(name)
-        asks = self._needs_approval is not None and self._needs_approval(ours, tool_args)
-        if asks and not ctx.tool_call_approved:
-            raise ApprovalRequired
         seen = [] if ours.reads_only else _build_run_items(ctx.messages, lambda called: False)
         texts = [text for item in seen if (text := _extract_content(item)) is not None]
         result = await asyncio.to_thread(call_tool, self.tools, name, tool_args, seen=texts)
@@ -165,13 +158,9 @@ class MemoryCapability(AbstractCapability[Any]):
         memory: AnyMemory | Callable[[RunContext[Any]], AnyMemory],
         *,
         session: str | Callable[[RunContext[Any]], str],
-        tools: Toolset | None = None,
-        needs_approval: Callable[[Tool, Mapping[str, Any]], bool] | None = None,
         inject: bool = True,
         record: bool = True,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        soft_tokens: int | None = None,
-        hard_tokens: int | None = None,
+        **options: Unpack[ConversationOptions],
     ) -> None:
         """Create the capability.
 
@@ -179,23 +168,17 @@ class MemoryCapability(AbstractCapability[Any]):
             memory: The memory, or what `scoped` gives; or a function that gives it for a run, such as
                 `lambda ctx: memory.scoped(f"user:{ctx.deps.user}")`.
             session: The conversation's id, such as `telegram:1`; or a function that gives it for a run.
-            tools: The tools; None takes `memory.tools(session=session)`, `Toolset()` gives none.
-            needs_approval: Which calls a person must approve, as for `MemoryToolset`.
             inject: Whether what is remembered goes into the instructions.
             record: Whether the exchange is recorded.
-            timeout_s: Seconds for which the answer waits for the memory, each time.
-            soft_tokens: The soft budget of what is injected; None takes the setting.
-            hard_tokens: The hard budget; None takes the setting.
+            **options: Further options; see `ConversationOptions`.
         """
         self._memory = memory
         self._session = session
-        self._tools = tools
-        self._needs_approval = needs_approval
         self._inject = inject
         self._record = record
-        self._timeout_s = timeout_s
-        self._budget = (soft_tokens, hard_tokens)
-        self._opened: tuple[Session, Toolset] | None = None
+        self._options = options
+        self._conversation: Conversation | None = None
+        self._tools: Toolset | None = None
         self._injected: str | None = None
 
     @classmethod
@@ -205,46 +188,35 @@ class MemoryCapability(AbstractCapability[Any]):
 
     async def for_run(self, ctx: RunContext[Any]) -> MemoryCapability:
         """Return the capability of one run, with its session opened."""
-        plain = to_sync(self._memory(ctx) if callable(self._memory) else self._memory)
-        name = self._session(ctx) if callable(self._session) else self._session
-
-        def opened() -> tuple[Session, Toolset]:
-            session = plain.session(name)
-            return session, plain.tools(session=name) if self._tools is None else self._tools
-
+        memory = self._memory(ctx) if callable(self._memory) else self._memory
+        session = self._session(ctx) if callable(self._session) else self._session
         own = copy.copy(self)
         own._injected = None
-        own._opened = await run_safely(opened, self._timeout_s, "opened", fatal=InvalidInput)
+        conversation = own._conversation = Conversation(memory, session, **self._options)
+        own._tools = call_safely(lambda: conversation.tools, "opened")
         return own
 
     def get_toolset(self) -> AbstractToolset[Any] | None:
         """Return the tools of the run; None before it."""
-        if self._opened is None or not len(self._opened[1]):
-            return None
-        return MemoryToolset(self._opened[1], needs_approval=self._needs_approval)
+        return MemoryToolset(self._tools) if self._tools else None
 
     def get_instructions(self) -> Any:
         """Return the builder of the instructions of the run; None before it."""
-        return self._build_instructions if self._opened is not None and self._inject else None
+        return self._build_instructions if self._conversation is not None and self._inject else None
 
     async def _build_instructions(self, ctx: RunContext[Any]) -> str:
         """Return what is remembered for the prompt of the run, the same at each of its steps."""
-        if self._injected is None and self._opened is not None:
-            session, (soft, hard) = self._opened[0], self._budget
+        if self._injected is None and self._conversation is not None:
             asked = _extract_text(ctx.prompt) if ctx.prompt is not None else _find_last_question(ctx.messages)
-            pack = await run_safely(
-                lambda: session.context(asked, soft_tokens=soft, hard_tokens=hard), self._timeout_s, "read"
-            )
-            self._injected = "" if pack is None else pack.text.strip()
+            self._injected = await self._conversation.recall_async(asked)
         return self._injected or ""
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Remove what was injected, and record the exchange."""
         self._take_out(result.all_messages())
-        if self._opened is not None and self._record:
+        if (conversation := self._conversation) is not None and self._record:
             items = _build_run_items(result.new_messages(), _make_output_check(ctx))
-            session = self._opened[0]
-            await run_safely(lambda: _open_items(session).add(items), self._timeout_s, "written")
+            await conversation.change_async(lambda session: _open_items(session).add(items))
         return result
 
     async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> AgentRunResult[Any]:
@@ -353,21 +325,16 @@ def _extract_content(item: Any) -> ItemText | None:
         case "text":
             return ItemText(role="assistant", content=part["content"])
         case "tool-call":
-            arguments = _to_text(part.get("args") or {})
+            call = build_call(part["tool_call_id"], part["tool_name"], part.get("args"))
             if is_output:
-                return ItemText(role="assistant", content=arguments)
-            call = ToolCall(id=part["tool_call_id"], name=part["tool_name"], arguments=arguments)
+                return ItemText(role="assistant", content=call.arguments)
             return ItemText(role="assistant", content="", call=call)
         case "tool-return" if not is_output:
-            return ItemText(role="tool", content=_to_text(part["content"]), answers=part["tool_call_id"])
+            return ItemText(role="tool", content=to_text(part["content"]), answers=part["tool_call_id"])
         case "retry-prompt" if part.get("tool_name"):
-            return ItemText(role="tool", content=_to_text(part["content"]), answers=part["tool_call_id"])
+            return ItemText(role="tool", content=to_text(part["content"]), answers=part["tool_call_id"])
         case _:
             return None
-
-
-def _to_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _build_messages(items: Iterable[Any]) -> list[ModelMessage]:

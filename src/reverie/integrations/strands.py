@@ -6,16 +6,25 @@ message becomes a turn when the agent adds it.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakKeyDictionary
 
-from reverie.domain.conversation import ToolCall
+from reverie.domain.conversation import Role
 from reverie.domain.errors import MissingExtra
 from reverie.domain.text.json_values import to_json_value
-from reverie.integrations.core import AnyMemory, Conversation, ItemText, build_texts, call_tool
+from reverie.integrations.core import (
+    AnyMemory,
+    Conversation,
+    ConversationOptions,
+    ItemText,
+    build_call,
+    build_texts,
+    call_tool,
+    find_question,
+    to_text,
+)
 from reverie.tools import Tool, Toolset
 
 try:
@@ -50,26 +59,20 @@ class ReverieHooks(HookProvider):
         memory: AnyMemory,
         *,
         session: str,
-        tools: Toolset | None = None,
         inject: bool = True,
         record: bool = True,
-        soft_tokens: int | None = None,
-        hard_tokens: int | None = None,
+        **options: Unpack[ConversationOptions],
     ) -> None:
         """Create the hooks.
 
         Args:
             memory: The memory, or a scope of one.
             session: The id of the session, such as `telegram:1`.
-            tools: The tools for the model; None takes those of the memory.
             inject: Whether what is remembered is added to the system prompt.
             record: Whether the messages are recorded.
-            soft_tokens: The soft budget of the context; None takes the setting.
-            hard_tokens: The hard budget; None takes the setting.
+            **options: Further options; see `ConversationOptions`.
         """
-        self._conversation = Conversation(
-            memory, session, tools=tools, soft_tokens=soft_tokens, hard_tokens=hard_tokens
-        )
+        self._conversation = Conversation(memory, session, **options)
         self._inject = inject
         self._record = record
         self._prompts = WeakKeyDictionary[Agent, tuple[Any]]()
@@ -85,7 +88,7 @@ class ReverieHooks(HookProvider):
     def _on_message(self, event: MessageAddedEvent) -> None:
         """Record a message; before a message of the user, add what is remembered for it."""
         texts = convert_message(event.message)
-        question = next((each.content for each in texts if each.role == "user"), None)
+        question = find_question(texts)
         if self._inject and question is not None:
             self._add_context(event.agent, self._conversation.recall(question))
         if self._record:
@@ -139,22 +142,15 @@ def convert_message(message: Message) -> list[ItemText]:
         if (result := block.get("toolResult")) is not None:
             texts += build_texts("tool", _extract_result(result["content"]), answers=result["toolUseId"])
     calls = [
-        ToolCall(
-            id=use["toolUseId"],
-            name=use["name"],
-            arguments=json.dumps(use["input"], ensure_ascii=False, default=str),
-        )
+        build_call(use["toolUseId"], use["name"], use["input"])
         for block in blocks
         if (use := block.get("toolUse")) is not None
     ]
     said = [block for block in blocks if "text" in block]
-    role = "assistant" if message["role"] == "assistant" else "user"
-    return texts + build_texts("assistant" if role == "assistant" else "user", said, calls=calls)
+    role: Role = "assistant" if message["role"] == "assistant" else "user"
+    return texts + build_texts(role, said, calls=calls)
 
 
 def _extract_result(content: list[Any]) -> str:
-    texts = (
-        each["text"] if "text" in each else json.dumps(each.get("json", {}), ensure_ascii=False, default=str)
-        for each in content
-    )
+    texts = (each["text"] if "text" in each else to_text(each.get("json")) for each in content)
     return "\n".join(texts)

@@ -1,63 +1,327 @@
-"""A memory on a server, with the methods of `Memory`."""
+"""Client of `reverie serve`: the methods of `Memory` over HTTP, with the standard library alone.
+
+    from reverie.integrations.remote import RemoteMemory
+
+    with RemoteMemory("http://127.0.0.1:8766", token="rvr_...") as memory:
+        memory.save("Prefers short answers")
+
+Errors are those of `Memory`. A server that cannot be reached raises `StoreUnavailable`.
+"""
 
 from __future__ import annotations
 
 import builtins
 import random
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
-from typing import Any, Unpack
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeVar, Unpack
 
 from reverie.admin.stats import ScopeStats
-from reverie.domain.conversation import SessionOverview, SessionState, Turn
-from reverie.domain.entry import build_scope_namespace
+from reverie.domain.conversation import Role, SessionOverview, SessionState, ToolCall, Turn
+from reverie.domain.entry import Entry, build_scope_namespace, build_session_namespace
 from reverie.domain.errors import Conflict, NotFound
 from reverie.domain.filter import ListFilters, SearchFilters
+from reverie.domain.page import MEMORY
 from reverie.domain.record import Record
 from reverie.domain.scope import join_scope
+from reverie.domain.text.json_values import from_json_object
 from reverie.domain.text.timestamps import parse_time
-from reverie.integrations.remote.connection import (
-    MAX_PAGE_ITEMS,
-    Connection,
-    Reply,
-    ScopeConnection,
-    quote_path,
-)
-from reverie.integrations.remote.parts import (
-    RemoteForgetRequests,
-    RemoteHistory,
-    RemotePages,
-    RemoteSession,
-    RemoteWorkingMemory,
-    parse_value,
-)
+from reverie.integrations.remote_connection import MAX_PAGE_ITEMS, Connection, Reply, ScopeConnection
 from reverie.repositories.records import NewRecord, RecordChanges, RecordFields, SaveResult
+from reverie.repositories.working_memory import DEFAULT, TtlDefault
 from reverie.search.hits import Hit, SearchMode, Source, Unit
 from reverie.stores.living_page import PageEdit
 
 _TRIES = 30
-_NO_VERSION = '"changed"'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeEvent:
-    """A change that the server told of; it has no content.
+_Value = TypeVar("_Value", bound=Any)
+
+
+def parse_value(kind: type[_Value], data: Mapping[str, Any]) -> _Value:
+    """Return a value that the server sent; fields that only a newer Reverie has are left out."""
+    known = {each.name for each in fields(kind)}
+    value: _Value = kind.from_dict({name: each for name, each in data.items() if name in known})
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePack:
+    """Contents of a prompt, as the server built it.
 
     Attributes:
-        sequence: Number of the change.
-        batch: Number of the first change of its transaction.
-        actor: Author.
-        subject: What kind of thing changed; `record`, `turn`, ...
-        id: Id of the thing; None if it was erased.
+        text: The system part of the prompt.
+        stable_text: Its beginning, which seldom changes: where a provider's prompt cache can end.
+        messages: The replayed turns for a chat API.
+        details: Everything that the server says of it, with `sections`, `choices` and `diagnostics`.
     """
 
-    sequence: int
-    batch: int
-    actor: str
-    subject: str
-    id: str | None
+    text: str
+    stable_text: str
+    messages: list[dict[str, Any]]
+    details: Mapping[str, Any]
+
+
+class RemoteWorkingMemory:
+    """Working memory on a server: that of a session, or the scratchpad of a scope."""
+
+    def __init__(self, connection: ScopeConnection, path: tuple[str, ...], namespace: str) -> None:
+        self._connection = connection
+        self._path = path
+        self.namespace = namespace
+
+    def set(
+        self,
+        key: str,
+        data: str,
+        *,
+        ttl: str | float | timedelta | TtlDefault | None = DEFAULT,
+        category: str | None = None,
+        tags: Iterable[str] = (),
+    ) -> Entry:
+        """Keep a text under a key; see `WorkingMemory.set`."""
+        body: dict[str, Any] = {"data": data, "category": category, "tags": tags}
+        if not isinstance(ttl, TtlDefault):
+            body["ttl"] = ttl
+        return self._parse(self._connection.ask("PUT", *self._path, key, body=body))
+
+    def get(self, key: str) -> str | None:
+        """Return the text under a key; None if there is none or it has expired."""
+        entry = self.entry(key)
+        return None if entry is None else entry.data
+
+    def entry(self, key: str) -> Entry | None:
+        """Return the entry under a key; None if there is none or it has expired."""
+        try:
+            return self._parse(self._connection.ask("GET", *self._path, key))
+        except NotFound:
+            return None
+
+    def list(self) -> builtins.list[Entry]:
+        """Return the live entries, by key."""
+        return [self._parse(each) for each in self._connection.ask("GET", *self._path)["items"]]
+
+    def delete(self, key: str) -> bool:
+        """Remove the entry under a key; False if there was none."""
+        return bool(self._connection.ask("DELETE", *self._path, key)["removed"])
+
+    def _parse(self, data: Mapping[str, Any]) -> Entry:
+        return from_json_object(Entry, {**data, "namespace": self.namespace})
+
+
+class RemoteSession:
+    """A conversation on a server; see `Session`."""
+
+    def __init__(self, connection: ScopeConnection, id: str) -> None:
+        self.id = id
+        self._connection = connection
+        self.working = RemoteWorkingMemory(
+            connection, ("sessions", id, "working"), build_session_namespace(id)
+        )
+
+    @property
+    def state(self) -> SessionState:
+        """Its state; raises `NotFound` before its first turn."""
+        return parse_value(SessionState, self._ask("GET"))
+
+    def add(
+        self,
+        role: Role,
+        content: str,
+        *,
+        speaker: str = "",
+        at: datetime | None = None,
+        tool_calls: Iterable[ToolCall | Mapping[str, Any]] = (),
+        tool_call_id: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Turn:
+        """Add one turn at the end; see `Session.add`. It is on the server's disk when this returns."""
+        turn = {
+            "role": role,
+            "content": content,
+            "speaker": speaker,
+            "at": at,
+            "tool_calls": tool_calls,
+            "tool_call_id": tool_call_id,
+            "metadata": metadata or {},
+        }
+        return self.add_many([turn])[0]
+
+    def add_many(self, turns: Iterable[Mapping[str, Any]]) -> list[Turn]:
+        """Add up to 200 turns one after the other, all of them or none; see `Session.add_many`."""
+        given = list(turns)
+        if not given:
+            return []
+        items = self._ask("POST", "turns", body={"turns": given})["items"]
+        return [parse_value(Turn, each) for each in items]
+
+    def remove_turns(self, turn_ids: Iterable[str]) -> list[Turn]:
+        """Remove up to 200 turns, all of them or none; see `Session.remove_turns`."""
+        items = self._ask("POST", "turns", "remove", body={"turns": list(turn_ids)})["items"]
+        return [parse_value(Turn, each) for each in items]
+
+    def replace_turn(self, turn_id: str, content: str, *, metadata: Mapping[str, str] | None = None) -> Turn:
+        """Give a turn a new version; see `Session.replace_turn`."""
+        body = {"content": content, "metadata": metadata or {}}
+        return parse_value(Turn, self._ask("PUT", "turns", turn_id, body=body))
+
+    def context(
+        self,
+        message: str | None = None,
+        *,
+        soft_tokens: int | None = None,
+        hard_tokens: int | None = None,
+        record_shown: bool = True,
+        extra_context: str = "",
+    ) -> RemotePack:
+        """Return what goes into the prompt now; see `Session.context`."""
+        body = {
+            "message": message,
+            "soft_tokens": soft_tokens,
+            "hard_tokens": hard_tokens,
+            "record_shown": record_shown,
+            "extra_context": extra_context,
+        }
+        pack = self._ask("POST", "context", body=body)
+        return RemotePack(pack["text"], pack["stable_text"], pack["messages"], pack)
+
+    def feedback(self, turn_id: str, thumb: Literal["up", "down"], *, note: str = "") -> Turn:
+        """Note what the user thinks of an answer; see `Session.feedback`."""
+        return parse_value(
+            Turn, self._ask("POST", "feedback", body={"turn": turn_id, "thumb": thumb, "note": note})
+        )
+
+    def pause(self) -> SessionState:
+        """Pause the session."""
+        return self._change({"status": "paused"})
+
+    def resume(self) -> SessionState:
+        """Make a paused session active again."""
+        return self._change({"status": "active"})
+
+    def terminate(self) -> SessionState:
+        """End the session: no turns can be added."""
+        return self._change({"status": "terminated"})
+
+    def set_metadata(self, key: str, value: str | None) -> SessionState:
+        """Set an item of the metadata; None removes it."""
+        return self._change({"metadata": {key: value}})
+
+    def _change(self, body: Mapping[str, Any]) -> SessionState:
+        return parse_value(SessionState, self._ask("PUT", body=body))
+
+    def _ask(self, method: str, *more: str, body: Any = None) -> Any:
+        return self._connection.ask(method, "sessions", self.id, *more, body=body)
+
+
+class RemotePages:
+    """Pages and logs on a server; see `Pages`."""
+
+    def __init__(self, connection: ScopeConnection) -> None:
+        self._connection = connection
+
+    def names(self) -> list[str]:
+        """Return the names of all pages and logs."""
+        return [each["name"] for each in self._connection.ask("GET", "pages")["items"]]
+
+    def read(self, name: str = MEMORY) -> str:
+        """Return the text of a page or log; empty if there is none."""
+        return self._fetch(name)[0]
+
+    def write(self, name: str, text: str, *, expected: str | None = None) -> str:
+        """Write a page as a whole, making it if it is not there, and return its text.
+
+        Args:
+            name: Which page.
+            text: Its whole text.
+            expected: The text that yours was made from; None puts `text` in the place of whatever is there.
+
+        Raises:
+            Conflict: the page has another text than `expected` by now; nothing was changed.
+        """
+        text_now, etag = ("", "*") if expected is None else self._fetch(name)
+        if expected is not None and text_now != expected:
+            raise Conflict(f"The page {name!r} has changed. Read it again.")
+        headers = {"If-Match": etag}
+        page = self._connection.ask("PUT", "pages", name, body={"content": text}, headers=headers)
+        return str(page["content"])
+
+    def append(self, name: str, text: str, *, at: datetime | None = None) -> str:
+        """Add a line to a page, or a paragraph to a log, and return its whole text."""
+        page = self._connection.ask("POST", "pages", name, "append", body={"text": text, "at": at})
+        return str(page["content"])
+
+    def delete(self, name: str) -> bool:
+        """Remove a page; undo brings it back.
+
+        Returns:
+            Whether there was one.
+        """
+        try:
+            self._connection.ask("DELETE", "pages", name, headers={"If-Match": "*"})
+        except NotFound:
+            return False
+        return True
+
+    def _fetch(self, name: str) -> tuple[str, str]:
+        """Return the text of a page and its ETag, of an empty text if there is none."""
+        try:
+            reply = self._connection.send("GET", "pages", name)
+        except NotFound:
+            return "", "*"
+        return reply.value["content"], reply.headers["etag"]
+
+
+class RemoteHistory:
+    """The journal on a server; changes are mappings as the API has them."""
+
+    def __init__(self, connection: ScopeConnection) -> None:
+        self._connection = connection
+
+    def log(
+        self,
+        id: str | None = None,
+        *,
+        limit: int = 50,
+        after: int = 0,
+        actor: str | None = None,
+        newest_first: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Return changes in their order, or the newest first.
+
+        Args:
+            id: Only those of this thing.
+            limit: At most so many; 1 to 200.
+            after: Only those after this number.
+            actor: Only those of this author.
+            newest_first: Whether to begin with the newest.
+        """
+        query = {"id": id, "limit": limit, "after": after, "actor": actor, "newest_first": newest_first}
+        return list(self._connection.ask("GET", "journal", **query)["items"])
+
+    def blame(self, id: str) -> dict[str, Any]:
+        """Return where a record comes from, and its later changes."""
+        return dict(self._connection.ask("GET", "records", id, "blame"))
+
+    def diff(
+        self, id: str, a: int | datetime | None = None, b: int | datetime | None = None
+    ) -> dict[str, Any]:
+        """Return the difference between two versions of a record; by default that of its last change."""
+        return dict(self._connection.ask("GET", "records", id, "diff", a=a, b=b))
+
+    def undo(
+        self,
+        changes: Iterable[int] | None = None,
+        *,
+        batch: int | None = None,
+        since: int | datetime | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Take changes back, all of them in one transaction; see `History.undo`."""
+        body = {"changes": changes, "batch": batch, "since": since, "dry_run": dry_run}
+        return dict(self._connection.ask("POST", "undo", body=body))
 
 
 class RemoteReader:
@@ -138,7 +402,6 @@ class RemoteMemory(RemoteReader):
         pages: The pages and logs, which belong to everybody.
         scratchpad: Working memory of the scope, which outlives sessions.
         history: The journal, and undo.
-        forget_requests: Erasures that were asked for in conversations and wait for a person.
     """
 
     def __init__(
@@ -164,7 +427,6 @@ class RemoteMemory(RemoteReader):
             connection, ("scratchpad",), build_scope_namespace(connection.scope)
         )
         self.history = RemoteHistory(connection)
-        self.forget_requests = RemoteForgetRequests(connection)
 
     def __enter__(self) -> RemoteMemory:
         return self
@@ -224,9 +486,7 @@ class RemoteMemory(RemoteReader):
         body, etag = dict[str, Any](changes), "*"
         for tries in range(1, _TRIES + 1):
             if expected is not None or "metadata" in changes:
-                record, etag = self._require(id)
-                if expected is not None and record != expected:
-                    etag = _NO_VERSION
+                record, etag = self._require(id, expected)
                 if "metadata" in changes:  # the API merges it, and `update` replaces it
                     body["metadata"] = dict.fromkeys(record.metadata) | dict(changes["metadata"])
             try:
@@ -245,11 +505,7 @@ class RemoteMemory(RemoteReader):
         Raises:
             Conflict: the record is no longer `expected`.
         """
-        etag = "*"
-        if expected is not None:
-            record, etag = self._require(id)
-            etag = etag if record == expected else _NO_VERSION
-        headers = {"If-Match": etag}
+        headers = {"If-Match": "*" if expected is None else self._require(id, expected)[1]}
         archived = self._connection.ask("DELETE", "records", id, headers=headers, reason=reason or None)
         return parse_value(Record, archived)
 
@@ -303,8 +559,9 @@ class RemoteMemory(RemoteReader):
             Conflict: the page is another than `expected` by now; nothing was changed.
         """
         reply = self._connection.send("GET", "page")
-        stale = expected is not None and reply.value["content"] != expected
-        headers = {"If-Match": '"changed"' if stale else reply.headers["etag"]}
+        if expected is not None and reply.value["content"] != expected:
+            raise Conflict("The page has changed. Read it again.")
+        headers = {"If-Match": reply.headers["etag"]}
         edit = self._connection.ask("PUT", "page", body={"content": text}, headers=headers)
         return PageEdit(text=edit["content"], outcome=edit["outcome"], proposed=edit["proposed"])
 
@@ -323,31 +580,16 @@ class RemoteMemory(RemoteReader):
         found = self._connection.ask("GET", "stats")
         return ScopeStats(**{each.name: found[each.name] for each in fields(ScopeStats)})
 
-    def events(self, *, after: int | None = None) -> Generator[ChangeEvent, None, None]:
-        """Follow the changes as they are made, without end; a broken connection is opened again.
-
-        Args:
-            after: Number of the last change that is known; None for those from now on.
-        """
-        begin = after
-        if begin is None:
-            newest = self._connection.ask("GET", "journal", limit=1, newest_first=True)["items"]
-            begin = newest[0]["sequence"] if newest else 0
-        events = self._connection.connection.stream(
-            quote_path("events"), query={"scope": self.scope or None}, last=begin
-        )
-        return (ChangeEvent(**{name: data[name] for name in _EVENT}) for _, data in events)
-
     # -- inside ------------------------------------------------------------------------------------------
 
-    def _require(self, id: str) -> tuple[Record, str]:
+    def _require(self, id: str, expected: Record | None) -> tuple[Record, str]:
+        """Return a record and its ETag; raise `Conflict` if it is another than expected."""
         found = self._fetch(id)
         if found is None:
-            raise NotFound(f"there is no record {id!r} here: search or list for the right id")
+            raise NotFound(f"No record {id!r} in this scope. Search or list for the right id.")
+        if expected is not None and found[0] != expected:
+            raise Conflict(f"Record {id!r} has changed. Read it again.")
         return found
-
-
-_EVENT = tuple(each.name for each in fields(ChangeEvent))
 
 
 def _describe_record(record: str | NewRecord | Mapping[str, Any]) -> dict[str, Any]:

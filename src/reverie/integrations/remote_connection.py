@@ -6,10 +6,11 @@ import json
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -17,14 +18,10 @@ from reverie.domain import errors
 from reverie.domain.text.timestamps import format_time
 from reverie.domain.text.validation import validate_address
 
-STREAM_SILENCE_S = 45.0
-"""Seconds of silence after which a stream counts as broken; the server sends a comment every 15 seconds."""
-
 _BUSY = (408, 429, 503)
 MAX_PAGE_ITEMS = 200
 """Maximum items of one page of a list, and of one batch."""
 
-_IDLE_S = 4.0
 _FIRST_WAIT_S = 0.1
 _LONGEST_WAIT_S = 2.0
 _STATUS: Mapping[int, type[errors.ReverieError]] = {
@@ -75,17 +72,17 @@ class Connection:
             InvalidInput: the address is none of HTTP.
         """
         parts = urlsplit(validate_address(url, name="url", example="http://127.0.0.1:8766"))
-        self._kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._host, self._port, self._base = parts.hostname or "", parts.port, parts.path.rstrip("/")
-        self._token = token
-        self._timeout = timeout
+        kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+        self._connect = partial(kind, parts.hostname or "", parts.port, timeout=timeout)
+        self._idle: deque[HTTPConnection] = deque()
+        self._base = parts.path.rstrip("/")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._patience = patience
-        self._idle: deque[tuple[HTTPConnection, float]] = deque()
 
     def close(self) -> None:
-        """Close the connections that are open."""
+        """Close the idle connections. Another request opens one again."""
         while self._idle:
-            self._idle.pop()[0].close()
+            self._idle.pop().close()
 
     def request(
         self,
@@ -114,109 +111,48 @@ class Connection:
         sent = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
         if method == "POST":
             sent["Idempotency-Key"] = uuid.uuid4().hex
-        sent |= headers or {}
-        target, wait = self._build_target(path, query), _FIRST_WAIT_S
-        end = time.monotonic() + self._patience
+        sent |= {**self._headers, **(headers or {})}
+        given = {name: _to_text(value) for name, value in (query or {}).items() if value is not None}
+        target = self._base + path + (f"?{urlencode(given, doseq=True)}" if given else "")
+        end, wait = time.monotonic() + self._patience, 0.0
         while True:
             try:
-                reply = self._send(method, target, data, sent)
+                connection = self._idle.pop()
+            except IndexError:
+                connection = self._connect()
+            is_open = connection.sock is not None
+            try:
+                reply = _exchange(connection, method, target, data, sent)
+                self._idle.append(connection)
                 if reply.status < 400:
                     return reply
                 failure = build_error(reply.status, reply.value)
                 if reply.status not in _BUSY and not _is_running(reply.value):
                     raise failure
-                pause = max(wait, _parse_seconds(reply.headers.get("retry-after", "")))
+                pause = max(wait or _FIRST_WAIT_S, _parse_seconds(reply.headers.get("retry-after", "")))
             except (OSError, HTTPException) as error:
-                failure, pause = self._build_failure(error), wait
+                connection.close()
+                if is_open:  # the server had closed the connection while it was idle
+                    continue
+                failure = errors.StoreUnavailable(
+                    f"The server {connection.host}:{connection.port} did not answer "
+                    f"({error or type(error).__name__}). Check that it runs, and try again."
+                )
+                pause = wait or _FIRST_WAIT_S
             if time.monotonic() + pause > end:
                 raise failure
             time.sleep(pause)
-            wait = min(wait * 2, _LONGEST_WAIT_S)
+            wait = min(pause * 2, _LONGEST_WAIT_S)
 
-    def stream(self, path: str, *, query: Mapping[str, Any], last: int) -> Iterator[tuple[int, Any]]:
-        """Yield the events of a stream of changes, each with its number; connect again when it breaks.
 
-        Args:
-            path: Path, quoted.
-            query: Parameters.
-            last: Number after which to begin.
-
-        Raises:
-            ReverieError: the server refused the request, or could not be reached in time.
-        """
-        end = time.monotonic() + self._patience
-        wait = _FIRST_WAIT_S
-        while True:
-            connection = self._connect(STREAM_SILENCE_S)
-            try:
-                head = self._build_headers({"Last-Event-ID": str(last), "Accept": "text/event-stream"})
-                connection.request("GET", self._build_target(path, query), headers=head)
-                response = connection.getresponse()
-                if response.status >= 400:
-                    failure = build_error(response.status, _parse_body(response.read()))
-                    if response.status not in _BUSY:
-                        raise failure
-                else:
-                    end, wait = time.monotonic() + self._patience, _FIRST_WAIT_S
-                    for last, value in _read_events(response):
-                        yield last, value
-                        end = time.monotonic() + self._patience
-                    failure = errors.StoreUnavailable("the server ended the stream: start it again")
-            except (OSError, HTTPException) as error:
-                failure = self._build_failure(error)
-            finally:
-                connection.close()
-            if time.monotonic() + wait > end:
-                raise failure
-            time.sleep(wait)
-            wait = min(wait * 2, _LONGEST_WAIT_S)
-
-    # -- inside ------------------------------------------------------------------------------------------
-
-    def _send(self, method: str, target: str, data: bytes | None, headers: Mapping[str, str]) -> Reply:
-        connection, is_fresh = self._take()
-        try:
-            connection.request(method, target, data, self._build_headers(headers))
-            response = connection.getresponse()
-            content = response.read()
-        except (OSError, HTTPException):
-            connection.close()
-            if is_fresh:
-                raise
-            return self._send(method, target, data, headers)  # the server had closed it while it was idle
-        if response.will_close:
-            connection.close()
-        else:
-            self._idle.append((connection, time.monotonic()))
-        names = {name.lower(): value for name, value in response.getheaders()}
-        return Reply(response.status, names, _parse_body(content))
-
-    def _take(self) -> tuple[HTTPConnection, bool]:
-        """Return a connection, and whether it is a new one."""
-        while True:
-            try:
-                connection, since = self._idle.pop()
-            except IndexError:
-                return self._connect(self._timeout), True
-            if time.monotonic() - since < _IDLE_S:
-                return connection, False
-            connection.close()
-
-    def _connect(self, timeout: float) -> HTTPConnection:
-        return self._kind(self._host, self._port, timeout=timeout)
-
-    def _build_headers(self, more: Mapping[str, str]) -> dict[str, str]:
-        return {**({} if self._token is None else {"Authorization": f"Bearer {self._token}"}), **more}
-
-    def _build_target(self, path: str, query: Mapping[str, Any] | None) -> str:
-        given = {name: _to_text(value) for name, value in (query or {}).items() if value is not None}
-        return self._base + path + (f"?{urlencode(given, doseq=True)}" if given else "")
-
-    def _build_failure(self, error: Exception) -> errors.ReverieError:
-        return errors.StoreUnavailable(
-            f"the server {self._host}:{self._port or ''} did not answer ({error or type(error).__name__}): "
-            "see that it runs, and try again"
-        )
+def _exchange(
+    connection: HTTPConnection, method: str, target: str, data: bytes | None, headers: Mapping[str, str]
+) -> Reply:
+    connection.request(method, target, data, headers)
+    response = connection.getresponse()
+    content = response.read()
+    names = {name.lower(): value for name, value in response.getheaders()}
+    return Reply(response.status, names, _parse_body(content))
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,17 +257,3 @@ def _to_text(value: Any) -> Any:
         return value
     value = to_json_value(value)
     return [_to_text(each) for each in value] if isinstance(value, list) else value
-
-
-def _read_events(response: HTTPResponse) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the data of each whole event."""
-    number, data = 0, ""
-    for raw in response:
-        name, _, value = raw.decode().rstrip("\r\n").partition(": ")
-        if name == "id":
-            number = int(value)
-        elif name == "data":
-            data = value
-        elif not name and data:
-            yield number, json.loads(data)
-            data = ""
