@@ -133,14 +133,12 @@ class TantivyIndex:
             self._index.reload()
             self._searcher = self._index.searcher()
             self.sequence = self._read_sequence(self._searcher)
-        marked = int(self.sequence > 0)
-        alive = self._searcher.num_docs
+        self.passages = self._searcher.num_docs - int(self.sequence > 0)  # the marker is no passage
         counts = {subject: self._searcher.doc_freq("all", subject) for subject in _WORDS}
-        self._exact = sum(counts.values()) + self._searcher.doc_freq("all", "marker") == alive
+        self._exact = sum(counts.values()) == self.passages  # else some are deleted and not merged away yet
         self._empty = frozenset(subject for subject, count in counts.items() if not count)
         self._frequencies: dict[tuple[Searchable, str, str | None, str | None], int] = {}
         self._near: dict[tuple[Searchable, str, Filter, int], list[int]] = {}
-        self.passages = alive - marked
 
     def _read_sequence(self, searcher: tantivy.Searcher) -> int:
         """Return the number of the last journal entry in a commit; 0 for an empty index."""
