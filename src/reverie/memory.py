@@ -45,7 +45,7 @@ from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore, keep_secrets_from_log, unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
 from reverie.stores.sqlite.connections import is_read_only
-from reverie.stores.sqlite.derived import find_passages
+from reverie.stores.sqlite.database_file import find_passages
 from reverie.stores.telemetry import require_telemetry
 from reverie.stores.writer import Publish, StoreWriter, discard_rows
 

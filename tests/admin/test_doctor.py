@@ -31,7 +31,7 @@ from reverie.interfaces.cli.main import cli
 from reverie.search.analyzer import analyze
 from reverie.search.index.inverted_index import IndexedPassage
 from reverie.search.index.tantivy_index import IndexBatch
-from reverie.stores.sqlite.derived import find_passages
+from reverie.stores.sqlite.database_file import find_passages
 from tests.factories import get_search_index, make_paragraph
 from tests.profiles import examples, sample_cases
 from tests.support.contract.factories import NOW

@@ -223,7 +223,7 @@ def test_a_database_that_cannot_be_read_is_moved_aside_with_its_log(folder: Path
         "garbage": b"no database at all " * 500,
         "header": b"\0" * 200 + data[200:],
         "torn": data[:4096] + b"\xff" * 8000,
-        "definitions": data.replace(b'CREATE TABLE "records"', b'CR\xff\xfeTE T\xff\xfeBLE "rec\xffrd"'),
+        "definitions": data.replace(b"CREATE TABLE records", b"CR\xff\xfeTE T\xff\xfeBLE rec\xffrd"),
     }[damage]
     database.write_bytes(spoilt)
     (folder / "reverie.db-wal").write_bytes(b"what was in the log")

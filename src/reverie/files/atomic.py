@@ -42,7 +42,7 @@ from typing import BinaryIO, NamedTuple
 
 from reverie.domain.errors import InvalidInput, StoreUnavailable, build_os_error
 from reverie.files.layout import MEMORY, RECOVERED, SESSIONS
-from reverie.stores.sqlite.migrations import sync_folder
+from reverie.stores.sqlite.database_file import sync_folder
 
 DRAFTS = ".reverie"
 """Name of the folder of drafts in `memory` and in `sessions`."""

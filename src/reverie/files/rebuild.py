@@ -46,8 +46,8 @@ from reverie.files.state import FileState, StateUnavailable
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import RedactingStore
 from reverie.stores.sqlite import DATABASE, SQLiteStore
-from reverie.stores.sqlite.migrations import make_folder
-from reverie.stores.sqlite.repair import find_free_name, replace_file, salvage_marks
+from reverie.stores.sqlite.database_file import find_free_name, make_folder, replace_file
+from reverie.stores.sqlite.rewriting import salvage_marks
 from reverie.stores.tombstones import KEY, drop_forgotten, is_forgotten, is_key
 
 _INDEX = "index"

@@ -23,6 +23,7 @@ from reverie.domain.passage import CollectionStats, Searchable
 from reverie.domain.record import NOTHING, Record, move_former_metadata
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.codec import RECORDS, UnreadableRow, from_document
+from reverie.stores.protocol import Store
 
 _log = logging.getLogger("reverie")
 
@@ -331,7 +332,7 @@ class Unjournaled:
 
 
 class CopySource(Protocol):
-    """A store that is copied from."""
+    """A store, or a file with a history, that is copied from."""
 
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state until the block ends."""
@@ -342,8 +343,15 @@ class CopySource(Protocol):
     def read_unjournaled(self) -> Unjournaled:
         """Return what is not in the journal."""
 
+    def close(self) -> None:
+        """Close it."""
 
-class CopyTarget(CopySource, Protocol):
+
+class CopiedStore(CopySource, Store, Protocol):
+    """A store that can be copied."""
+
+
+class CopyTarget(Protocol):
     """A store that is being filled, which nobody else can open before `publish`."""
 
     def write_rows(self, rows: Sequence[CopiedRow]) -> None:
@@ -353,7 +361,7 @@ class CopyTarget(CopySource, Protocol):
         """Make all things from the journal, and store the rest, in one transaction."""
 
     def publish(self) -> None:
-        """Give the store its own name, by which it is opened.
+        """Close the store and give it its own name, by which it is opened.
 
         Raises:
             InvalidInput: there is another of that name by now.

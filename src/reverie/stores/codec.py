@@ -483,6 +483,14 @@ def from_document(table: TableCodec[T], document: str) -> T:
     return table.decode(row)
 
 
+def get_id(document: str) -> str:
+    """Return the id of the value in a document; raise `UnreadableRow`."""
+    try:
+        return str(json.loads(document)["id"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise UnreadableRow("its JSON has no id") from None
+
+
 def lengthen_document(table: TableCodec[Any], document: str) -> str:
     """Return a document with what `to_short_document` left out; one from which nothing was left out as it is."""
     try:

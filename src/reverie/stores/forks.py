@@ -71,14 +71,14 @@ class Pausable(Protocol):
         """Forget in a child what belongs to its parent, after `pause_for_fork`."""
 
 
-not_forking = threading.Lock()
+not_forking = threading.RLock()
 """Lock that keeps the process from forking. Hold it to open a connection that no `Pausable` owns."""
 
 _listing = threading.Lock()  # guards the two sets below
 _locks: weakref.WeakSet[ForkSafeLock] = weakref.WeakSet()
 _pausable: weakref.WeakSet[Pausable] = weakref.WeakSet()
 _paused: list[Pausable] = []
-_held: list[threading.Lock] = []
+_held: list[threading.Lock | RLock] = []
 
 
 def pause_for_forks(owner: Pausable) -> None:
@@ -119,7 +119,7 @@ def _pause_all(patience: float) -> bool:
     return done
 
 
-def _acquire(lock: threading.Lock, patience: float) -> bool:
+def _acquire(lock: threading.Lock | RLock, patience: float) -> bool:
     if lock.acquire(timeout=patience):
         _held.append(lock)
         return True

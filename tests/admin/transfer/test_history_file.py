@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,21 +19,15 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_
 
 
 def export(folder: Path, file: Path) -> int:
-    closing, source = open_source(str(folder))
-    try:
+    with closing(open_source(str(folder))) as source:
         return write_history(source, file, overwrite=True)
-    finally:
-        closing.close()
 
 
 def everything(folder: Path) -> object:
-    closing, source = open_source(str(folder))
-    try:
+    with closing(open_source(str(folder))) as source:
         rest = source.read_unjournaled()
         entries = {(entry.namespace, entry.key): entry for entry in rest.entries}
         return source.read_rows(0, 10_000), entries, rest.cursors, rest.counters, set(rest.tombstones)
-    finally:
-        closing.close()
 
 
 def fill(memory: Memory, texts: list[str]) -> None:

@@ -18,7 +18,7 @@ from reverie.domain.passage import Searchable
 from reverie.domain.record import Record
 from reverie.stores.base import iterate_rows
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
+from reverie.stores.sqlite.copying import SQLiteCopyTarget
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -298,12 +298,12 @@ def test_a_copy_of_a_damaged_file_raises_nothing_but_store_corrupt(
 ) -> None:
     fill(store)
     spoil(path, sql)
-    source, target = SQLiteCopySource(store), SQLiteCopyTarget(path.with_name("copy.db"))
+    target = SQLiteCopyTarget(path.with_name("copy.db"))
 
     def copy() -> None:
-        for rows in iterate_rows(source):
+        for rows in iterate_rows(store):
             target.write_rows(rows)
-        target.finish(source.read_unjournaled())
+        target.finish(store.read_unjournaled())
 
     with contextlib.closing(target), pytest.raises(StoreCorrupt, match="reverie doctor"):
         copy()

@@ -21,7 +21,7 @@ from reverie.domain.passage import SEARCHABLE
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.derived import find_passages
+from reverie.stores.sqlite.database_file import find_passages
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -164,7 +164,7 @@ WRITES = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.sqlite.derived import find_passages
+    from reverie.stores.sqlite.database_file import find_passages
     from tests.support.contract.factories import NOW, analyse, make_additions, make_record
     path, worker = Path(sys.argv[1]), int(sys.argv[2])
     store = SQLiteStore(path, analyse=analyse, passages=find_passages(path.parent))

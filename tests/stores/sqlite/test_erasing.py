@@ -23,7 +23,7 @@ from reverie.domain.conversation import ToolCall
 from reverie.domain.errors import StoreUnavailable
 from reverie.domain.filter import Filter
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.derived import find_passages
+from reverie.stores.sqlite.database_file import find_passages
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -239,7 +239,7 @@ SCRUBS = """
     import sys
     from pathlib import Path
     from reverie.stores.sqlite import SQLiteStore
-    from reverie.stores.sqlite.derived import find_passages
+    from reverie.stores.sqlite.database_file import find_passages
     from tests.support.contract.factories import NOW, analyse, make_additions, make_record
     path = Path(sys.argv[1])
     store = SQLiteStore(path, analyse=analyse, passages=find_passages(path.parent))

@@ -32,7 +32,6 @@ from reverie.stores.codec import (
     to_short_document,
 )
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import MIGRATIONS, Migration, prepare
 from reverie.stores.sqlite.reading import build_records_where
 from tests.support.contract.factories import (
     NOW,
@@ -166,32 +165,7 @@ def test_a_folder_in_its_place_is_refused(tmp_path: Path) -> None:
         SQLiteStore(tmp_path, analyse=analyse)
 
 
-# -- migrations ------------------------------------------------------------------------------------------
-
-NEXT = (*MIGRATIONS, Migration(name="a mood", sql="ALTER TABLE records ADD COLUMN mood TEXT;\n"))
-BROKEN = (
-    *MIGRATIONS,
-    Migration(name="broken", sql="CREATE TABLE moods (id);\nCREATE TABLE moods (id);\n"),
-)
-
-
-def backup_of(path: Path) -> Path:
-    """Where a file of today's version is kept when it becomes tomorrow's."""
-    return path.with_name(f"reverie.db.v{len(MIGRATIONS)}.backup")
-
-
-def test_an_older_file_is_backed_up_and_brought_up_to_date(path: Path, store: SQLiteStore) -> None:
-    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-    backup = prepare(path, steps=NEXT)
-    assert backup == backup_of(path)
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (len(NEXT),)
-        assert file.execute("SELECT id, mood FROM records").fetchall() == [(make_record(1).id, None)]
-    with contextlib.closing(SQLiteStore(backup, analyse=analyse)) as old:
-        assert list(old.find(Filter())) == [make_record(1)]
-        assert old.check() == []
-    assert prepare(path, steps=NEXT) is None
-    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+# -- documents and versions ----------------------------------------------------------------------------
 
 
 def test_a_document_without_what_is_usual_is_the_same_record() -> None:
@@ -214,33 +188,10 @@ def test_a_document_that_is_copied_from_and_to_another_store_comes_back_to_the_l
         assert lengthen_document(RECORDS, shorten_document(RECORDS, other)) == other
 
 
-def test_a_migration_that_fails_changes_nothing(path: Path, store: SQLiteStore) -> None:
-    store.commit(make_additions(make_record(1)), actor="test", at=NOW)
-    with pytest.raises(Exception, match=r"reverie\.db"):
-        prepare(path, steps=BROKEN)
-    assert store.check() == []
-    with contextlib.closing(sqlite3.connect(path)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
-        assert file.execute("SELECT count(*) FROM sqlite_master WHERE name = 'moods'").fetchone() == (0,)
-    assert prepare(path, steps=NEXT) == path.with_name(f"{backup_of(path).name}-2"), (
-        "no backup is written over"
-    )
-
-
-def test_two_that_open_an_older_file_migrate_it_once(path: Path, store: SQLiteStore) -> None:
-    backups: list[Path | None] = []
-    threads = [threading.Thread(target=lambda: backups.append(prepare(path, steps=NEXT))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(backups) == 4
-    assert [backup for backup in backups if backup] == [backup_of(path)]
-
-
 def test_a_newer_file_is_refused_and_left_as_it_is(path: Path, store: SQLiteStore) -> None:
     store.close()
-    prepare(path, steps=NEXT)
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA user_version = 99")
     before = everything_in(path.parent)
     with pytest.raises(StoreIncompatible, match="newer Reverie"):
         SQLiteStore(path, analyse=analyse)

@@ -1,4 +1,113 @@
--- What the program wrote into a file of version 1.
+-- A file of version 1 with something of everything in it.
+
+CREATE TABLE journal (
+    sequence INTEGER PRIMARY KEY,
+    batch INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    subject TEXT NOT NULL CHECK (subject IN ('record', 'turn', 'session')),
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    before TEXT,
+    after TEXT,
+    CHECK (before IS NOT NULL OR after IS NOT NULL)
+);
+
+CREATE INDEX journal_changes ON journal (key) WHERE key <> sequence;
+CREATE TABLE gone (id TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (id, key)) WITHOUT ROWID;
+
+CREATE TABLE records (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    layer TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    category TEXT,
+    pinned INTEGER NOT NULL,
+    confidence REAL NOT NULL,
+    importance REAL NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    last_seen_at INTEGER NOT NULL,
+    seen_count INTEGER NOT NULL,
+    valid_from INTEGER,
+    valid_to INTEGER,
+    expires_at INTEGER,
+    archived_at INTEGER,
+    length INTEGER NOT NULL,
+    voice TEXT NOT NULL,
+    cues TEXT NOT NULL,
+    dates TEXT NOT NULL,
+    terms TEXT NOT NULL,
+    content TEXT NOT NULL,
+    tags TEXT NOT NULL,
+    refs TEXT NOT NULL,
+    source TEXT NOT NULL,
+    archive_reason TEXT NOT NULL,
+    metadata TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX records_id ON records (id);
+CREATE UNIQUE INDEX records_live ON records (fingerprint, scope) WHERE archived_at IS NULL;
+CREATE INDEX records_newest ON records (updated_at, archived_at, scope, category, kind, tags);
+
+CREATE TABLE sessions (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    created_at INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    window_start INTEGER NOT NULL,
+    summary TEXT NOT NULL,
+    metadata TEXT NOT NULL
+);
+
+CREATE TABLE turns (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
+    session INTEGER NOT NULL REFERENCES sessions (key),
+    position INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    scope TEXT NOT NULL,
+    speaker TEXT NOT NULL,
+    length INTEGER NOT NULL,
+    voice TEXT NOT NULL,
+    cues TEXT NOT NULL,
+    dates TEXT NOT NULL,
+    terms TEXT NOT NULL,
+    content TEXT NOT NULL,
+    tool_calls TEXT NOT NULL,
+    tool_call_id TEXT NOT NULL,
+    metadata TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX turns_id ON turns (id);
+CREATE UNIQUE INDEX turns_place ON turns (session, position);
+
+CREATE TABLE measures (
+    subject TEXT NOT NULL,
+    area TEXT NOT NULL,
+    voice TEXT NOT NULL,
+    passages INTEGER NOT NULL,
+    tokens INTEGER NOT NULL,
+    PRIMARY KEY (subject, area, voice)
+) WITHOUT ROWID;
+
+CREATE TABLE entries (
+    namespace TEXT NOT NULL,
+    key TEXT NOT NULL,
+    stored_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    category TEXT,
+    tags TEXT NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (namespace, key)
+);
+
+CREATE TABLE cursors (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 INSERT INTO "cursors" VALUES('seen','1');
 INSERT INTO "entries" VALUES('agent','note',1772366400000000,NULL,NULL,'["t"]','data of note');
 INSERT INTO "gone" VALUES('000000000003',3);
@@ -24,3 +133,5 @@ INSERT INTO "records" VALUES(9,'000000000003','','f3c2c3754b147474f143a8e7','fac
 INSERT INTO "sessions" VALUES(4,'chat:1',1772366400000000,'active','',0,'So far','{}');
 INSERT INTO "turns" VALUES(5,'ff0d00000000',4,0,'user',1772366400000000,'','',4,'user','',' @2026 ',' words  of  turn  0 ','Words of turn 0','[]','','{}');
 INSERT INTO "turns" VALUES(6,'ff0d00000001',4,1,'assistant',1772366401000000,'','',1,'assistant','',' @2026 ',' read ','','[["c1","read","{\"path\": \"a\"}"]]','','{}');
+PRAGMA application_id = 1383490930;
+PRAGMA user_version = 1;

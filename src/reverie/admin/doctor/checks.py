@@ -38,8 +38,8 @@ from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import RepairReport, Store
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.connections import is_read_only
-from reverie.stores.sqlite.derived import FOLDER as PASSAGES
-from reverie.stores.sqlite.repair import repair_file
+from reverie.stores.sqlite.database_file import PASSAGES
+from reverie.stores.sqlite.rewriting import repair_file
 
 Severity = Literal["error", "warning", "note"]
 Part = Literal["database", "index", "files", "sessions", "folder"]

@@ -29,7 +29,7 @@ from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import Store
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
-from reverie.stores.sqlite.derived import FOLDER as PASSAGES
+from reverie.stores.sqlite.database_file import PASSAGES
 
 ELSEWHERE = (
     "copies made elsewhere (backups, exports, another machine's) are not reached: remove them yourself"

@@ -47,8 +47,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import unwrap
 from reverie.stores.sqlite import DATABASE, SQLiteStore
-from reverie.stores.sqlite.migrations import make_folder, sync_folder
-from reverie.stores.sqlite.repair import replace_file
+from reverie.stores.sqlite.database_file import make_folder, replace_file, sync_folder
 
 FORMAT = "reverie-backup"
 VERSION = 1

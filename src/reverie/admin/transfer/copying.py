@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol
 
 from reverie.admin.transfer.history_file import HistoryFile, is_history_file
 from reverie.domain.errors import InvalidInput, NotFound, StoreCorrupt
@@ -16,11 +15,10 @@ from reverie.domain.text.json_values import JsonObject
 from reverie.domain.text.validation import validate_progress
 from reverie.files.names import resolve_path
 from reverie.search.analyzer import analyze
-from reverie.stores.base import CopySource, CopyTarget, iterate_rows
+from reverie.stores.base import CopiedStore, CopySource, CopyTarget, iterate_rows
 from reverie.stores.postgres.connections import is_postgres_url
-from reverie.stores.protocol import Store
 from reverie.stores.sqlite import DATABASE, SQLiteStore
-from reverie.stores.sqlite.copying import SQLiteCopySource, SQLiteCopyTarget
+from reverie.stores.sqlite.copying import SQLiteCopyTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,37 +58,29 @@ def copy_memory(
     """
     note = validate_progress(progress)
     with ExitStack() as stack:
-        store, reader = open_source(source)
-        stack.callback(store.close)
+        reader = stack.enter_context(closing(open_source(source)))
         copied, writer = _open_target(target)
         stack.callback(copied.close)
         if isinstance(writer, SQLiteCopyTarget):
             stack.callback(writer.close)
         resumed = copied.sequence()
-        _refuse_other(reader, writer, resumed)
+        _refuse_other(reader, copied, resumed)
         with reader.reading():
             for rows in iterate_rows(reader, after=resumed):
                 writer.write_rows(rows)
                 note(len(rows))
             writer.finish(reader.read_unjournaled())
-            report = _compare(reader, writer, copied, resumed)
+            report = _compare(reader, copied, resumed)
         if isinstance(copied, SQLiteStore):
             copied.close()  # a file is renamed when nothing has it open
         writer.publish()
     return report
 
 
-class Closing(Protocol):
-    """What is closed at the end."""
-
-    def close(self) -> None:
-        """Release it."""
-
-
-def _compare(reader: CopySource, writer: CopyTarget, copied: Store, resumed: int) -> CopyReport:
+def _compare(reader: CopySource, copied: CopiedStore, resumed: int) -> CopyReport:
     """Compare a finished copy with its source; return the report."""
     changes = 0
-    for ours, theirs in zip_longest(iterate_rows(reader), iterate_rows(writer)):
+    for ours, theirs in zip_longest(iterate_rows(reader), iterate_rows(copied)):
         # The id of what was erased is no part of the journal: a store may keep it for longer than another.
         if [row[:-1] for row in ours or ()] != [row[:-1] for row in theirs or ()]:
             raise StoreCorrupt(
@@ -98,7 +88,7 @@ def _compare(reader: CopySource, writer: CopyTarget, copied: Store, resumed: int
             )
         changes += len(ours)
     problems = copied.check()
-    if problems or not _has_same_rest(reader, writer):
+    if problems or not _has_same_rest(reader, copied):
         what = problems[0].what if problems else "what is not in the journal differs"
         raise StoreCorrupt(f"the copy is not sound ({what}): remove it and copy again")
     return CopyReport(
@@ -109,8 +99,8 @@ def _compare(reader: CopySource, writer: CopyTarget, copied: Store, resumed: int
     )
 
 
-def _has_same_rest(reader: CopySource, writer: CopyTarget) -> bool:
-    ours, theirs = reader.read_unjournaled(), writer.read_unjournaled()
+def _has_same_rest(reader: CopySource, copied: CopySource) -> bool:
+    ours, theirs = reader.read_unjournaled(), copied.read_unjournaled()
     return (
         {(entry.namespace, entry.key): entry for entry in ours.entries}
         == {(entry.namespace, entry.key): entry for entry in theirs.entries}
@@ -120,37 +110,33 @@ def _has_same_rest(reader: CopySource, writer: CopyTarget) -> bool:
     )
 
 
-def _refuse_other(reader: CopySource, writer: CopyTarget, resumed: int) -> None:
+def _refuse_other(reader: CopySource, copied: CopySource, resumed: int) -> None:
     """Raise `InvalidInput` if the unfinished copy at the target is one of another memory."""
-    if resumed and reader.read_rows(resumed - 1, 1) != writer.read_rows(resumed - 1, 1):
+    if resumed and reader.read_rows(resumed - 1, 1) != copied.read_rows(resumed - 1, 1):
         raise InvalidInput("there is an unfinished copy of another memory at the target: name another place")
 
 
-def open_source(place: str) -> tuple[Closing, CopySource]:
-    """Return what has to be closed, and the source of a copy: a folder, a database, or a file with a history.
+def open_source(place: str) -> CopySource:
+    """Return the source of a copy: a store in a folder or a database, or a file with a history.
 
     Raises:
         NotFound: there is no memory.
     """
-    if not is_postgres_url(place) and is_history_file(resolve_path(place)):
-        file = HistoryFile(resolve_path(place))
-        return file, file
     if is_postgres_url(place):
         from reverie.stores.postgres import PostgresStore
-        from reverie.stores.postgres.copying import PostgresCopySource
 
-        shared = PostgresStore(place, analyse=analyze, create=False)
-        return shared, PostgresCopySource(shared)
+        return PostgresStore(place, analyse=analyze, create=False)
+    if is_history_file(resolve_path(place)):
+        return HistoryFile(resolve_path(place))
     database = _find_database(place)
     if not database.exists():
         raise NotFound(
             f"there is no memory in {str(database.parent)!r}: name its folder, or the URL of a database"
         )
-    store = SQLiteStore(database, analyse=analyze, create=False)
-    return store, SQLiteCopySource(store)
+    return SQLiteStore(database, analyse=analyze, create=False)
 
 
-def _open_target(place: str) -> tuple[Store, CopyTarget]:
+def _open_target(place: str) -> tuple[CopiedStore, CopyTarget]:
     if is_postgres_url(place):
         from reverie.stores.postgres.copying import PostgresCopyTarget
 

@@ -77,7 +77,7 @@ def keep(occurrence: Occurrence, folder: Path, redactor: Redactor) -> Path:
     Raises:
         OSError: the file cannot be written.
     """
-    from reverie.stores.sqlite.migrations import make_folder
+    from reverie.stores.sqlite.database_file import make_folder
 
     make_folder(folder / HOOKS)
     path = folder / HOOKS / f"{time.time_ns():020d}-{os.getpid()}.json"

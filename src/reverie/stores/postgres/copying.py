@@ -1,9 +1,8 @@
-"""Copying of a whole memory out of a PostgreSQL database, and into a new memory of one."""
+"""A new memory in a PostgreSQL database that is filled by a copy of another store."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ _DRAFT = " (being copied)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BATCH = 500
 _MADE = ("thing", "measure", "entry", "cursor", "counter", "tombstone")
-_COLUMNS = ", ".join(f"{name}::text" if name in ("before", "after") else name for name in CopiedRow._fields)
 _LATEST = (
     "SELECT key, subject, after FROM (SELECT DISTINCT ON (key) key, subject, after::text AS after "
     "FROM reverie.journal WHERE space = %s ORDER BY key, sequence DESC) AS latest WHERE after IS NOT NULL ORDER BY key"
@@ -33,44 +31,7 @@ _LATEST = (
 _TYPES = (*("bigint",) * 3, *("text",) * 4, "bigint", "text", "json", "json", "text")
 
 
-class PostgresCopySource:
-    """A memory in a database that is copied from."""
-
-    def __init__(self, store: PostgresStore) -> None:
-        """Read from an open store."""
-        self._connections = store._connections
-        self._space = store._space
-
-    def reading(self) -> AbstractContextManager[None]:
-        """Let all reads of this thread see one state until the block ends."""
-        return self._connections.viewing()
-
-    def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
-        """Return journal rows with larger numbers, in ascending order."""
-        rows = self._connections.rows(
-            f"SELECT {_COLUMNS} FROM reverie.journal WHERE space = %s AND sequence > %s ORDER BY sequence LIMIT %s",
-            (self._space, after, limit),
-        )
-        return [CopiedRow(*row) for row in rows]
-
-    @translating_damage()
-    def read_unjournaled(self) -> Unjournaled:
-        """Return what is not in the journal."""
-
-        def read(columns: str, table: str) -> list[tuple[Any, ...]]:
-            return self._connections.rows(
-                f"SELECT {columns} FROM reverie.{table} WHERE space = %s", (self._space,)
-            )
-
-        return Unjournaled(
-            entries=[ENTRIES.decode(row) for row in read(", ".join(ENTRIES.names), "entry")],
-            cursors=dict(read("name, value", "cursor")),
-            counters=dict(read("name, value", "counter")),
-            tombstones=[mark for (mark,) in read("mark", "tombstone")],
-        )
-
-
-class PostgresCopyTarget(PostgresCopySource):
+class PostgresCopyTarget:
     """A memory in a database that is being filled, under another name until it is complete.
 
     Args:
@@ -87,7 +48,8 @@ class PostgresCopyTarget(PostgresCopySource):
         refuse_existing(self._address)
         draft = self._address.build_url(self._address.memory + _DRAFT)
         self.store = PostgresStore(draft, analyse=analyse)
-        super().__init__(self.store)
+        self._connections = self.store._connections
+        self._space = self.store._space
 
     def write_rows(self, rows: Sequence[CopiedRow]) -> None:
         """Append rows to the journal in one transaction."""

@@ -21,7 +21,7 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import from_microseconds, to_microseconds
-from reverie.stores.base import Conditions, DatabaseStore
+from reverie.stores.base import Conditions, CopiedRow, DatabaseStore, Unjournaled, translating_damage
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -63,6 +63,7 @@ _log = logging.getLogger("reverie")
 T = TypeVar("T", Record, Turn, SessionState, Page, Paragraph)
 
 _BATCH = 500
+_COPIED = ", ".join(f"{name}::text" if name in ("before", "after") else name for name in CopiedRow._fields)
 _SEQUENCE = "SELECT (SELECT sequence FROM reverie.space WHERE id = %s)"
 _READ_VECTORS = (
     "SELECT key, digest, scale, numbers FROM reverie.vector "
@@ -553,6 +554,30 @@ class PostgresStore(DatabaseStore):
         """Return all problems of the stored data; an empty list if there are none."""
         with self._connections.viewing():
             return find_problems(self._connections)
+
+    def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
+        """Return journal rows with larger numbers, in ascending order."""
+        rows = self._connections.rows(
+            f"SELECT {_COPIED} FROM reverie.journal WHERE space = %s AND sequence > %s ORDER BY sequence LIMIT %s",
+            (self._space, after, limit),
+        )
+        return [CopiedRow(*row) for row in rows]
+
+    @translating_damage()
+    def read_unjournaled(self) -> Unjournaled:
+        """Return what is not in the journal."""
+
+        def read(columns: str, table: str) -> list[Row]:
+            return self._connections.rows(
+                f"SELECT {columns} FROM reverie.{table} WHERE space = %s", (self._space,)
+            )
+
+        return Unjournaled(
+            entries=[ENTRIES.decode(row) for row in read(", ".join(ENTRIES.names), "entry")],
+            cursors=dict(read("name, value", "cursor")),
+            counters=dict(read("name, value", "counter")),
+            tombstones=[mark for (mark,) in read("mark", "tombstone")],
+        )
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""

@@ -1,13 +1,12 @@
-"""Check of a whole file: pages, rows, journal and counters. Renewal of what an older version stored.
+"""Check of a whole file: pages, rows and journal.
 
-The check changes nothing; `repair` brings right what it finds.
+The check changes nothing; `rewriting` brings right what it finds.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -16,16 +15,13 @@ from reverie.domain.conversation import SessionState, Turn, validate_session, va
 from reverie.domain.errors import InvalidInput
 from reverie.domain.page import Page, Paragraph, validate_page, validate_paragraph
 from reverie.domain.record import Record, validate_record
-from reverie.stores.base import MIGRATOR, find_merges, move_fields, read_moved
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
     IN_ROW,
-    RECORDS,
     TABLES,
     TableCodec,
     UnreadableRow,
-    compute_checksum,
     decode_journal_entry,
     from_document,
     to_short_document,
@@ -36,23 +32,20 @@ from reverie.stores.sqlite.reading import (
     iter_rows_tolerantly,
     iter_things_tolerantly,
 )
-from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change, strip_creations
 
-REPAIR = "run `reverie doctor --fix`, which copies everything that can be read into a new database"
-
-_LATEST_DOCUMENT = (
-    "SELECT after FROM journal WHERE sequence = coalesce((SELECT max(sequence) FROM journal "
-    "WHERE key = {key} AND key <> sequence {before}), {key})"
-)
-"""SQL for the latest version of a thing in the journal."""
+_REPAIR = "run `reverie doctor --fix`, which copies everything that can be read into a new database"
 
 _FINDINGS = {
     "row {1} of {0} belongs to none of {2}": "SELECT * FROM pragma_foreign_key_check",
     "the session of key {} has {} turns in {} positions": (
         "SELECT session, count(*), max(position) + 1 FROM turns GROUP BY session HAVING count(*) <> max(position) + 1"
     ),
+    "the counter {!r} is no number": "SELECT name, value FROM counters WHERE typeof(value) <> 'integer'",
+    "{} tombstones are no text": (
+        "SELECT count(*) FROM tombstones WHERE typeof(mark) <> 'text' OR mark = '' HAVING count(*) > 0"
+    ),
 }
-"""Queries by what each of their rows means."""
+"""Queries by what each of their rows means. They find nothing in a file without problems."""
 
 _SHOWN = 3  # findings about pages that a problem names
 
@@ -67,59 +60,96 @@ _VALIDATORS: Mapping[type, Callable[[Any], Value]] = MappingProxyType(
 )
 
 
+def validate_value(value: Value) -> Value:
+    """Return the value itself if all of its fields are valid; raise `InvalidInput` otherwise."""
+    return _VALIDATORS[type(value)](value)
+
+
 def find_problems(file: sqlite3.Connection) -> list[StoreProblem]:
     """Return every problem of the file, within the caller's reading transaction."""
-    if damage := _find_damage(file):  # the queries below would fail half-way
-        return [_report(f"the file is damaged: {line}") for line in damage]
-    return [
-        *map(
-            _report,
-            (
-                *_check_queries(file),
-                *(line for table in TABLES.values() for line in _check_things(file, table)),
-                *(line for table in TABLES.values() for line in _check_vanished(file, table)),
-                *_check_gaps(file),
-                *_check_chain(file),
-                *_check_entries(file),
-                *_check_marks(file),
-            ),
-        )
-    ]
+    problems = [f"the file is damaged: {line}" for line in _find_damage(file)]
+    if not problems:  # the queries below would fail half-way
+        problems += [*_check_queries(file), *_check_content(file)]
+    return [build_problem(what) for what in problems]
 
 
-def _report(what: str) -> StoreProblem:
-    return StoreProblem(what=what, fix=REPAIR, repairable=True)
+def build_problem(what: str) -> StoreProblem:
+    """Return a problem that a repair brings right."""
+    return StoreProblem(what=what, fix=_REPAIR, repairable=True)
 
 
-def _find_damage(file: sqlite3.Connection) -> list[str]:
-    """Return what SQLite itself finds wrong with the pages and the indexes of the file."""
+def _find_damage(file: sqlite3.Connection) -> Iterator[str]:
+    """Report what SQLite itself finds wrong with the pages and the indexes of the file."""
     try:
         lines = [line for (line,) in file.execute("PRAGMA integrity_check(100)")]
     except sqlite3.DatabaseError as error:
-        return [getattr(error, "sqlite_errorname", type(error).__name__)]
-    return [_shorten_row(line) for line in lines if line != "ok"]
-
-
-def _shorten_row(row: str) -> str:
-    """Return the first findings of a row in which SQLite lists what is wrong with the pages, and how many follow."""
-    findings = row.removeprefix("*** in database main ***").strip().splitlines()
-    more = len(findings) - _SHOWN
-    return "; ".join(findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        lines = [getattr(error, "sqlite_errorname", type(error).__name__)]
+    for line in lines:
+        if line != "ok":
+            findings = line.removeprefix("*** in database main ***").strip().splitlines()
+            more = len(findings) - _SHOWN
+            yield "; ".join(findings[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _check_queries(file: sqlite3.Connection) -> Iterator[str]:
-    """Report the rows of queries that find nothing in a file without problems."""
     for text, sql in _FINDINGS.items():
-        for row in file.execute(sql):
+        for row in fetch_rows_tolerantly(file, sql, ()):
             yield text.format(*row)
+    for row in fetch_rows_tolerantly(file, f"SELECT {', '.join(ENTRIES.names)} FROM entries", ()):
+        try:
+            ENTRIES.decode(row)
+        except UnreadableRow as error:
+            yield f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}"
 
 
-def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[str]:
+def _check_content(file: sqlite3.Connection) -> Iterator[str]:
+    """Report what is wrong with the journal, and with the rows, which have to be what it says last."""
+    latest: dict[int, str | None] = {}
+    subjects: dict[int, str] = {}
+    yield from _check_journal(file, latest, subjects)
+    for table in TABLES.values():
+        yield from _check_things(file, table, latest)
+    for key, document in latest.items():
+        if document is not None:
+            yield f"{subjects[key]} of key {key} is in the journal and not in the store"
+
+
+def _check_journal(
+    file: sqlite3.Connection, latest: dict[int, str | None], subjects: dict[int, str]
+) -> Iterator[str]:
+    """Report entries that are missing, cannot be read, or do not follow the one before.
+
+    Args:
+        file: The file.
+        latest: Receives the last document of each key.
+        subjects: Receives what each key belongs to.
+    """
+    sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?"
+    number = 0
+    for row in iter_rows_tolerantly(file, sql):
+        sequence, key, before, after = row[0], row[7], row[9], row[10]
+        if sequence != number + 1:
+            which = f"changes {number + 1} to {sequence - 1} are"
+            yield f"{f'change {number + 1} is' if sequence == number + 2 else which} missing from the journal"
+        number = sequence
+        try:
+            decode_journal_entry((*row[:10], None if after == IN_ROW else after))
+        except UnreadableRow as error:
+            yield f"change {sequence} in the journal cannot be read: {error}"
+        else:
+            if before is not None and before != latest.get(key):
+                yield f"change {sequence} in the journal does not follow the one before"
+        latest[key], subjects[key] = after, row[8]
+
+
+def _check_things(
+    file: sqlite3.Connection, table: TableCodec[Any], latest: dict[int, str | None]
+) -> Iterator[str]:
     """Report rows that cannot be read, have a wrong fingerprint or checksum, or differ from the journal."""
-    fingerprint = "it.fingerprint" if table is RECORDS else "NULL"
-    latest = f"({_LATEST_DOCUMENT.format(key='it.key', before='')})"
-    columns = ("it.checksum", fingerprint, latest)
-    for key, checksum, stored_fingerprint, document, *row in iter_things_tolerantly(file, table, *columns):
+    derived = [f"it.{name}" for name in table.derived]
+    for key, *columns in iter_things_tolerantly(file, table, *derived):
+        stored, row = tuple(columns[: len(derived)]), tuple(columns[len(derived) :])
+        document = latest.pop(key, None)
         name = f"{table.subject} {row[0]!r} (key {key})"
         try:
             value = validate_value(table.decode(row))
@@ -129,10 +159,9 @@ def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[
         except InvalidInput:
             yield f"{name} cannot be read: a field is not of its form"
             continue
-        if isinstance(value, Record) and value.fingerprint != stored_fingerprint:
-            yield f"{name} has another fingerprint than its content"
-        if checksum != compute_checksum(tuple(row)):
-            yield f"{name} has another checksum than its columns"
+        for column, found, expected in zip(table.derived, stored, table.derive(value, row), strict=True):
+            if found != expected:
+                yield f"{name} has another {column} than its columns"
         if document == IN_ROW or document == to_short_document(table, row):  # far quicker than reading it
             continue
         try:
@@ -142,121 +171,3 @@ def _check_things(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[
             continue
         if journaled != value:
             yield f"{name} is not what the journal says"
-
-
-def validate_value(value: Value) -> Value:
-    """Return the value itself if all of its fields are valid; raise `InvalidInput` otherwise."""
-    return _VALIDATORS[type(value)](value)
-
-
-def _check_vanished(file: sqlite3.Connection, table: TableCodec[Any]) -> Iterator[str]:
-    """Report things that the journal has and the table lacks."""
-    sql = (
-        f"SELECT key, ({_LATEST_DOCUMENT.format(key='made.key', before='')}) AS document "
-        "FROM journal AS made WHERE key = sequence AND subject = ? AND document IS NOT NULL "
-        f"AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE key = made.key)"
-    )
-    for key, _ in fetch_rows_tolerantly(file, sql, (table.subject,)):
-        yield f"{table.subject} of key {key} is in the journal and not in the store"
-
-
-def _check_gaps(file: sqlite3.Connection) -> Iterator[str]:
-    """Report the runs of numbers that the journal lacks."""
-    sql = (
-        "SELECT before + 1, sequence - 1 FROM (SELECT sequence, lag(sequence, 1, 0) OVER (ORDER BY sequence) "
-        "AS before FROM journal) WHERE sequence <> before + 1"
-    )
-    (missing,) = file.execute("SELECT coalesce(max(sequence), 0) - count(*) FROM journal").fetchone()
-    for first, last in file.execute(sql).fetchall() if missing else []:
-        which = f"change {first} is" if first == last else f"changes {first} to {last} are"
-        yield f"{which} missing from the journal"
-
-
-def _check_chain(file: sqlite3.Connection) -> Iterator[str]:
-    """Report journal entries that cannot be read, or whose `before` is not the `after` of the one before."""
-    columns = ", ".join(f"change.{name}" for name in CHANGE_COLUMNS.split(", "))
-    sql = (
-        f"SELECT {columns}, CASE WHEN change.key = change.sequence THEN NULL "
-        f"ELSE ({_LATEST_DOCUMENT.format(key='change.key', before='AND sequence < change.sequence')}) END "
-        f"FROM journal AS change WHERE change.sequence > ? ORDER BY change.sequence LIMIT ?"
-    )
-    for *row, earlier in iter_rows_tolerantly(file, sql):
-        sequence, before = row[0], row[9]
-        try:
-            decode_journal_entry(
-                [None if each == IN_ROW and place == 10 else each for place, each in enumerate(row)]
-            )
-        except UnreadableRow as error:
-            yield f"change {sequence} in the journal cannot be read: {error}"
-            continue
-        if before is not None and before != earlier:
-            what = f"change {sequence} in the journal does not follow the one before"
-            yield what
-
-
-def _check_entries(file: sqlite3.Connection) -> Iterator[str]:
-    for row in fetch_rows_tolerantly(file, f"SELECT {', '.join(ENTRIES.names)} FROM entries", ()):
-        try:
-            ENTRIES.decode(row)
-        except UnreadableRow as error:
-            yield f"entry {row[1]!r} of {row[0]!r} cannot be read: {error}"
-
-
-def _check_marks(file: sqlite3.Connection) -> Iterator[str]:
-    """Report counters that are not numbers and tombstones that are not text."""
-    for name, value in fetch_rows_tolerantly(file, "SELECT name, value FROM counters", ()):
-        if type(name) is not str or type(value) is not int:
-            yield f"the counter {name!r} is no number"
-    marks = fetch_rows_tolerantly(file, "SELECT mark FROM tombstones", ())
-    if wrong := [mark for (mark,) in marks if type(mark) is not str or mark == ""]:
-        yield f"{len(wrong)} tombstones are no text"
-
-
-# -- records of an older version, see `reverie.stores.base` ------------------------------------
-
-
-def add_checksums(file: sqlite3.Connection) -> None:
-    """Compute the checksum of every row, and remove the documents of creations, within the caller's transaction."""
-    for table in TABLES.values():
-        for key, *row in iter_things_tolerantly(file, table):
-            file.execute(
-                f"UPDATE {table.name} SET checksum = ? WHERE key = ?", (compute_checksum(tuple(row)), key)
-            )
-    strip_creations(file)
-
-
-def rewrite_records(file: sqlite3.Connection) -> None:
-    """Move fields, compute fingerprints, and merge records with the same text, within the caller's transaction."""
-    _rewrite_journal(file)
-    assignments = ", ".join(f"{name} = ?" for name in RECORDS.names)
-    records: dict[int, Record] = {}
-    for key, *row in iter_things_tolerantly(file, RECORDS):
-        try:
-            record = RECORDS.decode(row)
-        except UnreadableRow:
-            continue  # the check of the file reports it
-        records[key] = moved = move_fields(record)
-        if moved is not record:
-            file.execute(f"UPDATE records SET {assignments} WHERE key = ?", (*RECORDS.encode(moved), key))
-    if changes := find_merges(records.values(), now=(now := datetime.now(UTC))):
-        file.execute("DROP INDEX records_live")  # the fingerprints of the others are still those of before
-        transaction = WriteTransaction(file)
-        for change in changes:
-            transaction.make(prepare_change(change))
-        transaction.finish(actor=MIGRATOR, at=now, note={"operation": "reinforce"})
-    file.executemany(
-        "UPDATE records SET fingerprint = ? WHERE key = ? AND fingerprint <> ?",
-        [(mark, key, mark) for key, mark in ((key, each.fingerprint) for key, each in records.items())],
-    )
-    file.execute(
-        "CREATE UNIQUE INDEX IF NOT EXISTS records_live ON records (fingerprint, scope) WHERE archived_at IS NULL"
-    )
-
-
-def _rewrite_journal(file: sqlite3.Connection) -> None:
-    rows = file.execute("SELECT sequence, before, after FROM journal WHERE subject = 'record'").fetchall()
-    for sequence, *documents in rows:
-        for name, document in zip(("before", "after"), documents, strict=True):
-            if (moved := read_moved(document)) is not None:
-                short = to_short_document(RECORDS, RECORDS.encode(moved))
-                file.execute(f"UPDATE journal SET {name} = ? WHERE sequence = ?", (short, sequence))

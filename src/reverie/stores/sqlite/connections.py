@@ -17,8 +17,7 @@ from typing import Any
 from reverie.domain.errors import StoreUnavailable
 from reverie.stores.forks import pause_for_forks
 from reverie.stores.protocol import NestedChange
-from reverie.stores.sqlite.migrations import build_uri
-from reverie.stores.sqlite.reading import CASEFOLD, translate_error
+from reverie.stores.sqlite.reading import CASEFOLD, build_uri, translate_error
 
 _IDLE_READERS = 8
 _STATEMENTS = 256

@@ -2,7 +2,7 @@
 
 The file format is https://www.sqlite.org/fileformat2.html. Trees are walked from the roots in the schema. A page that
 no readable page leads to belongs to a tree with a lost page, or to a table that the schema does not name any more;
-which one is found by the form of its rows. Pages of the log replace those of the file, up to its last commit.
+which one is found by the form of its rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ _LEAVES = {_TABLE_LEAF, _INDEX_LEAF}
 _KINDS = {*_LEAVES, _TABLE_INTERIOR, _INDEX_INTERIOR}
 _SCHEMA = "sqlite_schema"
 _INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
-_LOG_HEADER, _FRAME_HEADER = 32, 24
 
 
 class Lost:
@@ -72,7 +71,7 @@ class DamagedFile:
     """Rows of a file with damaged pages, read without SQLite.
 
     Args:
-        path: A file that no process writes to. Its log, if it has one, has the same name with `-wal`.
+        path: A file that no process writes to, and that has no log.
         schema: The statements that create the tables, by name, for those that the file does not tell.
         fits: Returns whether a row can be one of a table, given the name of the table and the row.
 
@@ -87,10 +86,7 @@ class DamagedFile:
         self._data = path.read_bytes()
         self.header = _read_header(self._data)
         self._size = self.header.page_size
-        self._log = _read_log(path.with_name(f"{path.name}-wal"))
-        if (1 in self._log) and not self.header.is_readable:
-            self.header = _read_header(self._log[1])
-        self._count = max([-(-len(self._data) // self._size), *self._log])
+        self._count = -(-len(self._data) // self._size)
         self._fits = fits
         self._forms = {name: _parse_form(sql) for name, sql in schema.items()}
         self._forms[_SCHEMA] = _parse_form(
@@ -200,8 +196,6 @@ class DamagedFile:
     # -- pages ---------------------------------------------------------------------------------------------
 
     def _read_page(self, number: int) -> bytes:
-        if number in self._log:
-            return self._log[number]
         return self._data[(number - 1) * self._size : number * self._size]
 
     def _join_payload(self, cell: _Cell) -> bytes:
@@ -368,48 +362,3 @@ def _read_header(data: bytes) -> DamagedHeader:
     return DamagedHeader(
         True, 65536 if size == 1 else size if is_size else DEFAULT_PAGE_SIZE, version, application
     )
-
-
-# -- the log -----------------------------------------------------------------------------------------------
-
-
-def _read_log(path: Path) -> dict[int, bytes]:
-    """Return the newest committed page of each number in a log; nothing if there is none.
-
-    A frame counts if it belongs to the log and its checksum follows from that of the frame before it.
-    """
-    if not path.exists():
-        return {}
-    data = path.read_bytes()
-    if len(data) < _LOG_HEADER or data[:3] != b"\x37\x7f\x06":
-        return {}
-    order = ">" if data[3] & 1 else "<"
-    (size,) = struct.unpack_from(">I", data, 8)
-    salts, checksum = data[16:24], struct.unpack_from(">II", data, 24)
-    committed: dict[int, bytes] = {}
-    pending: dict[int, bytes] = {}
-    for place in range(_LOG_HEADER, len(data) - _FRAME_HEADER - size + 1, _FRAME_HEADER + size):
-        head, page = data[place : place + 8], data[place + _FRAME_HEADER : place + _FRAME_HEADER + size]
-        stored = struct.unpack_from(">II", data, place + 16)
-        is_whole = (
-            data[place + 8 : place + 16] == salts
-            and _compute_checksum(head + page, order, checksum) == stored
-        )
-        checksum = stored
-        if not is_whole:
-            continue
-        number, end = struct.unpack(">II", head)
-        pending[number] = page
-        if end:
-            committed |= pending
-            pending.clear()
-    return committed
-
-
-def _compute_checksum(data: bytes, order: str, after: tuple[int, int]) -> tuple[int, int]:
-    one, two = after
-    words = struct.unpack(f"{order}{len(data) // 4}I", data)
-    for first, second in zip(words[::2], words[1::2], strict=True):
-        one = (one + first + two) & 0xFFFFFFFF
-        two = (two + second + one) & 0xFFFFFFFF
-    return one, two

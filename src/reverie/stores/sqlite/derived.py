@@ -28,11 +28,8 @@ from reverie.domain.record import Record
 from reverie.stores.codec import TABLES, Row, to_short_document
 from reverie.stores.forks import pause_for_forks
 from reverie.stores.sqlite.connections import ConnectionPool, keep_for_ever
-from reverie.stores.sqlite.migrations import build_uri, make_folder
-from reverie.stores.sqlite.reading import CORRUPT, decode_or_skip, fetch_by_key
-
-FOLDER = Path("index", "passages")
-"""Folder of the file, in that of the memory."""
+from reverie.stores.sqlite.database_file import find_passages, make_folder, remove_file
+from reverie.stores.sqlite.reading import CORRUPT, build_uri, decode_or_skip, fetch_by_key
 
 _FORMAT = 1
 """Version of the tables and of the analyzer; a file of another one is made again."""
@@ -86,22 +83,6 @@ _MEASURE = (
 
 
 T = TypeVar("T")
-
-
-def find_passages(folder: Path) -> Path:
-    """Return the path of the file that belongs to the store of a memory's folder."""
-    return folder / FOLDER / "passages.db"
-
-
-def remove_passages(folder: Path) -> None:
-    """Remove the file that belongs to the store of a memory's folder, since the store is another one now."""
-    _remove_file(find_passages(folder))
-
-
-def _remove_file(path: Path) -> None:
-    for ending in ("", "-wal", "-shm"):
-        with contextlib.suppress(OSError):  # opening it again tells what is wrong
-            path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 class DerivedDatabase:
@@ -321,7 +302,7 @@ class DerivedDatabase:
 
     def _remove(self) -> None:
         if self._path is not None:
-            _remove_file(self._path)
+            remove_file(self._path)
 
     def _open(self) -> sqlite3.Connection:
         self._followed = -1

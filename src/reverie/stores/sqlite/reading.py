@@ -67,6 +67,11 @@ CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 """Codes of errors that say that a file is damaged, or no database."""
 
 
+def build_uri(path: Path, options: str) -> str:
+    """Return the URI of a file for SQLite, with options such as `mode=rw`."""
+    return f"{path.absolute().as_uri()}?{options}"
+
+
 def explain_unavailability(error: sqlite3.Error) -> str:
     """Return why a database cannot be used now and what to do; empty for an error of another kind."""
     extended = getattr(error, "sqlite_errorcode", None)

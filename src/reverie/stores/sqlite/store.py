@@ -24,7 +24,14 @@ from reverie.domain.page import Page, Paragraph
 from reverie.domain.passage import SEARCHABLE, Analyse, Passage, Searchable
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
-from reverie.stores.base import Conditions, DatabaseStore, build_placeholders
+from reverie.stores.base import (
+    Conditions,
+    CopiedRow,
+    DatabaseStore,
+    Unjournaled,
+    build_placeholders,
+    translating_damage,
+)
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
     ENTRIES,
@@ -38,12 +45,14 @@ from reverie.stores.codec import (
     TableCodec,
     UnreadableRow,
     count_positions,
+    get_id,
+    lengthen_document,
 )
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import CommitOptions, Order
 from reverie.stores.sqlite.connections import ConnectionPool, is_read_only
+from reverie.stores.sqlite.database_file import copy_out, prepare
 from reverie.stores.sqlite.derived import DerivedDatabase
-from reverie.stores.sqlite.migrations import copy_out, prepare
 from reverie.stores.sqlite.reading import (
     EACH_TAG,
     SEARCHED,
@@ -56,6 +65,7 @@ from reverie.stores.sqlite.reading import (
     decode_or_skip,
     fetch_by_key,
     pad_values,
+    read_creations,
 )
 from reverie.stores.sqlite.transaction import WriteTransaction, prepare_change
 
@@ -71,6 +81,9 @@ _CHUNK = 1024
 _MOST_NAMES = 16_384  # in one statement; a power of two below SQLite's 32,766 variables
 _BATCH = 256
 _LIVE = {"record": "archived_at IS NULL", "turn": "true", "paragraph": SEARCHED}
+_NAMES = " UNION ALL ".join(
+    f"SELECT key, id FROM {each}" for each in ("gone", *(t.name for t in TABLES.values()))
+)
 _KEYS_OF_ID = " UNION ALL ".join(
     f"SELECT key FROM {name} WHERE id = ?" for name in (*(table.name for table in TABLES.values()), "gone")
 )
@@ -112,7 +125,10 @@ class SQLiteStore(DatabaseStore):
         self._analyse = analyse
         self._passages = passages
         with not_forking:
-            self.migrated_from = prepare(self.path, create=create, patience=self._patience)
+            if prepare(self.path, create=create):
+                from reverie.stores.sqlite.rewriting import upgrade_file  # here: files are seldom upgraded
+
+                upgrade_file(self.path)
         self._open()
 
     def _open(self) -> None:
@@ -420,11 +436,7 @@ class SQLiteStore(DatabaseStore):
             file.execute(
                 "DELETE FROM entries WHERE namespace = ? AND expires_at <= ?", (entry.namespace, moment)
             )
-            file.execute(
-                f"INSERT OR REPLACE INTO entries ({', '.join(ENTRIES.names)}) "
-                f"VALUES ({build_placeholders(len(ENTRIES.names))})",
-                ENTRIES.encode(entry),
-            )
+            WriteTransaction(file).put_entry(entry)
             return True
 
     def drop_entries(self, namespace: str, keys: Sequence[str] | None = None) -> int:
@@ -458,8 +470,7 @@ class SQLiteStore(DatabaseStore):
 
     def check(self) -> list[StoreProblem]:
         """Return all problems of the stored data; an empty list if there are none."""
-        from reverie.stores.protocol import StoreProblem  # here: both are seldom needed
-        from reverie.stores.sqlite.check import REPAIR, find_problems
+        from reverie.stores.sqlite.check import build_problem, find_problems  # here: it is seldom needed
 
         try:
             with self._connections.reading() as file:
@@ -467,7 +478,7 @@ class SQLiteStore(DatabaseStore):
         except StoreUnavailable:
             raise
         except StoreError as error:  # the definitions in it are damaged, or where it says that things are
-            return [StoreProblem(what=f"the file is damaged: {error}", fix=REPAIR, repairable=True)]
+            return [build_problem(f"the file is damaged: {error}")]
 
     def backup(self, target: Path) -> None:
         """Copy the store, as it is at one moment, into another file, whatever is written meanwhile.
@@ -490,8 +501,8 @@ class SQLiteStore(DatabaseStore):
             raise InvalidInput(f"{str(target)!r} is there already: choose another name, or remove it first")
 
     def repair(self) -> RepairReport:
-        """Replace the file by a copy of everything that can be read of it; see `repair.repair_file`."""
-        from reverie.stores.sqlite.repair import repair_file
+        """Replace the file by a copy of everything that can be read of it; see `rewriting.repair_file`."""
+        from reverie.stores.sqlite.rewriting import repair_file
 
         self.close()
         try:
@@ -499,6 +510,37 @@ class SQLiteStore(DatabaseStore):
         finally:
             self._derived.clear()
             self._open()
+
+    @translating_damage()
+    def read_rows(self, after: int, limit: int) -> list[CopiedRow]:
+        """Return journal rows with larger numbers, in ascending order."""
+        with self._connections.reading() as file:
+            sql = f"SELECT {CHANGE_COLUMNS} FROM journal WHERE sequence > ? ORDER BY sequence LIMIT ?"
+            found = file.execute(sql, (after, limit)).fetchall()
+            bodies = read_creations(file, found)
+            names: dict[int, str] = {}
+            if any(
+                row[9] is row[10] is None for row in found
+            ):  # only the tables have the ids of what was erased
+                names = dict(file.execute(_NAMES))
+        rows = []
+        for row in found:
+            table, before, after_change = TABLES[row[8]], row[9], bodies.get(row[0], row[10])
+            name = names.get(row[7], "") if before is after_change is None else get_id(after_change or before)
+            documents = (each and lengthen_document(table, each) for each in (before, after_change))
+            rows.append(CopiedRow._make((*row[:9], *documents, name)))
+        return rows
+
+    @translating_damage()
+    def read_unjournaled(self) -> Unjournaled:
+        """Return what is not in the journal."""
+        read = self._connections.rows
+        return Unjournaled(
+            entries=[ENTRIES.decode(row) for row in read(f"SELECT {', '.join(ENTRIES.names)} FROM entries")],
+            cursors=dict(read("SELECT name, value FROM cursors")),
+            counters=dict(read("SELECT name, value FROM counters")),
+            tombstones=[mark for (mark,) in read("SELECT mark FROM tombstones")],
+        )
 
     def find_stale_analyses(self) -> list[str]:
         """Return the ids of things whose stored words differ from what the analyzer makes of them."""

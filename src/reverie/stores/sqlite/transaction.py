@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 from reverie.domain.change import Change, JournalEntry, JournalNote, Subject, build_entries
 from reverie.domain.conversation import Turn
-from reverie.domain.passage import is_searched
+from reverie.domain.entry import Entry
 from reverie.domain.record import Record
 from reverie.domain.text.timestamps import to_microseconds
 from reverie.stores.base import build_conflict
 from reverie.stores.codec import (
     CHANGE_COLUMNS,
+    ENTRIES,
     IN_ROW,
     RECORDS,
     SESSIONS,
@@ -29,7 +30,6 @@ from reverie.stores.codec import (
     find_ids,
     to_short_document,
 )
-from reverie.stores.sqlite.reading import decode_or_skip, iter_things_tolerantly
 
 _ARCHIVED_AT = RECORDS.names.index("archived_at")
 _SESSION, _POSITION = TURNS.names.index("session"), TURNS.names.index("position")
@@ -80,7 +80,7 @@ _INSERT = {table.subject: _build_insert(table) for table in TABLES.values()}
 _SELECT = {table.subject: _build_select(table) for table in TABLES.values()}
 _DELETE = {table.subject: f"DELETE FROM {table.name} WHERE key = ?" for table in TABLES.values()}
 _get_fields = attrgetter("actor", "operation", "note", "reference", "key", "subject")
-_JOURNAL = (
+INSERT_CHANGE = (
     f"INSERT INTO journal ({CHANGE_COLUMNS}) VALUES ({', '.join('?' * len(CHANGE_COLUMNS.split(', ')))})"
 )
 _EMPTY = (
@@ -93,16 +93,13 @@ _EARLIER_KEYS = (
     "WHERE gone.id = ? AND journal.subject = ?"
 )
 _POSITIONS = "SELECT position FROM turns WHERE session = ? AND position BETWEEN ? AND ? ORDER BY position"
+_PUT = (
+    f"INSERT OR REPLACE INTO entries ({', '.join(ENTRIES.names)}) "
+    f"VALUES ({', '.join('?' * len(ENTRIES.names))})"
+)
 _COUNT = "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 
-_CITE = "INSERT OR IGNORE INTO citations VALUES (?, ?)"
-
-
-def read_citations(file: sqlite3.Connection) -> None:
-    """Fill the table of citations from the journal, whose creations have their documents."""
-    for key, document in file.execute("SELECT key, after FROM journal WHERE after IS NOT NULL").fetchall():
-        own = document.partition(",")[0]  # the id comes first
-        file.executemany(_CITE, [(cited, key) for cited in find_ids(document) if cited not in own])
+CITE = "INSERT OR IGNORE INTO citations VALUES (?, ?)"
 
 
 def _list_citations(key: int, row: Row) -> list[tuple[str, int]]:
@@ -110,16 +107,6 @@ def _list_citations(key: int, row: Row) -> list[tuple[str, int]]:
     own, *others = row
     found = find_ids("\n".join([each for each in others if type(each) is str]))
     return [(cited, key) for cited in found if cited != own]
-
-
-def strip_creations(file: sqlite3.Connection) -> None:
-    """Remove the documents of creations that are searched and have not changed since: their rows have them."""
-    tables: tuple[TableCodec[Any], ...] = (RECORDS, TURNS)
-    for table in tables:
-        is_changed = "EXISTS (SELECT 1 FROM journal WHERE key = it.key AND key <> sequence)"
-        for key, changed, *row in iter_things_tolerantly(file, table, is_changed):
-            if not changed and (value := decode_or_skip(table, key, tuple(row))) and is_searched(value):
-                file.execute(_SET_CREATION, (IN_ROW, key, to_short_document(table, row)))
 
 
 class _Made(NamedTuple):
@@ -170,7 +157,7 @@ class WriteTransaction:
             key, before = self._replace(edit)
             self._keep_creation(key, before)
         if edit.after is not None and (citations := _list_citations(key, edit.after)):
-            self._file.executemany(_CITE, citations)
+            self._file.executemany(CITE, citations)
         self._next = sequence + 1
         name = (edit.table.subject, edit.edit.id)
         self._made.append(_Made(sequence, key, name, before, edit.document, edit.edit))
@@ -192,7 +179,7 @@ class WriteTransaction:
         for statement in _EMPTY:
             self._file.executemany(statement, [(key,) for key in {row.key, *earlier}])
         if edit.after is not None:
-            self._file.executemany(_CITE, _list_citations(row.key, edit.after))
+            self._file.executemany(CITE, _list_citations(row.key, edit.after))
         if (place := self._erased.get(row.name)) is not None:
             self._made[place] = self._made[place]._replace(after=None, edit=None)
         self._erased[row.name] = len(self._made)
@@ -212,6 +199,10 @@ class WriteTransaction:
         """Add to the counters."""
         self._file.executemany(_COUNT, counts.items())
 
+    def put_entry(self, entry: Entry) -> None:
+        """Set an entry of working memory."""
+        self._file.execute(_PUT, ENTRIES.encode(entry))
+
     def set_cursors(self, cursors: Mapping[str, str | None]) -> None:
         """Set the cursors, and remove those that are None."""
         for name, value in cursors.items():
@@ -227,7 +218,7 @@ class WriteTransaction:
         entries = build_entries(self._first, made, at=at, actor=actor, note=note)
         moment = to_microseconds(at)
         self._file.executemany(
-            _JOURNAL,
+            INSERT_CHANGE,
             [
                 (each.sequence, each.batch, moment, *_get_fields(each), *row[3:5])
                 for each, row in zip(entries, self._made, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -182,11 +182,8 @@ def _export_history(context: CommandContext, target: str, *, scope: Sequence[str
 
     if scope or context.as_of is not None:
         raise InvalidInput("A history is exported as a whole. Leave out --scope and --as-of.")
-    closing, source = open_source(context.resolve_place())
-    try:
+    with closing(open_source(context.resolve_place())) as source:
         changes = write_history(source, path := resolve_path(target), overwrite=overwrite)
-    finally:
-        closing.close()
     text = f"Exported to {path}: everything, {output.count(changes, 'change')}."
     context.print_result(text, {"path": path, "changes": changes})
 

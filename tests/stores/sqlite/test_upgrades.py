@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import stat
 import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +24,7 @@ from reverie.domain.passage import CollectionStats
 from reverie.domain.record import Record
 from reverie.stores.codec import RECORDS, RowCodec, to_short_document
 from reverie.stores.sqlite import SQLiteStore
-from reverie.stores.sqlite.migrations import MIGRATIONS, prepare
+from reverie.stores.sqlite.database_file import VERSION
 from tests.support.contract.factories import (
     NOW,
     analyse,
@@ -84,10 +85,14 @@ ADDED = frozenset(
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file of version 1 with something of everything in it."""
-    path = tmp_path / "agent" / "reverie.db"
-    prepare(path, steps=MIGRATIONS[:1])
+    return make_file(tmp_path / "agent" / "reverie.db", 1)
+
+
+def make_file(path: Path, version: int) -> Path:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.touch(mode=0o600)
     with contextlib.closing(sqlite3.connect(path)) as file:
-        file.executescript(Path(__file__).with_name("version-1.sql").read_text(encoding="utf-8"))
+        file.executescript(Path(__file__).with_name(f"version-{version}.sql").read_text(encoding="utf-8"))
     return path
 
 
@@ -129,9 +134,8 @@ def vars_of(one: Entry) -> dict[str, object]:
 
 
 def test_a_file_of_version_1_is_backed_up_as_it_was(path: Path) -> None:
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        assert store.migrated_from == path.with_name("reverie.db.v1.backup")
-    assert version_of(path) == len(MIGRATIONS)
+    SQLiteStore(path, analyse=analyse).close()
+    assert version_of(path) == VERSION
     backup = path.with_name("reverie.db.v1.backup")
     assert version_of(backup) == 1
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
@@ -139,8 +143,6 @@ def test_a_file_of_version_1_is_backed_up_as_it_was(path: Path) -> None:
         assert file.execute("SELECT count(*), max(sequence) FROM journal").fetchone() == (9, 9)
         with pytest.raises(sqlite3.IntegrityError):
             file.execute("INSERT INTO journal VALUES (10, 10, 10, 'page', 0, '', '', NULL, '')")
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        assert store.migrated_from is None
 
 
 def test_a_backup_that_finds_no_room_leaves_no_part_of_one(path: Path, tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_a_backup_that_finds_no_room_leaves_no_part_of_one(path: Path, tmp_path:
         (disk / "filler").unlink()
         with contextlib.closing(SQLiteStore(disk / "reverie.db", analyse=analyse)) as store:
             assert store.check() == []
-            assert store.migrated_from == disk / "reverie.db.v1.backup"
+            assert (disk / "reverie.db.v1.backup").exists()
     finally:
         subprocess.run(["umount", disk], check=True)
 
@@ -167,6 +169,27 @@ def test_a_file_of_version_1_becomes_what_a_new_file_is(path: Path, tmp_path: Pa
     SQLiteStore(path, analyse=analyse).close()
     SQLiteStore(tmp_path / "new.db", analyse=analyse).close()
     assert tables_of(path) == tables_of(tmp_path / "new.db")
+
+
+def test_several_that_open_a_file_upgrade_it_once_and_replace_no_backup(path: Path) -> None:
+    backup = path.with_name("reverie.db.v1.backup")
+    backup.write_bytes(b"of before")
+    opened: list[list[Record]] = []
+
+    def open_it() -> None:
+        with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
+            opened.append(list(store.find(Filter(archived=None))))
+
+    threads = [threading.Thread(target=open_it) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert opened == [[BACK, TWO_LATER, ONE]] * 4
+    assert {each.name for each in path.parent.glob("*.backup*")} == {
+        f"{backup.name}{end}" for end in ("", "-1")
+    }
+    assert backup.read_bytes() == b"of before"
 
 
 def test_a_file_of_version_1_takes_what_is_new(path: Path) -> None:
@@ -184,24 +207,10 @@ def test_a_file_of_version_1_takes_what_is_new(path: Path) -> None:
         assert b"Was it the deploy?" in path.read_bytes()
 
 
-def test_a_migration_that_is_killed_is_made_again(path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute("PRAGMA cache_size = 1")
-        file.execute("BEGIN IMMEDIATE")
-        for statement in MIGRATIONS[1].sql.split(";\n"):
-            file.execute(statement)
-        # and it ends here
-    assert version_of(path) == 1
-    with contextlib.closing(SQLiteStore(path, analyse=analyse)) as store:
-        assert [row.edit for row in store.journal()] == EDITS
-        assert store.check() == []
-
-
 def test_facts_in_the_metadata_become_fields_and_records_with_the_same_text_become_one(
     tmp_path: Path,
 ) -> None:
-    path = tmp_path / "reverie.db"
-    prepare(path, steps=MIGRATIONS[:8])
+    path = make_file(tmp_path / "reverie.db", 8)
     linked = make_record(9).id
     before = {
         "superseded_by": linked,

@@ -2,7 +2,7 @@
 -- frame in the write-ahead log: about 0.1 ms and 0.015 ms where this was measured. So the design is about
 -- touching few pages. A new record among 100,000 touches 7.3: the last leaf of `records`, `journal` and
 -- `records_newest` (all three append, 1.2 each with the leaf that fills up), a random leaf of each unique
--- index (1.1 and 1.3), `measure` (1), and the file's header when it grows (0.25). That is 1.5 times what a
+-- index (1.1 and 1.3), and the file's header when it grows (0.25). That is 1.5 times what a
 -- bare insert into one table with a unique id takes. Rejected:
 --
 -- * A table of tags: one more page for most commits, in exchange for quicker finding of rare tags. The tags
@@ -12,10 +12,6 @@
 -- * An index of `journal` by id: a random page for every commit of anything. A thing's first journal row is
 --   found by its key, which *is* that row's number; later rows are in `journal_changes`, which a creation
 --   does not touch; `gone` remembers the keys of ids that were deleted.
--- * Counters as changes in the journal, added up by whoever asks: saves the page of `measure` (8 % of a
---   commit), and every question for a measure would read the journal's tail.
--- * A creation's journal row without `after`, as `records` has it: fewer bytes, the same pages, and nothing
---   left to notice a damaged record by.
 -- * AUTOINCREMENT: writes `sqlite_sequence` in every commit. Journal rows are never deleted, so keys taken
 --   from the journal are unique for ever without it.
 -- * Pages of 8 KiB: 6.5 frames instead of 7.3, and no faster, because the bytes double.
@@ -29,19 +25,25 @@ CREATE TABLE journal (
     sequence INTEGER PRIMARY KEY,
     batch INTEGER NOT NULL,
     key INTEGER NOT NULL,
-    subject TEXT NOT NULL CHECK (subject IN ('record', 'turn', 'session')),
+    subject TEXT NOT NULL CHECK (subject IN ('record', 'turn', 'session', 'page', 'paragraph')),
     at INTEGER NOT NULL,
     actor TEXT NOT NULL,
-    reason TEXT NOT NULL,
+    note TEXT NOT NULL,
     before TEXT,
-    after TEXT,
-    CHECK (before IS NOT NULL OR after IS NOT NULL)
+    after TEXT, -- empty for a creation as long as its row has the value
+    operation TEXT NOT NULL DEFAULT '',
+    reference TEXT NOT NULL DEFAULT ''
 );
 
 CREATE INDEX journal_changes ON journal (key) WHERE key <> sequence;
+-- A past state is found by its time without reading the journal; the index is appended to, at one page a commit.
+CREATE INDEX journal_times ON journal (at);
 CREATE TABLE gone (id TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (id, key)) WITHOUT ROWID;
+-- Which value names the id of another in any version: an erasure finds by it what was made from the erased. Most saves
+-- name nothing, and touch no page of it. Rows stay until the value that cites is erased.
+CREATE TABLE citations (cited TEXT NOT NULL, key INTEGER NOT NULL, PRIMARY KEY (cited, key)) WITHOUT ROWID;
+CREATE INDEX citations_key ON citations (key);
 
--- What search reads stands before the content, so a long content's overflow pages are not walked.
 CREATE TABLE records (
     key INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
@@ -62,22 +64,36 @@ CREATE TABLE records (
     valid_to INTEGER,
     expires_at INTEGER,
     archived_at INTEGER,
-    length INTEGER NOT NULL,
-    voice TEXT NOT NULL,
-    cues TEXT NOT NULL,
-    dates TEXT NOT NULL,
-    terms TEXT NOT NULL,
     content TEXT NOT NULL,
     tags TEXT NOT NULL,
     refs TEXT NOT NULL,
     source TEXT NOT NULL,
     archive_reason TEXT NOT NULL,
-    metadata TEXT NOT NULL
+    metadata TEXT NOT NULL,
+    parts TEXT,
+    draft INTEGER,
+    item_key TEXT,
+    resolved_dates TEXT,
+    replaced_by TEXT,
+    replaces TEXT,
+    promoted_from TEXT,
+    perhaps_replaced_by TEXT,
+    keep_secret INTEGER,
+    about TEXT,
+    until INTEGER,
+    permission INTEGER,
+    checksum INTEGER -- of the columns, as in every table of things
 );
 
 CREATE UNIQUE INDEX records_id ON records (id);
 CREATE UNIQUE INDEX records_live ON records (fingerprint, scope) WHERE archived_at IS NULL;
 CREATE INDEX records_newest ON records (updated_at, archived_at, scope, category, kind, tags);
+-- Lists and counts of a category are read from this index alone.
+CREATE INDEX records_category ON records (category, scope, archived_at, expires_at, updated_at) WHERE category IS NOT NULL;
+-- Headlines are few: their index is not touched when another record is written.
+CREATE INDEX records_headlines ON records (scope) WHERE parts IS NOT NULL;
+-- The newest of a hundred thousand are listed without sorting all.
+CREATE INDEX records_created ON records (created_at);
 
 CREATE TABLE sessions (
     key INTEGER PRIMARY KEY,
@@ -87,7 +103,8 @@ CREATE TABLE sessions (
     scope TEXT NOT NULL,
     window_start INTEGER NOT NULL,
     summary TEXT NOT NULL,
-    metadata TEXT NOT NULL
+    metadata TEXT NOT NULL,
+    checksum INTEGER
 );
 
 CREATE TABLE turns (
@@ -99,29 +116,38 @@ CREATE TABLE turns (
     at INTEGER NOT NULL,
     scope TEXT NOT NULL,
     speaker TEXT NOT NULL,
-    length INTEGER NOT NULL,
-    voice TEXT NOT NULL,
-    cues TEXT NOT NULL,
-    dates TEXT NOT NULL,
-    terms TEXT NOT NULL,
     content TEXT NOT NULL,
     tool_calls TEXT NOT NULL,
     tool_call_id TEXT NOT NULL,
-    metadata TEXT NOT NULL
+    metadata TEXT NOT NULL,
+    checksum INTEGER
 );
 
 CREATE UNIQUE INDEX turns_id ON turns (id);
 CREATE UNIQUE INDEX turns_place ON turns (session, position);
 
--- `area` is `=` and the scope, or `*` for all scopes together, so that both are one look-up.
-CREATE TABLE measures (
-    subject TEXT NOT NULL,
-    area TEXT NOT NULL,
-    voice TEXT NOT NULL,
-    passages INTEGER NOT NULL,
-    tokens INTEGER NOT NULL,
-    PRIMARY KEY (subject, area, voice)
-) WITHOUT ROWID;
+CREATE TABLE pages (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    updated_at INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    checksum INTEGER
+);
+
+-- Rejected: one text for a log, as a page has it. Adding a line to it would write all of it again, twice, for the journal
+-- keeps every version.
+CREATE TABLE paragraphs (
+    key INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    page TEXT NOT NULL,
+    position REAL NOT NULL,
+    at INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    content TEXT NOT NULL,
+    checksum INTEGER
+);
+
+CREATE INDEX paragraphs_place ON paragraphs (page, position);
 
 CREATE TABLE entries (
     namespace TEXT NOT NULL,
@@ -135,3 +161,5 @@ CREATE TABLE entries (
 );
 
 CREATE TABLE cursors (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE tombstones (mark TEXT PRIMARY KEY) WITHOUT ROWID;
