@@ -488,4 +488,4 @@ def _says_the_same(text: str, other: str) -> bool:
     if set(_PAST_FORM.findall(text.casefold())) != set(_PAST_FORM.findall(other.casefold())):
         return False
     one, whole = extract_specifics(text), extract_specifics(other)
-    return not (one.find_missing_from(whole) or one.find_unaffirmed_in(whole))
+    return not (one.find_missing_from(whole) or one.subtract(whole, "affirmed"))

@@ -194,9 +194,9 @@ def good_merges(records: Sequence[Shown]) -> list[dict[str, Any]]:
             if not numbers <= set(_NUMBER.findall(other.text)):
                 continue
             a, b = extract_specifics(one.text), extract_specifics(other.text)
-            if not a.find_missing_from(b) and not a.find_unaffirmed_in(b):
+            if not a.find_missing_from(b) and not a.subtract(b, "affirmed"):
                 content = other.text
-            elif not b.find_missing_from(a) and not b.find_unaffirmed_in(a):
+            elif not b.find_missing_from(a) and not b.subtract(a, "affirmed"):
                 content = one.text
             else:
                 content = joined([one, other])

@@ -153,7 +153,7 @@ def _build_records(view: PassInput, note: Record, proposals: Any) -> list[Record
 def _explain_refusal(view: PassInput, note: Record, records: Sequence[Record]) -> str:
     known = extract_specifics(note.content)
     together = extract_specifics("\n".join(record.content for record in records))
-    if missing := known.find_missing_from(together) | known.find_unaffirmed_in(together):
+    if missing := known.find_missing_from(together) | known.subtract(together, "affirmed"):
         return f"it would lose: {', '.join(sorted(missing))}"
     length = sum(len(record.content) for record in records)
     if length > 2 * len(note.content) + _SLACK * len(records):
