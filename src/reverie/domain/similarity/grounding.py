@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 
 from reverie.domain.conversation import Turn
@@ -191,80 +191,65 @@ class _Said:
         return extract_specifics(self._text)
 
     @cached_property
-    def _mentions(self) -> list[DateMention]:
-        return [
-            mention
-            for each, day in zip(self._evidence, self._days, strict=True)
-            for mention in find_dates(each.text, day)
-        ]
-
-    @cached_property
     def _words(self) -> frozenset[str]:
         return _extract_words(self._text) | extract_content(self._text)
 
-    @cached_property
-    def _numbers(self) -> frozenset[str]:
-        return frozenset(number.replace(",", "") for number in self._known.numbers)
-
     def find_unknown_dates(self, text: str) -> str:
         """Return the first date of a statement that the evidence lacks, in a sentence."""
-        for mention in find_dates(text, self._days[-1], relative=False):
+        mentions = find_dates(text, self._days[-1], relative=False)
+        known = [
+            mention
+            for each, day in zip(self._evidence, self._days, strict=True)
+            for mention in (find_dates(each.text, day) if mentions else ())
+        ]
+        for mention in mentions:
             words = text[mention.at : mention.stop].strip()
             if (
-                not any(_is_same_time(mention, each) for each in self._mentions)
+                not any(_is_same_time(mention, each) for each in known)
                 and not any(mention.start <= day <= mention.end for day in self._days)
                 and not self._has_day_of_month(mention)
                 and words.lower() not in self._text.lower()
             ):
-                return f"no cited turn says: {words}"
+                return _say_missing([words])
         return ""
 
     def _has_day_of_month(self, mention: DateMention) -> bool:
         """Return whether the evidence has the day of a near date without its month: "on the 29th"."""
-        number = re.compile(rf"\b{mention.start.day}(?:st|nd|rd|th|\.)?(?![\w:%])")
-        return (
-            mention.unit == "day"
-            and any(abs(mention.start - day) <= timedelta(days=31) for day in self._days)
-            and number.search(self._text) is not None
-        )
+        is_near = any(abs((mention.start - day).days) <= 31 for day in self._days)
+        number = rf"\b{mention.start.day}(?:st|nd|rd|th|\.)?(?![\w:%])"
+        return mention.unit == "day" and is_near and re.search(number, self._text) is not None
 
     def find_unknown_values(self, text: str) -> str:
         """Return the numbers, times, addresses, code and quotations that the evidence lacks, in a sentence."""
         specifics, known = extract_specifics(self._remove_dates(text)), self._known
-        missing = (
-            {number for number in specifics.numbers if number.replace(",", "") not in self._numbers}
-            | {time for time in specifics.times - known.times if ":" in time}
-            | (specifics.addresses - known.addresses)
-            | {code for code in specifics.code if code.casefold() not in self._text.casefold()}
-        )
+        missing = {
+            *specifics.subtract(known, "numbers", "addresses"),
+            *(time for time in specifics.times - known.times if ":" in time),
+            *(code for code in specifics.code if code.casefold() not in self._text.casefold()),
+        }
         missing = {value for value in missing if f" {value.casefold()} " not in known.wording}
         folded = _fold(self._text)
         missing |= {words for words in _QUOTATION.findall(text) if _fold(words) not in folded}
-        return f"no cited turn says: {', '.join(sorted(missing))}" if missing else ""
+        return _say_missing(missing)
 
     def find_unknown_names(self, text: str) -> str:
         """Return the names of a statement that the evidence lacks, in a sentence."""
         specifics = extract_specifics(_OWNER.sub(" ", self._remove_dates(text)))
         names = {word for name in specifics.names for word in name.split()}
-        missing = sorted(
+        return _say_missing(
             name
             for name in names - _FRAME
             if not is_among(name, self._words) and f" {name} " not in self._known.wording
         )
-        return f"no cited turn says: {', '.join(missing)}" if missing else ""
 
     def find_unknown_words(self, text: str, *, least: float) -> str:
         """Return the words that the evidence lacks, in a sentence, if it has less than a share of the words."""
         rest = self._remove_dates(text)
         words = extract_content(rest) - _DENIALS
-        unknown = sorted(
-            word
-            for word in words
-            if not is_among(word, self._words) and word.replace(",", "") not in self._numbers
-        )
+        unknown = {word for word in words if not is_among(word, self._words)}
         known = len(words) - len(unknown)
         if known < least * len(words) or (not known and rest == text):
-            return f"no cited turn says: {', '.join(unknown) or text}"
+            return _say_missing(unknown or [text])
         return ""
 
     def find_changed_negation(self, text: str) -> str:
@@ -280,6 +265,11 @@ class _Said:
         for mention in reversed(find_dates(text, self._days[-1], relative=False)):
             text = f"{text[: mention.at]} {text[mention.stop :]}"
         return text
+
+
+def _say_missing(values: Iterable[str]) -> str:
+    words = ", ".join(sorted(values))
+    return f"no cited turn says: {words}" if words else ""
 
 
 def split_statements(text: str) -> list[str]:
