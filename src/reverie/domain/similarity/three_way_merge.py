@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from difflib import SequenceMatcher
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
@@ -21,15 +22,13 @@ from reverie.domain.record import MOST_LABELS, Record, merge_tags
 
 V = TypeVar("V", bound=Record | Turn | SessionState | Page | Paragraph)
 
-_LATER_WINS = {"updated_at", "last_seen_at"}
-_LABELS = {"tags", "references"}
 _TOGETHER: Mapping[type, tuple[tuple[str, ...], ...]] = MappingProxyType(
     {Record: (("archived_at", "archive_reason"),), SessionState: (("window_start", "summary"),)}
 )
 """Fields that belong together, and are taken from the same side."""
 
-_MOST_CELLS = 1_000_000
-"""Most cells of a table for comparing repeated lines; a larger section counts as rewritten."""
+_MAX_CELLS = 100_000
+"""Most pairs of repeated lines that are compared; a larger section counts as rewritten."""
 
 
 # -- values ------------------------------------------------------------------------------------------------
@@ -86,10 +85,24 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
     values: dict[str, Any] = {}
     conflicts: list[str] = []
     for group in _iterate_field_groups(type(theirs)):
-        was, mine, yours = ({name: _get(side, name) for name in group} for side in (base, ours, theirs))
-        taken, clashing = _merge_group(type(theirs), None if base is None else was, mine, yours)
-        values |= taken
-        conflicts += clashing
+        name = group[0]
+        mine, yours = ({each: getattr(side, each) for each in group} for side in (ours, theirs))
+        was = {each: getattr(base, each) for each in group} if base is not None else {}
+        if mine == yours or yours == was:
+            values |= mine
+        elif mine == was:
+            values |= yours
+        elif name in _MERGERS:
+            values[name] = _MERGERS[name](was.get(name), mine[name], yours[name])
+        elif name == "metadata":
+            merged, clashing = _merge_mapping(was.get(name) or {}, mine[name], yours[name])
+            values[name] = MappingProxyType(merged)
+            conflicts += [f"metadata.{key}" for key in clashing]
+        elif name == "content" and isinstance(theirs, Page):
+            values[name] = merge_text(was.get(name) or "", mine[name], yours[name])
+        else:
+            values |= yours
+            conflicts += [each for each in group if mine[each] != yours[each]]
     conflicts += _repair_invariants(values, ours, theirs)
     return MergeResult(value=replace(theirs, **values), conflicts=tuple(dict.fromkeys(conflicts)))
 
@@ -97,45 +110,29 @@ def merge_values(base: V | None, ours: V, theirs: V) -> MergeResult[V]:
 def _iterate_field_groups(kind: type) -> Iterator[tuple[str, ...]]:
     """Yield the fields of a value in groups; most groups are single fields."""
     together = _TOGETHER.get(kind, ())
-    for field in fields(kind):
-        group = next((group for group in together if field.name in group), (field.name,))
-        if group[0] == field.name:
+    for each in fields(kind):
+        group = next((group for group in together if each.name in group), (each.name,))
+        if group[0] == each.name:
             yield group
 
 
-def _get(side: object, name: str) -> Any:
-    return None if side is None else getattr(side, name)
+def _merge_labels(old: Sequence[str] | None, mine: Sequence[str], yours: Sequence[str]) -> tuple[str, ...]:
+    was = set(old or ())
+    removed = was - set(mine)
+    kept = [label for label in yours if label not in removed]
+    return tuple(dict.fromkeys([*kept, *(label for label in mine if label not in was)]))
 
 
-def _merge_group(
-    kind: type, was: Mapping[str, Any] | None, mine: Mapping[str, Any], yours: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the merged values of a group of fields, and the names of those in conflict."""
-    if mine in (yours, was):
-        return dict(yours), []
-    if yours == was:
-        return dict(mine), []
-    name = next(iter(yours))
-    old = None if was is None else was[name]
-    if name in _LATER_WINS:
-        return {name: max(mine[name], yours[name])}, []
-    if name == "seen_count":
-        return {name: max(1, mine[name] + yours[name] - old) if was else max(mine[name], yours[name])}, []
-    if name in _LABELS:
-        labels = _merge_labels(old or (), mine[name], yours[name])
-        return {name: merge_tags(labels) if name == "tags" else labels}, []
-    if name == "metadata":
-        merged_metadata, clashing = _merge_mapping(old or {}, mine[name], yours[name])
-        return {name: MappingProxyType(merged_metadata)}, [f"metadata.{key}" for key in clashing]
-    if name == "content" and kind is Page:
-        return {name: merge_text(old or "", mine[name], yours[name])}, []
-    return dict(yours), [one for one in yours if mine[one] != yours[one]]
-
-
-def _merge_labels(old: Sequence[str], mine: Sequence[str], yours: Sequence[str]) -> tuple[str, ...]:
-    removed = set(old) - set(mine)
-    remaining = [label for label in yours if label not in removed]
-    return tuple(dict.fromkeys([*remaining, *(label for label in mine if label not in old)]))
+_MERGERS: Mapping[str, Callable[[Any, Any, Any], Any]] = MappingProxyType(
+    {
+        "updated_at": lambda _, mine, yours: max(mine, yours),
+        "last_seen_at": lambda _, mine, yours: max(mine, yours),
+        "seen_count": lambda was, mine, yours: max(1, mine + yours - was) if was else max(mine, yours),
+        "tags": lambda was, mine, yours: merge_tags(_merge_labels(was, mine, yours)),
+        "references": _merge_labels,
+    }
+)
+"""Fields that never conflict, with the value of a field that both sides changed."""
 
 
 def _merge_mapping(
@@ -160,7 +157,7 @@ def _repair_invariants(values: dict[str, Any], ours: object, theirs: object) -> 
         start, end = values["valid_from"], values["valid_to"]
         if start is not None and end is not None and end < start:
             wrong += ["valid_from", "valid_to"]
-        wrong += [name for name in sorted(_LABELS) if len(values[name]) > MOST_LABELS]
+        wrong += [name for name in ("references", "tags") if len(values[name]) > MOST_LABELS]
     if isinstance(theirs, Page) and len(values["content"]) > LONGEST_PAGE:
         wrong.append("content")
     values |= {name: getattr(theirs, name) for name in wrong}
@@ -175,7 +172,7 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
 
     The result has every line that a side added or changed. A line that a side removed is left out, unless the other
     side changed it. Where both sides changed the same place, the result has both versions, `theirs` first, with common
-    lines once. There are no conflict markers. A section with over a million pairs of repeated lines counts as
+    lines once. There are no conflict markers. A section with over 100,000 pairs of repeated lines counts as
     rewritten; its lines may be doubled, but are never lost.
 
     Args:
@@ -194,7 +191,7 @@ def merge_text(base: str, ours: str, theirs: str) -> str:
     was, mine, yours = split_lines(base), split_lines(ours), split_lines(theirs)
     result: list[str] = []
     done = 0
-    for cluster in _cluster_hunks(_compute_hunks(was, mine), _compute_hunks(was, yours)):
+    for cluster in _cluster_changes(was, mine, yours):
         result += was[done : cluster.start]
         result += _combine_sides(cluster.theirs, cluster.ours)
         done = cluster.stop
@@ -227,8 +224,9 @@ def match_items(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[
             continue
         anchors = _find_anchors(old[low:high], new[start:stop])
         if not anchors:
-            pairs = _find_longest_common(old[low:high], new[start:stop])
-            matches += [(low + i, start + j) for i, j in pairs]
+            if (high - low) * (stop - start) <= _MAX_CELLS:
+                blocks = SequenceMatcher(None, old[low:high], new[start:stop], False).get_matching_blocks()
+                matches += [(low + i + n, start + j + n) for i, j, size in blocks for n in range(size)]
             continue
         edges = [(low - 1, start - 1), *((low + i, start + j) for i, j in anchors), (high, stop)]
         matches += edges[1:-1]
@@ -247,21 +245,14 @@ def find_changed_ranges(
         i, j = a + 1, b + 1
 
 
-class _Hunk(NamedTuple):
-    """Replacement of `base[start:stop]` by the lines of one side."""
-
-    start: int
-    stop: int
-    lines: list[str]
-
-
-class _Cluster(NamedTuple):
+@dataclass(slots=True)
+class _Cluster:
     """Changed section of the base, with the lines of each side."""
 
     start: int
     stop: int
-    theirs: list[str]
-    ours: list[str]
+    theirs: list[str] = field(default_factory=list)
+    ours: list[str] = field(default_factory=list)
 
 
 def split_lines(text: str) -> list[str]:
@@ -277,23 +268,20 @@ def _merge_line_end(base: str, ours: str, theirs: str) -> str:
     return mine if yours == was else yours
 
 
-def _compute_hunks(base: Sequence[str], side: Sequence[str]) -> list[_Hunk]:
-    return [_Hunk(*was, list(side[slice(*now)])) for was, now in find_changed_ranges(base, side)]
-
-
-def _cluster_hunks(ours: Sequence[_Hunk], theirs: Sequence[_Hunk]) -> list[_Cluster]:
+def _cluster_changes(was: Sequence[str], mine: Sequence[str], yours: Sequence[str]) -> list[_Cluster]:
     """Return the changes of both sides in order, with one cluster for changes of the same lines or gap."""
+    hunks = [
+        (*old, is_mine, side[slice(*new)])
+        for is_mine, side in ((False, yours), (True, mine))
+        for old, new in find_changed_ranges(was, side)
+    ]
     clusters: list[_Cluster] = []
-    for start, stop, mine, lines in sorted(
-        [(*hunk[:2], False, hunk.lines) for hunk in theirs] + [(*hunk[:2], True, hunk.lines) for hunk in ours]
-    ):
+    for start, stop, is_mine, lines in sorted(hunks):
         last = clusters[-1] if clusters else None
         if last is None or not (start < last.stop or (start, stop) == (last.start, last.stop)):
-            last = _Cluster(start, stop, [], [])
-        else:
-            clusters.pop()
-        (last.ours if mine else last.theirs).extend(lines)
-        clusters.append(last._replace(stop=max(last.stop, stop)))
+            clusters.append(last := _Cluster(start, stop))
+        last.stop = max(last.stop, stop)
+        (last.ours if is_mine else last.theirs).extend(lines)
     return clusters
 
 
@@ -351,28 +339,3 @@ def _find_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tupl
         run.append(pairs[at])
         at = before[at]
     return run[::-1]
-
-
-def _find_longest_common(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int, int]]:
-    if len(old) * len(new) > _MOST_CELLS:
-        return []
-    below = [0] * (len(new) + 1)
-    table = [below]
-    for item in reversed(old):
-        row = [0] * (len(new) + 1)
-        for j in range(len(new) - 1, -1, -1):
-            row[j] = below[j + 1] + 1 if item == new[j] else max(below[j], row[j + 1])
-        table.append(row)
-        below = row
-    table.reverse()
-    pairs = []
-    i = j = 0
-    while i < len(old) and j < len(new):
-        if old[i] == new[j]:
-            pairs.append((i, j))
-            i, j = i + 1, j + 1
-        elif table[i + 1][j] >= table[i][j + 1]:
-            i += 1
-        else:
-            j += 1
-    return pairs
