@@ -199,32 +199,6 @@ def test_processes_that_judge_at_once_end_a_record_once(tmp_path: Path, clock: C
         assert not memory.admin.check()
 
 
-def test_two_forms_of_one_verb_become_one_record_undoably(memory: Memory, clock: Clock) -> None:
-    for one, other in (
-        ("The build runs on Jenkins", "The build is running on Jenkins"),
-        ("Ana has moved to Oslo", "Ana moved to Oslo"),
-        ("We've been testing with pytest 8", "We test with pytest 8"),
-    ):
-        old, new = say(memory, clock, one, other, tags=["x"])
-        memory.search("What is known?")
-        assert (get(memory, old).seen_count, get(memory, old).archived) == (2, False)
-        assert get(memory, new).archive_reason == f"the same text as {old}"
-        memory.history.undo(batch=memory.history.sequence())
-        assert (get(memory, old).seen_count, get(memory, new).archived) == (1, False)
-        memory.search("What is known?")
-        assert not get(memory, new).archived, "an undone merge is not made again"
-    for one, other in (
-        ("The sync runs on Fridays", "The sync ran on Fridays"),
-        ("The door is opening at 8", "The door was opening at 8"),
-        ("Bo worked at Acme", "Bo is working at Acme"),
-        ("Cy pays 20 euros", "Cy is paying 30 euros"),
-        ("Eva drives", "Eva is not driving"),
-    ):
-        names = say(memory, clock, one, other)
-        memory.search("What is known?")
-        assert not any(get(memory, name).archived for name in names), (one, other)
-
-
 def test_a_fact_neither_ends_nor_marks_a_rule(memory: Memory, clock: Clock) -> None:
     (rule,) = say(memory, clock, "And never deploy on a Friday.", kind="constraint")
     say(memory, clock, "Convert olhao-3 from feet, and one bad gauge must never stop the rest.", kind="fact")

@@ -22,7 +22,6 @@ from reverie.domain.similarity.pair_model import (
     PairContext,
     is_comparable,
     is_parallel,
-    is_same_statement,
     judge_pair,
     list_thresholds,
     rank_similar,
@@ -276,20 +275,7 @@ class PairJudge:
         return old
 
     def _settle(self, old: Record, new: Record, similar: Similar, changes: dict[str, Change]) -> None:
-        """Add the change of an older record if a newer one says the same, replaces it, or may have."""
-        if is_same_statement(old.content, new.content):
-            if (old.valid_from, old.valid_to) == (new.valid_from, new.valid_to) and not (
-                old.archived or new.archived
-            ):
-                from reverie.domain.similarity.deduplication import (
-                    merge_same_texts,  # here: few texts are the same
-                )
-
-                for change in merge_same_texts((old, new), now=self._clock()):
-                    assert isinstance(change.before, Record)
-                    assert isinstance(change.after, Record)
-                    _add(changes, change.before, change.after)
-            return
+        """Add the change of an older record if a newer one replaces it, or may have."""
         if old.kind == new.kind == "task_state" and is_parallel(old.content, new.content):
             return  # two plans of two days
         chance = judge_pair(old.content, new.content, similar.cosine, similar.context).replaces

@@ -20,7 +20,6 @@ from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.filter import Filter
 from reverie.domain.page import LONGEST_PAGE, Page, Paragraph
 from reverie.domain.record import ORIGINS, Record
-from reverie.domain.similarity.pair_model import is_same_statement
 from reverie.domain.similarity.specifics import Specifics, extract_specifics
 from reverie.search.hits import Hit
 from reverie.stores.protocol import Store
@@ -237,17 +236,9 @@ class Account:
             self.expect(not is_protected, "the protected stay", f"{name} was ended")
 
     def _check_judged(self, before: Record, after: Record) -> None:
-        """The judge of pairs says which record follows, or makes one of two that state the same, and nothing else."""
+        """The judge of pairs says which record follows, and nothing else."""
         same = (before.content, before.scope, before.origin) == (after.content, after.scope, after.origin)
         self.expect(same, "words unchanged", after.id)
-        if after.archived and not before.archived:
-            kept = self.records.get(after.archive_reason.removeprefix("the same text as "))
-            states_it = kept is not None and kept.scope == before.scope
-            states_it = states_it and is_same_statement(before.content, kept.content)
-            self.expect(states_it, "one of two that state the same", after.id)
-            return
-        if after.seen_count > before.seen_count:
-            return
         links = {name: getattr(after, name) for name in ("valid_to", "replaced_by", "perhaps_replaced_by")}
         self.expect(replace(before, **links) == after, "words unchanged", after.id)
         if after.replaced_by != before.replaced_by and after.replaced_by:

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.similarity.specifics import tells_of_change
-from reverie.domain.text.same_text import fold_text
-from reverie.domain.text.tokenizer import stem, tokenize
+from reverie.domain.text.tokenizer import tokenize
 
 _TYPICAL_RARITY = 0.85
 
@@ -239,48 +238,6 @@ def is_parallel(old: str, new: str) -> bool:
 
     matcher = SequenceMatcher(None, _read(old).words, _read(new).words, autojunk=False)
     return sum(name == "replace" for name, *_ in matcher.get_opcodes()) > 1
-
-
-def is_same_statement(one: str, other: str) -> bool:
-    """Return whether two English texts are word for word the same except for the form of a verb in one tense.
-
-    Past and present differ, and so do "is" and "was".
-
-    >>> is_same_statement("The build runs on Jenkins", "The build is running on Jenkins.")
-    True
-    >>> is_same_statement("The build runs on Jenkins", "The build was running on Jenkins")
-    False
-    """
-    first, second = (fold_text(text).split() for text in (one, other))
-    return first == second or _has_simple_form(first, second) or _has_simple_form(second, first)
-
-
-_PRESENT = frozenset({"am", "are", "is", "i'm", "we're", "they're", "he's", "she's"})
-_PERFECT = frozenset({"have", "has", "i've", "we've", "they've"})
-
-
-def _has_simple_form(plain: Sequence[str], marked: Sequence[str]) -> bool:
-    """Return whether `plain` is `marked` with a verb of simple form instead of an auxiliary and a participle.
-
-    At the beginning, where notes have no subject, the participle needs no auxiliary.
-    """
-    for at, word in enumerate(marked):
-        before, rest = [*marked[:at]], [*marked[at + 1 :]]
-        if "'" in word:
-            before.append(word.partition("'")[0])
-        is_perfect = word in _PERFECT
-        is_continuous = word in _PRESENT or (is_perfect and rest[:1] == ["been"])
-        if is_perfect and is_continuous:
-            rest = rest[1:]
-        elif at == 0 and not is_perfect and not is_continuous:
-            is_continuous, rest = True, [*marked]
-        place = len(before)
-        if not (is_perfect or is_continuous) or not rest or plain[place + 1 :] != rest[1:]:
-            continue
-        ending = "ing" if is_continuous else "ed"
-        if plain[:place] == before and (verb := rest[0]).endswith(ending) and place < len(plain):
-            return stem(plain[place]) == stem(verb) and plain[place].endswith("ed") is not is_continuous
-    return False
 
 
 def _compute_chance(model: Mapping[str, Any], measures: Sequence[float]) -> float:
