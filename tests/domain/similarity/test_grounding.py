@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from reverie.domain.similarity.grounding import Evidence, find_new_specifics, find_unsaid, is_asked
+from reverie.domain.similarity.grounding import Evidence, find_new_specifics, find_unsaid
 
 SAID_IN_OTHER_FORMS = [
     ("No climbing tonight. I climb on Thursdays.", "The user climbs on Thursdays."),
@@ -38,12 +38,6 @@ def test_specifics_in_other_forms_are_in_the_evidence() -> None:
 def test_specifics_that_the_evidence_lacks_or_denies_are_found() -> None:
     for said, statement in NOT_SAID:
         assert _explain(statement, said), statement
-
-
-def test_a_question_says_nothing() -> None:
-    evidence = [Evidence(text="Does Ann lead sales? It rains.", at=datetime(2026, 3, 17, tzinfo=UTC))]
-    assert is_asked("Ann leads sales", evidence)
-    assert not is_asked("It rains", evidence)
 
 
 def test_a_new_name_command_or_time_is_no_rewording() -> None:

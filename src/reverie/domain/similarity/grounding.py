@@ -7,9 +7,9 @@ Whether the texts mean what the statement says is a question for a model.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from functools import cached_property
 
 from reverie.domain.conversation import Turn
@@ -17,7 +17,7 @@ from reverie.domain.lazy_regex import defer_regex, parse_word_set
 from reverie.domain.provenance import extract_content_words
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.similarity.specifics import NEGATIONS, Specifics, extract_specifics, stem_word
-from reverie.domain.text.dates import DateMention, find_dates, get_local_day, load_words
+from reverie.domain.text.dates import find_dates, get_local_day, load_words, shift_day
 from reverie.domain.text.escaping import NOTICE, break_marks, strip_invisible, unquoted_text
 from reverie.domain.text.tokenizer import find_language
 
@@ -43,6 +43,10 @@ _OWNER = defer_regex(
     re.IGNORECASE,
 )
 _DENIALS = NEGATIONS - parse_word_set("stop avoid refuse refuses avoids stops refused stopped avoided")
+_DIGIT = defer_regex(r"\d")
+_DAY_OF_MONTH = defer_regex(r"\b([12]?\d|3[01])(?:st|nd|rd|th|\.)?(?![\w:%])")
+_MAX_DAYS = 92
+_SOME_DAY = date(2001, 1, 1)
 _FRAME = frozenset(load_words(__package__, "specifics.txt")["frame"])
 """Words of the form of third-person statements, and function words of German, Spanish and French."""
 
@@ -115,13 +119,10 @@ def find_unsaid(
     text = _MARKER.sub("", statement, count=1)
     kept = [Evidence(text=_MARKER.sub("", replaced, count=1), at=evidence[0].at)] if replaced else []
     said = _Said((*evidence, *kept), zone)
-    everything = _Said((*evidence, *kept, *context), zone)
-    return (
-        said.find_unknown_dates(text)
-        or said.find_unknown_values(text)
-        or everything.find_unknown_names(text)
-        or said.find_changed_negation(text)
+    missing = said.list_unknown_values(text) or _Said((*evidence, *kept, *context), zone).list_unknown_names(
+        text
     )
+    return _say_missing(missing) or said.find_changed_negation(text)
 
 
 def find_unknown_words(
@@ -135,19 +136,14 @@ def find_unknown_words(
         least: Share of the words that the evidence must have, 0 to 1.
         zone: Time zone of the speakers.
     """
-    if not evidence:
-        return f"no cited turn says: {statement}"
-    return _Said(evidence, zone).find_unknown_words(_MARKER.sub("", statement, count=1), least=least)
-
-
-def is_asked(statement: str, evidence: Sequence[Evidence]) -> bool:
-    """Return whether all sentences of the evidence with most words of a statement are questions without a comma.
-
-    The clause before a comma may state it: "I'm on ramipril, is grapefruit ok?"
-    """
-    sentences = [sentence for each in evidence for sentence in split_statements(each.text)]
-    sources = _select_sources(statement, sentences)
-    return bool(sources) and all(source.endswith("?") and "," not in source for source in sources)
+    text = _MARKER.sub("", statement, count=1)
+    said = _Said(evidence, zone)
+    words = extract_content(_remove_dates(text)) - _DENIALS
+    unknown = [word for word in words if not is_among(word, said.words)]
+    is_known = len(words) - len(unknown) >= max(
+        least * len(words), not find_dates(text, _SOME_DAY, relative=False)
+    )
+    return "" if evidence and is_known else _say_missing(unknown or [text])
 
 
 def find_new_specifics(sources: Iterable[str], text: str) -> list[str]:
@@ -158,9 +154,7 @@ def find_new_specifics(sources: Iterable[str], text: str) -> list[str]:
     """
     joined = "\n".join(sources)
     known, said = extract_specifics(joined), extract_specifics(text)
-    new = said.subtract(known, "numbers", "addresses", "code", "units")
-    new |= {time for time in said.times - known.times if any(map(str.isdigit, time))}
-    found = {value for value in new if f" {value.casefold()} " not in known.wording}
+    found = _list_new_values(said, known, "numbers", "addresses", "code", "units")
     if find_language(text) != "de":  # German capitalizes every noun
         names = {name.casefold() for name in _NAME.findall(text)}
         found |= {name for name in names if name[:_BEGINNING] not in joined.casefold()}
@@ -182,8 +176,7 @@ class _Said:
     """Evidence for a statement, prepared for its checks."""
 
     def __init__(self, evidence: Sequence[Evidence], zone: tzinfo) -> None:
-        self._days = [get_local_day(each.at, zone) for each in evidence]
-        self._evidence = evidence
+        self._evidence = [(each.text, get_local_day(each.at, zone)) for each in evidence]
         self._text = "\n".join(_ANSWER.sub("", each.text) for each in evidence)
 
     @cached_property
@@ -191,66 +184,26 @@ class _Said:
         return extract_specifics(self._text)
 
     @cached_property
-    def _words(self) -> frozenset[str]:
+    def words(self) -> frozenset[str]:
+        """The words of the evidence in every form in which they are compared."""
         return _extract_words(self._text) | extract_content(self._text)
 
-    def find_unknown_dates(self, text: str) -> str:
-        """Return the first date of a statement that the evidence lacks, in a sentence."""
-        mentions = find_dates(text, self._days[-1], relative=False)
-        known = [
-            mention
-            for each, day in zip(self._evidence, self._days, strict=True)
-            for mention in (find_dates(each.text, day) if mentions else ())
-        ]
-        for mention in mentions:
-            words = text[mention.at : mention.stop].strip()
-            if (
-                not any(_is_same_time(mention, each) for each in known)
-                and not any(mention.start <= day <= mention.end for day in self._days)
-                and not self._has_day_of_month(mention)
-                and words.lower() not in self._text.lower()
-            ):
-                return _say_missing([words])
-        return ""
-
-    def _has_day_of_month(self, mention: DateMention) -> bool:
-        """Return whether the evidence has the day of a near date without its month: "on the 29th"."""
-        is_near = any(abs((mention.start - day).days) <= 31 for day in self._days)
-        number = rf"\b{mention.start.day}(?:st|nd|rd|th|\.)?(?![\w:%])"
-        return mention.unit == "day" and is_near and re.search(number, self._text) is not None
-
-    def find_unknown_values(self, text: str) -> str:
-        """Return the numbers, times, addresses, code and quotations that the evidence lacks, in a sentence."""
-        specifics, known = extract_specifics(self._remove_dates(text)), self._known
-        missing = {
-            *specifics.subtract(known, "numbers", "addresses"),
-            *(time for time in specifics.times - known.times if ":" in time),
-            *(code for code in specifics.code if code.casefold() not in self._text.casefold()),
-        }
-        missing = {value for value in missing if f" {value.casefold()} " not in known.wording}
+    def list_unknown_values(self, text: str) -> set[str]:
+        """Return the numbers, times, addresses, code and quotations that the evidence lacks."""
+        missing = _list_new_values(extract_specifics(text), self._known, "numbers", "addresses")
+        if missing:
+            missing -= {name for said, day in self._evidence for name in _list_days(said, day)}
+        code = extract_specifics(text).code
+        missing |= {each for each in code if each.casefold() not in self._text.casefold()}
         folded = _fold(self._text)
-        missing |= {words for words in _QUOTATION.findall(text) if _fold(words) not in folded}
-        return _say_missing(missing)
+        return missing | {words for words in _QUOTATION.findall(text) if _fold(words) not in folded}
 
-    def find_unknown_names(self, text: str) -> str:
-        """Return the names of a statement that the evidence lacks, in a sentence."""
-        specifics = extract_specifics(_OWNER.sub(" ", self._remove_dates(text)))
-        names = {word for name in specifics.names for word in name.split()}
-        return _say_missing(
-            name
-            for name in names - _FRAME
-            if not is_among(name, self._words) and f" {name} " not in self._known.wording
-        )
-
-    def find_unknown_words(self, text: str, *, least: float) -> str:
-        """Return the words that the evidence lacks, in a sentence, if it has less than a share of the words."""
-        rest = self._remove_dates(text)
-        words = extract_content(rest) - _DENIALS
-        unknown = {word for word in words if not is_among(word, self._words)}
-        known = len(words) - len(unknown)
-        if known < least * len(words) or (not known and rest == text):
-            return _say_missing(unknown or [text])
-        return ""
+    def list_unknown_names(self, text: str) -> set[str]:
+        """Return the names of a statement that the evidence lacks."""
+        names = extract_specifics(_OWNER.sub(" ", _remove_dates(text))).names
+        words = {word for name in names for word in name.split()} - _FRAME
+        wording = self._known.wording
+        return {each for each in words if not is_among(each, self.words) and f" {each} " not in wording}
 
     def find_changed_negation(self, text: str) -> str:
         """Return why a statement affirms what the evidence denies, or the reverse; empty if it does not."""
@@ -261,15 +214,39 @@ class _Said:
         flipped = (specifics.affirmed & self._known.denied) - self._known.affirmed - specifics.denied
         return f"the turns deny: {', '.join(sorted(flipped))}" if flipped and all(denials) else ""
 
-    def _remove_dates(self, text: str) -> str:
-        for mention in reversed(find_dates(text, self._days[-1], relative=False)):
-            text = f"{text[: mention.at]} {text[mention.stop :]}"
-        return text
+
+def _list_new_values(said: Specifics, known: Specifics, *classes: str) -> set[str]:
+    """Return the values of some classes, and the times with digits, that are neither known nor in the known words."""
+    new = {
+        *said.subtract(known, *classes),
+        *(each for each in said.times - known.times if _DIGIT.search(each)),
+    }
+    return {value for value in new if f" {value.casefold()} " not in known.wording}
+
+
+def _list_days(text: str, day: date) -> Iterator[str]:
+    """Yield the day of a text and the days, months and years that it names, in the forms of `Specifics.times`."""
+    spans = [(day, day, False), *((each.start, each.end, each.yearly) for each in find_dates(text, day))]
+    for start, end, is_yearly in spans:
+        for number in range(min((end - start).days, _MAX_DAYS) + 1):
+            named = shift_day(start, number)
+            for year in range(named.year - is_yearly, named.year + is_yearly + 1):
+                yield from (f"{year}-{named:%m-%d}", f"{year}-{named:%m}", f"{named:%m-%d}", f"{year}")
+    for number in _DAY_OF_MONTH.findall(text):  # "on the 29th"
+        for near in (day.replace(day=1), shift_day(day, 31), shift_day(day, -31)):
+            yield from (f"{near:%Y-%m}-{int(number):02d}", f"{near:%Y-%m}", f"{near:%m}-{int(number):02d}")
+
+
+def _remove_dates(text: str) -> str:
+    for mention in reversed(find_dates(text, _SOME_DAY, relative=False)):
+        text = f"{text[: mention.at]} {text[mention.stop :]}"
+    return text
 
 
 def _say_missing(values: Iterable[str]) -> str:
-    words = ", ".join(sorted(values))
-    return f"no cited turn says: {words}" if words else ""
+    missing = {*values}
+    longest = sorted(each for each in missing if not any(each in other for other in missing - {each}))
+    return f"no cited turn says: {', '.join(longest)}" if longest else ""
 
 
 def split_statements(text: str) -> list[str]:
@@ -318,13 +295,3 @@ def _extract_words(text: str) -> frozenset[str]:
 
 def _fold(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
-
-
-def _is_same_time(mention: DateMention, other: DateMention) -> bool:
-    """Return whether one of two dates lies within the other."""
-    if mention.yearly or other.yearly:
-        same = mention.start.month == other.start.month
-        return same and (mention.unit != "day" or other.unit != "day" or mention.start.day == other.start.day)
-    return (other.start <= mention.start and mention.end <= other.end) or (
-        mention.start <= other.start and other.end <= mention.end
-    )
