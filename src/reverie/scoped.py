@@ -29,6 +29,7 @@ from reverie.repositories.daily_notes import find_notes_from_turns
 from reverie.repositories.pages import Pages, ReadOnlyPages
 from reverie.repositories.prompt_log import find_session_entries
 from reverie.repositories.records import (
+    NOTE_FIELDS,
     NewRecord,
     RecordChanges,
     RecordRepository,
@@ -276,7 +277,7 @@ class ScopedMemory(MemoryReader):
             InvalidInput: the scope is not a wider one, the record is archived or expired, or it comes from a
                 tool, the web or an import.
         """
-        from reverie.repositories.key_value_codec import copy_for_scope  # here: few programs promote
+        from reverie.repositories.key_value_codec import select_other_metadata  # here: few programs promote
 
         record = self.get(id)
         if record is None:
@@ -298,7 +299,9 @@ class ScopedMemory(MemoryReader):
         ttl = None if record.expires_at is None else record.expires_at - self._clock()
         if ttl is not None and ttl <= timedelta(0):
             raise InvalidInput(f"record {id!r} has expired: give it a later `expires_at` first")
-        note = copy_for_scope(record, to, ttl=ttl)
+        shared = {name: getattr(record, name) for name in NOTE_FIELDS if hasattr(record, name)}
+        metadata = select_other_metadata(record.metadata)  # it is no item there
+        note = NewRecord(**{**shared, "scope": to, "ttl": ttl, "metadata": metadata})
         save = self._parts.records.save
         return self._trace_save(lambda: [save(note, promoted_from=record.id)], scope=to)[0]
 
@@ -565,8 +568,6 @@ class ScopedMemory(MemoryReader):
             own._parts.writer,
             pages=Pages(own._parts.writer, settings=self.settings),
             items=own.key_value(STORE_NAME),
-            unconfirmed=own.key_value(STORE_NAME, origin="tool"),
-            scope=self.scope,
             look=self._parts.refresh_files,
             determine_origin=determine_origin,
         )

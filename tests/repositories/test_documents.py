@@ -137,7 +137,7 @@ def test_lines_with_very_many_blanks_are_added_to_a_note(memory: Memory) -> None
 
 
 def test_no_name_that_cannot_be_seen_is_listed(memory: Memory) -> None:
-    for code in ["0a", "1b", "202e", "d800", "00"]:
-        memory.pages.write(f"a_x{code}_b..md", "1")
-        memory.pages.write("c.md", "1")
-        assert [each.path for each in memory.documents().listed()] == [("c.md",)]
+    files = memory.documents()
+    for name in ("a\nb", "a\x1bb", "a\u202eb", ".hidden.md", "c.md"):
+        assert files.create((name,), "1")
+    assert [each.path for each in files.listed()] == [("c.md",)]

@@ -56,8 +56,6 @@ def test_wrong_addresses_and_items_are_refused_and_nothing_is_changed(
     for puts in (5, "k", [5], [PutItem(namespace=ALICE, key="k", value={"a": 1}), "k"]):
         with pytest.raises(InvalidInput, match="puts"):
             shelf.put_many(puts)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="expected is 5: pass a mapping"):
-        shelf.put_many([PutItem(namespace=ALICE, key="k", value={"a": 1})], expected=5)  # type: ignore[arg-type]
     assert memory.list() == []
 
 
@@ -114,21 +112,6 @@ def test_who_replaces_a_value_answers_for_it(memory: Memory, shelf: KeyValueStor
     assert "password" not in memory.session("s").context("when does the ferry leave?").text
     shelf.put(ALICE, "k", {"text": "The ferry leaves at ten"})
     assert record_of(memory, shelf).origin == "agent"
-
-
-def test_what_is_expected_is_compared_in_the_same_transaction(shelf: KeyValueStore) -> None:
-    place = (ALICE, "k")
-    one, two = ({"n": n} for n in (1, 2))
-    put = [PutItem(namespace=ALICE, key="k", value=two)]
-    with pytest.raises(Conflict):
-        shelf.put_many(put, expected={place: one})
-    shelf.put(ALICE, "k", one)
-    with pytest.raises(Conflict):
-        shelf.put_many(put, expected={place: None})
-    shelf.put_many(put, expected={place: one})
-    found = shelf.get(ALICE, "k")
-    assert found is not None
-    assert found.value == two
 
 
 def test_a_key_whose_id_another_record_has_is_refused(memory: Memory) -> None:

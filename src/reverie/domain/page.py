@@ -151,9 +151,16 @@ def validate_page_name(name: object) -> str:
             f"page is {quote_value(name)}: name it like MEMORY.md or projects/atlas.md, with letters a to z, "
             "digits, '_' and '-'"
         )
-    if name.partition("/")[0] in FOLDERS_OF_RECORDS and "/" in name:
+    if not is_page_name(name):
         raise InvalidInput(f"page is {name!r}: records are in that folder, name another")
     return name
+
+
+def is_page_name(name: str) -> bool:
+    """Return whether a text can name a page."""
+    folder, slash, _ = name.partition("/")
+    is_taken = bool(slash) and folder in FOLDERS_OF_RECORDS
+    return len(name) <= _LONGEST_NAME and bool(_NAME.fullmatch(name)) and not is_taken
 
 
 def validate_page(page: Page) -> Page:

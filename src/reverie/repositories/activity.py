@@ -1,7 +1,7 @@
 """Counters by day: searches, saves and prompts, with their times and sizes.
 
-Numbers are collected in the process and written once a minute and when the memory is closed, each process to a cursor
-of its own. Those of earlier days are added up into one. A process that is killed loses its last minute.
+Numbers are collected in the process and added to those of the day once a minute and when the memory is closed. A
+process that is killed loses its last minute.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
-from reverie.domain.errors import StoreError
+from reverie.domain.errors import Conflict, StoreError
 from reverie.stores.forks import ForkSafeLock
 from reverie.stores.writer import StoreWriter
 
@@ -91,10 +91,7 @@ class ActivityLog:
         self._zone = zone
         self._is_enabled = is_enabled
         self._lock = ForkSafeLock()
-        self._process = 0
-        self._owner = ""
-        self._totals: dict[str, Counter[str]] = {}
-        self._is_changed = False
+        self._added: dict[tuple[int, date], Counter[str]] = {}  # by process: a forked child counts separately
         self._next = 0.0
 
     def note_search(self, hits: int, seconds: float) -> None:
@@ -113,20 +110,23 @@ class ActivityLog:
     def flush(self) -> None:
         """Write what was counted. A store that cannot be written is logged, and tried again later."""
         with self._lock:
-            self._flush()
+            self._next = time.monotonic() + FLUSH_S
+            process = os.getpid()
+            for key in [key for key in self._added if key[0] == process]:
+                try:
+                    self._writer.retrying(lambda _, key=key: self._write_day(key))  # type: ignore[misc]
+                except (StoreError, Conflict) as error:
+                    _log.warning("the counters of the day could not be written: %s", error)
+                    return
+                del self._added[key]
 
     def read(self, days: int) -> list[DayActivity]:
         """Return the last days, the earliest first, those without activity too."""
         self.flush()
-        today = self._get_today()
-        first = today - timedelta(days=days - 1)
-        found: dict[date, Counter[str]] = {
-            first + timedelta(days=number): Counter() for number in range(days)
-        }
-        for name, text in self._writer.store.cursors(_PREFIX).items():
-            if (day := _parse_day(name)) in found:
-                found[day].update(_parse_counts(text))
-        return [DayActivity(day=day, counts=MappingProxyType(dict(counts))) for day, counts in found.items()]
+        first = self._get_today() - timedelta(days=days - 1)
+        stored = self._writer.store.cursors(_PREFIX)
+        wanted = (first + timedelta(days=number) for number in range(days))
+        return [DayActivity(day=day, counts=_parse_counts(stored.get(f"{_PREFIX}{day}"))) for day in wanted]
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -136,73 +136,34 @@ class ActivityLog:
     def _add(self, counts: Mapping[str, int], values: Mapping[str, float]) -> None:
         if not self._is_enabled:
             return
-        day = self._get_today().isoformat()
         with self._lock:
-            if self._process != os.getpid():  # a forked child counts by itself
-                self._process, self._owner = os.getpid(), os.urandom(4).hex()
-                self._totals, self._next = {}, time.monotonic() + FLUSH_S
-            total = self._totals.setdefault(day, Counter())
+            total = self._added.setdefault((os.getpid(), self._get_today()), Counter())
             total.update(counts)
             for name, value in values.items():
                 ends = _CLASSES[name]
                 place = bisect_left(ends, value)
                 total[f"{name}:{ends[place] if place < len(ends) else 'more'}"] += 1
-            self._is_changed = True
+            if not self._next:
+                self._next = time.monotonic() + FLUSH_S
             if time.monotonic() >= self._next:
-                self._flush()
+                self.flush()
 
-    def _flush(self) -> None:
-        if not self._is_changed or self._process != os.getpid():
-            return
-        self._next = time.monotonic() + FLUSH_S
-        today = self._get_today().isoformat()
-        cursors: dict[str, str | None] = {
-            f"{_PREFIX}{day}:{self._owner}": json.dumps({name: n for name, n in counts.items() if n})
-            for day, counts in self._totals.items()
-        }
-        writer = self._writer
-        try:
-            # Not every process: of the short ones about one in sixteen, and all that run past midnight.
-            if self._owner.startswith("0") or len(self._totals) > 1:
-                cursors = {**self._add_up_old_days(), **cursors}
-            writer.store.commit([], actor=writer.actor, at=writer.clock(), cursors=cursors)
-        except StoreError as error:
-            _log.warning("the counters of the day could not be written: %s", error)
-            return
-        self._is_changed = False
-        self._totals = {day: counts for day, counts in self._totals.items() if day >= today}
-
-    def _add_up_old_days(self) -> dict[str, str | None]:
-        """Return the cursors that leave one for each day before yesterday, and none for those long past."""
-        today = self._get_today()
-        parts: dict[date, list[str]] = {}
-        stored = self._writer.store.cursors(_PREFIX)
-        for name in stored:
-            if (day := _parse_day(name)) < today - timedelta(days=1):
-                parts.setdefault(day, []).append(name)
-        cursors: dict[str, str | None] = {}
-        for day, names in parts.items():
-            whole = f"{_PREFIX}{day.isoformat()}:"
-            if day <= today - timedelta(days=KEPT_DAYS):
-                cursors |= dict.fromkeys(names)
-            elif names != [whole]:
-                total: Counter[str] = Counter()
-                for name in names:
-                    total.update(_parse_counts(stored[name]))
-                cursors |= {**dict.fromkeys(names), whole: json.dumps(total)}
-        return cursors
+    def _write_day(self, key: tuple[int, date]) -> None:
+        """Add the counters of a day to those that are stored; the first of a day removes those long past."""
+        store, day = self._writer.store, key[1]
+        name = f"{_PREFIX}{day}"
+        before = store.cursor(name)
+        total = Counter(_parse_counts(before)) + self._added[key]
+        cursors: dict[str, str | None] = {name: json.dumps(total)}
+        if before is None:
+            oldest = f"{_PREFIX}{day - timedelta(days=KEPT_DAYS)}"
+            cursors |= dict.fromkeys(each for each in store.cursors(_PREFIX) if each <= oldest)
+        self._writer.commit([], cursors=cursors, expected={name: before})
 
 
-def _parse_day(cursor: str) -> date:
+def _parse_counts(text: str | None) -> Mapping[str, int]:
     try:
-        return date.fromisoformat(cursor.removeprefix(_PREFIX).partition(":")[0])
-    except ValueError:
-        return date.min
-
-
-def _parse_counts(text: str) -> dict[str, int]:
-    try:
-        return {str(name): int(number) for name, number in json.loads(text).items()}
+        return MappingProxyType({str(name): int(number) for name, number in json.loads(text or "{}").items()})
     except (ValueError, TypeError, AttributeError) as error:
         _log.warning("counters of a day cannot be read and are left out: %s", error)
         return {}

@@ -1,8 +1,8 @@
-"""Text files of an agent, by path: views of pages, or of records of a scope.
+"""Text files of an agent, by path: views of pages, and of records of a scope.
 
-A path is a tuple of names below one root. In the shared scope the files are the pages and logs. In another scope they
-are records of that scope, and the pages can be read under `shared`. Nothing here opens a file on the disk, so links
-there lead nowhere.
+A path is a tuple of names below one root. In the shared scope the files are the pages and logs, and records for names
+that a page cannot have, such as `list.txt`. In another scope they are records of that scope, and the pages can be read
+under `shared`. Nothing here opens a file on the disk, so links there lead nowhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
 from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput
@@ -25,16 +25,15 @@ from reverie.domain.page import (
     MEMORY,
     Page,
     is_log,
+    is_page_name,
     validate_page,
-    validate_page_name,
 )
 from reverie.domain.provenance import OriginFunction
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.text.validation import validate_raw_text
 from reverie.repositories.key_value import KeyValueStore
-from reverie.repositories.key_value_codec import PutItem
-from reverie.repositories.pages import Pages, refuse_twin
-from reverie.stores.protocol import Store
+from reverie.repositories.key_value_codec import Place, PutItem
+from reverie.repositories.pages import BLANK_LINES, Pages, refuse_twin
 from reverie.stores.writer import StoreWriter, WritingRepository
 
 Parts = tuple[str, ...]
@@ -47,14 +46,13 @@ SHARED = "shared"
 """The folder of the pages, within a scope."""
 
 STORE_NAME = "memory-files"
-"""Name of the key-value store of the files of a scope."""
+"""Name of the key-value store of the files that are records."""
 
 MAX_PATH_CHARS = 200
 """Characters of a path below the root."""
 
 _T = TypeVar("_T")
 _LINE_ENDS = defer_regex(r"\r\n?")
-_BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
 _UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _LIKE_SLASHES_AND_DOTS = frozenset("\\∕⁄⧸╱⟋／∖⧵⧹⟍﹨＼․‥…．｡。﹒")
 
@@ -94,8 +92,6 @@ class Documents(WritingRepository):
         *,
         pages: Pages,
         items: KeyValueStore,
-        unconfirmed: KeyValueStore,
-        scope: str,
         look: Callable[[], None],
         determine_origin: OriginFunction | None = None,
     ) -> None:
@@ -104,19 +100,16 @@ class Documents(WritingRepository):
         Args:
             writer: Commits the changes.
             pages: The pages.
-            items: The files of a scope.
-            unconfirmed: The same key-value store, for files whose text comes from a tool.
-            scope: The scope; in the shared scope the files are the pages.
+            items: The files that are records; its scope is that of the files.
             look: Called before each operation; imports hand edits of files.
             determine_origin: Returns the origin of a text to be written; None if origins are not known.
         """
         super().__init__(writer)
-        self.scope = scope
+        self.scope = items.scope
+        self._pages = pages
+        self._items = items
         self._look = look
-        self._pages = _PageFiles(writer, pages, determine_origin)
-        self._own: _Files = (
-            _ItemFiles(writer.store, items, unconfirmed, determine_origin) if scope else self._pages
-        )
+        self._determine_origin = determine_origin
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -132,7 +125,8 @@ class Documents(WritingRepository):
 
     def is_confirmed(self, path: Parts) -> bool:
         """Return whether a file is of a trusted origin, as far as that is known."""
-        return self._is_shared(path) or self._own.is_confirmed(path)
+        found = None if not path or self._is_page(path) else self._items.get(*_get_place(path))
+        return found is None or found.origin not in UNTRUSTED
 
     def listed(self, path: Parts = (), *, depth: int = 2) -> list[DocumentEntry]:
         """List a folder: names in order, each folder followed by its contents, without hidden names.
@@ -259,9 +253,9 @@ class Documents(WritingRepository):
         """
 
         def attempt(_: int) -> None:
-            store, now = self._writer.store, self._writer.clock()
-            edits = [Change(before=page, after=None) for page in ([] if self.scope else store.pages())]
-            for record in store.find(Filter(scopes=(self.scope,))):
+            now = self._writer.clock()
+            edits = [Change(before=page, after=None) for page in ([] if self.scope else self._store.pages())]
+            for record in self._store.find(Filter(scopes=(self.scope,))):
                 archived = replace(record, archived_at=now, archive_reason="clear all memory")
                 edits.append(Change(before=record, after=archived))
             if edits:
@@ -269,29 +263,133 @@ class Documents(WritingRepository):
 
         self._run_with_retries(attempt)
 
-    # -- inside ------------------------------------------------------------------------------------------
+    # -- files ---------------------------------------------------------------------------------------------
+
+    def _is_page(self, path: Parts) -> bool:
+        """Return whether the file at a path is, or would be, a page or log."""
+        if self.scope:
+            return path[:1] == (SHARED,)
+        name = "/".join(path)
+        # The readable folder does not look into folders that editors may have left behind, such as `x.tmp`.
+        is_plain = not any("." in folder for folder in path[:-1])
+        return is_page_name(name) and (is_plain or bool(self._store.pages([name])))
 
     def _find(self, path: Parts) -> dict[Parts, str]:
         """Return the file at a path with its text, or all files in the folder there."""
-        if not self._is_shared(path):
-            files = self._own.find(path)
-            if path or not self.scope:
-                return files
-            path = (SHARED,)
-        else:
-            files = {}
-        shared = self._pages.find(path[1:])
-        return files | {(SHARED, *each): text for each, text in shared.items()}
+        found = self._items.get(*_get_place(path)) if path else None
+        items = self._items.items(path) if found is None else [found]
+        files = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in items}
+        above = (SHARED,) if self.scope else ()
+        for page in self._store.pages():
+            files[(*above, *page.name.split("/"))] = page.content
+        for name in self._store.logs():
+            at = (*above, *name.split("/"))
+            if at[: len(path)] == path:
+                files[at] = f"{self._pages.read(name)}\n"
+        return {at: text for at, text in files.items() if at[: len(path)] == path}
 
     def _change(self, before: Texts, after: Texts, operation: Operation) -> None:
-        if any(map(self._is_shared, after)):
+        """Make all changes in one transaction, or none.
+
+        Args:
+            before: The old texts.
+            after: The new texts, at the same paths.
+            operation: The operation, for the journal.
+
+        Raises:
+            Conflict: the present texts are not `before`.
+            InvalidInput: the files cannot have these texts.
+        """
+        if any("/".join(path)[MAX_PATH_CHARS:] for path in after):
+            raise InvalidInput(f"the path is too long: at most {MAX_PATH_CHARS} characters are allowed")
+        pages = [path for path in after if self._is_page(path)]
+        if self.scope and pages:
             raise InvalidInput(
                 f"files under {SHARED!r} are read-only here: write a separate file outside of it"
             )
-        self._own.change(before, after, operation)
+        if log := next((path for path in pages if is_log("/".join(path))), None):
+            self._append_to_log(log, before, after, operation)
+            return
+        now = self._writer.clock()
+        present = {page.name: page for page in self._store.pages()} if pages else {}
+        changes = [self._plan_page("/".join(path), before[path], after[path], present) for path in pages]
+        changes += self._plan_items(before, {path: after[path] for path in after if path not in pages})
+        self._writer.commit(changes, operation=operation, at=now)
 
-    def _is_shared(self, path: Parts) -> bool:
-        return bool(self.scope) and path[:1] == (SHARED,)
+    def _plan_page(self, name: str, old: str | None, new: str | None, present: Mapping[str, Page]) -> Change:
+        page = present.get(name)
+        if (None if page is None else page.content) != old:
+            raise Conflict(f"page {name!r} has been changed: read it again")
+        if page is None:
+            refuse_twin(name, self._pages.names())
+        self._refuse_hearsay(name, old or "", new or "")
+        now = self._writer.clock()
+        after = None if new is None else validate_page(Page(name=name, content=new, updated_at=now))
+        return Change(before=page, after=after)
+
+    def _append_to_log(self, path: Parts, before: Texts, after: Texts, operation: Operation) -> None:
+        """Add to a log; nothing else can be done to a log."""
+        name, old, new = "/".join(path), before[path] or "", after[path]
+        if len(after) > 1 or new is None or not new.startswith(old) or not new[len(old) :].strip():
+            raise InvalidInput(
+                f"{name} only grows: text can be added behind its last line, and nothing else changed, "
+                "removed or renamed"
+            )
+        self._refuse_hearsay(name, old, new)
+        added = new[len(old) :].strip()
+        paragraphs = (
+            BLANK_LINES.split(added)
+            if name == HISTORY
+            else [line for line in map(str.strip, added.split("\n")) if line]
+        )
+        if any(len(each) > LONGEST_PARAGRAPH for each in paragraphs):
+            raise InvalidInput(
+                f"a paragraph of {name} has at most {LONGEST_PARAGRAPH:,} characters: add it in parts"
+            )
+        self._pages.append_many(name, paragraphs, operation=operation)
+
+    def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
+        """Raise `InvalidInput` if an unconfirmed text of a tool would get into every prompt, or be recalled."""
+        if (name == MEMORY or is_log(name)) and self._is_untrusted_change(old, new):
+            raise InvalidInput(
+                f"{name} is in your prompts automatically, and this text rests on what a tool said, which is not "
+                "confirmed: write it into a separate file, or ask the owner"
+            )
+
+    def _plan_items(self, before: Texts, after: Texts) -> list[Change]:
+        is_doubted = any(before[path] is not None and not self.is_confirmed(path) for path in after)
+        moved = set(before.values())
+        for path, text in after.items():
+            old = before[path]
+            labels = ["/".join(path)] if old is None else []
+            known = text if text in moved else old
+            if text is None or not self._is_untrusted_change(known or "", text, labels):
+                continue
+            if old is not None and self.is_confirmed(path):
+                raise InvalidInput(
+                    "this text rests on what a tool said, which is not confirmed, and the file does not: "
+                    "write it into a separate file, or ask the owner"
+                )
+            is_doubted = True
+        puts, expected = [], {}
+        for path, text in after.items():
+            if text is not None:
+                validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
+            namespace, key = _get_place(path)
+            old = before[path]
+            value, texts = (None, None) if text is None else ({"text": text}, [text])
+            origin: Literal["tool"] | None = "tool" if is_doubted else None
+            puts.append(PutItem(namespace=namespace, key=key, value=value, texts=texts, origin=origin))
+            expected[namespace, key] = None if old is None else {"text": old}
+        return self._items.plan(puts, expected)
+
+    def _is_untrusted_change(self, old: str, new: str, labels: Sequence[str] = ()) -> bool:
+        """Return whether the lines that a new text adds to the old one, or its labels, are of an untrusted origin."""
+        known = set(old.splitlines())
+        added = "\n".join(line for line in new.splitlines() if line not in known)
+        if self._determine_origin is None or not (added.strip() or labels):
+            return False
+        return self._determine_origin(added.strip(), labels=labels) in UNTRUSTED
 
     def _get_kind(self, path: Parts) -> Literal["file", "folder"] | None:
         files = self._find(path)
@@ -305,7 +403,7 @@ class Documents(WritingRepository):
                 raise InvalidInput(f"{'/'.join(path[:end])!r} is a file, and files cannot lie in it")
 
     def _refuse_root(self, path: Parts) -> None:
-        if not path or (self._is_shared(path) and len(path) == 1):
+        if not path or (self.scope and path == (SHARED,)):
             raise InvalidInput("this folder cannot be removed or renamed: name a path in it")
 
     def _run_with_retries(self, attempt: Callable[[int], _T]) -> _T:
@@ -313,175 +411,8 @@ class Documents(WritingRepository):
         return super()._run_with_retries(attempt)
 
 
-class _Files(Protocol):
-    """Files by path."""
-
-    def find(self, path: Parts) -> dict[Parts, str]:
-        """Return the file at a path with its text, or all files in the folder there."""
-
-    def change(self, before: Texts, after: Texts, operation: Operation) -> None:
-        """Make all changes in one transaction, or none.
-
-        Args:
-            before: The old texts.
-            after: The new texts, at the same paths.
-            operation: The operation, for the journal.
-
-        Raises:
-            Conflict: the present texts are not `before`.
-            InvalidInput: the files cannot have these texts.
-        """
-
-    def is_confirmed(self, path: Parts) -> bool:
-        """Return whether a file is of a trusted origin, as far as that is known."""
-
-
-class _PageFiles:
-    """Pages and logs as files."""
-
-    def __init__(self, writer: StoreWriter, pages: Pages, determine_origin: OriginFunction | None) -> None:
-        self._determine_origin = determine_origin
-        self._writer = writer
-        self._store = writer.store
-        self._pages = pages
-
-    def find(self, path: Parts) -> dict[Parts, str]:
-        texts = {convert_page_to_path(page.name): page.content for page in self._store.pages()}
-        for name in self._store.logs():
-            at = convert_page_to_path(name)
-            if at[: len(path)] == path:
-                texts[at] = f"{self._pages.read(name)}\n"
-        return {at: text for at, text in texts.items() if at[: len(path)] == path}
-
-    def is_confirmed(self, path: Parts) -> bool:
-        del path  # untrusted text does not get into pages that are put into prompts
-        return True
-
-    def change(self, before: Texts, after: Texts, operation: Operation) -> None:
-        names = {path: convert_path_to_page(path) for path in after}
-        log = next((path for path, name in names.items() if is_log(name)), None)
-        if log is not None:
-            self._append_to_log(log, before, after, operation)
-            return
-        present = {page.name: page for page in self._store.pages()}
-        edits, now = [], self._writer.clock()
-        for path, text in after.items():
-            name = names[path]
-            there = present.get(name)
-            if (None if there is None else there.content) != before[path]:
-                raise Conflict(f"page {name!r} has been changed: read it again")
-            if there is None:
-                refuse_twin(name, self._pages.names())
-            self._refuse_hearsay(name, before[path] or "", text or "")
-            new = None if text is None else validate_page(Page(name=name, content=text, updated_at=now))
-            edits.append(Change(before=there, after=new))
-        self._writer.commit(edits, operation=operation, at=now)
-
-    def _append_to_log(self, path: Parts, before: Texts, after: Texts, operation: Operation) -> None:
-        """Add to a log; nothing else can be done to a log."""
-        old, new = before[path] or "", after[path]
-        if len(after) > 1 or new is None or not new.startswith(old) or not new[len(old) :].strip():
-            raise InvalidInput(
-                f"{'/'.join(path)} only grows: text can be added behind its last line, and nothing else "
-                "changed, removed or renamed"
-            )
-        name = convert_path_to_page(path)
-        self._refuse_hearsay(name, old, new)
-        added = new[len(old) :].strip()
-        paragraphs = (
-            _BLANK_LINES.split(added)
-            if name == HISTORY
-            else [line for line in map(str.strip, added.split("\n")) if line]
-        )
-        if any(len(each) > LONGEST_PARAGRAPH for each in paragraphs):
-            raise InvalidInput(
-                f"a paragraph of {name} has at most {LONGEST_PARAGRAPH:,} characters: add it in parts"
-            )
-        self._pages.append_many(name, paragraphs, operation=operation)
-
-    def _refuse_hearsay(self, name: str, old: str, new: str) -> None:
-        """Raise `InvalidInput` if an unconfirmed text of a tool would get into every prompt, or be recalled."""
-        if (name == MEMORY or is_log(name)) and _is_untrusted_change(self._determine_origin, old, new):
-            raise InvalidInput(
-                f"{name} is in your prompts automatically, and this text rests on what a tool said, which is not "
-                "confirmed: write it into a separate file, or ask the owner"
-            )
-
-
-class _ItemFiles:
-    """Files that a key-value store has as records of a scope."""
-
-    def __init__(
-        self,
-        store: Store,
-        items: KeyValueStore,
-        unconfirmed: KeyValueStore,
-        determine_origin: OriginFunction | None,
-    ) -> None:
-        self._store = store
-        self._items = items
-        self._unconfirmed = unconfirmed  # the same store, whose new items have the origin `tool`
-        self._determine_origin = determine_origin
-
-    def find(self, path: Parts) -> dict[Parts, str]:
-        found = self._items.get(path[:-1], path[-1]) if path else None
-        items = self._items.items() if found is None else [found]
-        texts = {(*each.namespace, each.key): str(each.value.get("text", "")) for each in items}
-        return {at: text for at, text in texts.items() if at[: len(path)] == path}
-
-    def is_confirmed(self, path: Parts) -> bool:
-        found = self._items.get(path[:-1], path[-1]) if path else None
-        records = [] if found is None else self._store.records([found.record])
-        return all(record.origin not in UNTRUSTED for record in records)
-
-    def change(self, before: Texts, after: Texts, operation: Operation) -> None:
-        del operation  # the key-value store gives its own
-        doubted = [path for path, text in before.items() if text is not None and not self.is_confirmed(path)]
-        moved = set(before.values())
-        for path, text in after.items():
-            if len("/".join(path)) > MAX_PATH_CHARS:
-                raise InvalidInput(f"the path is too long: at most {MAX_PATH_CHARS} characters are allowed")
-            old = before[path]
-            known = text if text in moved else old
-            path_labels = ["/".join(path)] if old is None else []
-            if text is None or not _is_untrusted_change(
-                self._determine_origin, known or "", text, path_labels
-            ):
-                continue
-            if old is not None and path not in doubted:
-                raise InvalidInput(
-                    "this text rests on what a tool said, which is not confirmed, and the file does not: "
-                    "write it into a separate file, or ask the owner"
-                )
-            doubted.append(path)
-        puts = [
-            PutItem(
-                namespace=path[:-1],
-                key=path[-1],
-                value=None if text is None else {"text": _validate_file_text(text)},
-                texts=None if text is None else [text],
-            )
-            for path, text in after.items()
-        ]
-        expected = {
-            (path[:-1], path[-1]): None if text is None else {"text": text} for path, text in before.items()
-        }
-        (self._unconfirmed if doubted else self._items).put_many(puts, expected=expected)
-
-
-def _is_untrusted_change(
-    determine_origin: OriginFunction | None, old: str, new: str, labels: Sequence[str] = ()
-) -> bool:
-    """Return whether the lines that a new text adds to the old one, or its labels, are of an untrusted origin."""
-    known = set(old.splitlines())
-    added = "\n".join(line for line in new.splitlines() if line not in known)
-    if determine_origin is None or not (added.strip() or labels):
-        return False
-    return determine_origin(added.strip(), labels=labels) in UNTRUSTED
-
-
-def _validate_file_text(text: object) -> str:
-    return validate_raw_text(text, name="text", longest=LONGEST_PAGE, empty=True)
+def _get_place(path: Parts) -> Place:
+    return path[:-1], path[-1]
 
 
 # -- paths and names -----------------------------------------------------------------------------------
@@ -530,57 +461,3 @@ def _has_unseen(text: str) -> bool:
 def normalize_line_ends(text: str) -> str:
     r"""Return the text with `\n` as its only line end."""
     return _LINE_ENDS.sub("\n", text)
-
-
-def convert_path_to_page(path: Parts) -> str:
-    """Return the name of the page for the file at a path; the inverse of `convert_page_to_path`.
-
-    What a page may be named stands as it is. Every other name of a file ends in `..md`, of a folder in `..d`,
-    with `_x20_` for a blank and the like.
-
-    Raises:
-        InvalidInput: the path is too long.
-
-    >>> convert_path_to_page(("customers", "acme.md")), convert_path_to_page(("to do", "list.txt"))
-    ('customers/acme.md', 'to_x20_do..d/list.txt..md')
-    """
-    *folders, file = path
-    name = "/".join([*(_escape_name(each, _FOLDER) for each in folders), _escape_name(file, _FILE)])
-    if len(name) > MAX_PATH_CHARS:
-        raise InvalidInput(f"the path is too long: at most {MAX_PATH_CHARS} characters are allowed")
-    return validate_page_name(name)
-
-
-def convert_page_to_path(name: str) -> Parts:
-    """Return the path of the file for a page or log."""
-    *folders, file = name.split("/")
-    return (*(_unescape_name(each, _FOLDER) for each in folders), _unescape_name(file, _FILE))
-
-
-_FILE = "..md"
-_FOLDER = "..d"
-_PLAIN = {
-    _FILE: defer_regex(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*\.md"),
-    # Folders named as what editors leave behind are none that the readable folder looks into.
-    _FOLDER: defer_regex(
-        r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?<!\.swp)(?<!\.swx)(?<!\.tmp)(?<!\.bak)(?<!\.orig)(?<!\.part)"
-    ),
-}
-_ESCAPE = defer_regex(r"_x([0-9a-f]{2,6})_")
-_ESCAPED = defer_regex(r"[^A-Za-z0-9_.-]|^\.|_(?=x)")
-
-
-def _escape_name(name: str, ending: str) -> str:
-    if _PLAIN[ending].fullmatch(name) and _unescape_name(name, ending) == name:
-        return name
-    return _ESCAPED.sub(lambda found: f"_x{ord(found[0]):02x}_", name) + ending
-
-
-def _unescape_name(name: str, ending: str) -> str:
-    """Return the name of a file or folder from its escaped form; a name without escapes unchanged."""
-    if not name.endswith(ending):
-        return name
-    found = _ESCAPE.sub(lambda escape: chr(min(int(escape[1], 16), 0x10FFFF)), name.removesuffix(ending))
-    again = _ESCAPED.sub(lambda sign: f"_x{ord(sign[0]):02x}_", found) + ending
-    is_plain = _PLAIN[ending].fullmatch(found) and not found.endswith(ending)
-    return found if found and again == name and not is_plain and "/" not in found else name

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice
 from typing import Any, TypeAlias
 
-from reverie.domain import category
+from reverie.domain.category import validate_category
 from reverie.domain.change import Change, Operation
 from reverie.domain.errors import Conflict, InvalidInput, quote_value
 from reverie.domain.filter import Filter
@@ -29,18 +29,29 @@ from reverie.domain.record import (
 from reverie.domain.scope import validate_scope
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_count, validate_values
-from reverie.repositories import key_value_codec
-from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
+from reverie.repositories.key_value_codec import (
+    Item,
+    Namespace,
+    Place,
+    PutItem,
+    build_category,
+    compute_id,
+    decode_item,
+    decode_place,
+    encode_item,
+    encode_place,
+    parse_namespace,
+    parse_place,
+)
 from reverie.search.hits import MOST_HITS, SearchRequest
 from reverie.search.searcher import Searcher
 from reverie.stores.writer import StoreWriter, WritingRepository
 
+_Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
 _SPARE = 16  # further hits to ask for, since some are left out afterwards
 _SHARE = 100  # a lifetime is renewed only if that adds a hundredth of it, or a minute
 _LEAST_GAIN = timedelta(minutes=1)
-_REASON_EXPIRED = "expired"
-
-_Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 
 class KeyValueStore(WritingRepository):
@@ -85,7 +96,7 @@ class KeyValueStore(WritingRepository):
             InvalidInput: name, scope or origin is not of its form.
         """
         super().__init__(writer)
-        self.name = category.validate_category(name, name="name")
+        self.name = validate_category(name, name="name")
         self.scope = validate_scope(scope)
         validate_choice(origin, ORIGINS, name="origin")
         self._origin = origin
@@ -130,9 +141,9 @@ class KeyValueStore(WritingRepository):
 
     def delete(self, namespace: Namespace, key: str) -> bool:
         """Remove the value under a key by archiving its record; return False if there is none."""
-        there = self.get(namespace, key) is not None
+        is_stored = self.get(namespace, key) is not None
         self.put_many([PutItem(namespace=namespace, key=key, value=None)])
-        return there
+        return is_stored
 
     # -- several -----------------------------------------------------------------------------------------
 
@@ -142,72 +153,80 @@ class KeyValueStore(WritingRepository):
         Args:
             places: Namespaces and keys.
         """
-        places = validate_values(places, name="places", of="pairs of a namespace and a key")
-        places = [_validate_address(place) for place in places]
-        now = self._clock()
-        there = self._fetch_records(places)
-        return [None if (record := there.get(place)) is None else self._read(record, now) for place in places]
+        wanted = _parse_places(places)
+        now, records = self._clock(), self._fetch_records(wanted)
+        return [self._read(records[place], now) if place in records else None for place in wanted]
 
-    def put_many(
-        self, puts: Iterable[PutItem], *, expected: Mapping[Place, Mapping[str, Any] | None] | None = None
-    ) -> None:
+    def put_many(self, puts: Iterable[PutItem]) -> None:
         """Store and remove several values in one transaction; of two with one key the last counts.
 
         Args:
-            puts: The items; one without a value removes what is there.
-            expected: The values that some addresses must still have, None for no value. For new values that were
-                made from those that were read.
+            puts: The items; one without a value removes the present one.
 
         Raises:
             InvalidInput: one of them is not of its form; nothing was changed.
-            Conflict: an address has another value than expected, or others kept changing the same values.
         """
-        if expected is not None and not isinstance(expected, Mapping):
-            raise InvalidInput(f"expected is {quote_value(expected)}: pass a mapping of places to values")
-        wanted = {}
-        for put in validate_values(puts, name="puts", of="PutItem"):
-            if not isinstance(put, PutItem):
-                raise InvalidInput(f"puts has {quote_value(put)}: pass a list of PutItem")
-            wanted[_validate_place(put.namespace, put.key)] = put
-        for place, put in wanted.items():
-            if put.texts is not None and not _are_strings(put.texts):
-                raise InvalidInput(
-                    f"texts is {quote_value(put.texts)}: pass a list of strings, or None for the whole value"
-                )
-            if not isinstance(put.ttl, timedelta | None):
-                raise InvalidInput(f"ttl is {quote_value(put.ttl)}: pass a timedelta, or None for ever")
-            if put.value is not None:
-                self._refuse_secret(place)
-        if wanted and not self._run_with_retries(lambda _: self._put_all(wanted, expected or {})):
-            raise Conflict(f"a value of the key-value store {self.name!r} has been changed: read it again")
+        wanted = validate_values(puts, name="puts", of="PutItem")
+        if wrong := [put for put in wanted if not isinstance(put, PutItem)]:
+            raise InvalidInput(f"puts has {quote_value(wrong[0])}: pass a list of PutItem")
+        operation: Operation = "delete" if all(put.value is None for put in wanted) else "put"
+        self._commit(lambda: self.plan(wanted), operation=operation)
 
-    def touch(self, places: Sequence[Place]) -> int:
+    def plan(
+        self, puts: Iterable[PutItem], expected: Mapping[Place, Mapping[str, Any] | None] | None = None
+    ) -> list[Change]:
+        """Return the changes of `put_many`, to be committed together with others.
+
+        Args:
+            puts: The items.
+            expected: The values that some addresses must still have, None for no value: for new values that were
+                made from those that were read.
+
+        Raises:
+            InvalidInput: an item is not of its form.
+            Conflict: an address has another value than expected.
+        """
+        now = self._clock()
+        wanted = {put.place: put for put in puts}
+        records = self._fetch_records(wanted)
+        for place, value in (expected or {}).items():
+            found = self._read(records[place], now) if place in records else None
+            if (None if found is None else found.value) != value:
+                raise Conflict(
+                    f"a value of the key-value store {self.name!r} has been changed: read it again"
+                )
+        changes = []
+        for place, put in wanted.items():
+            old = records.get(place)
+            if put.value is not None:
+                changes.append(Change(before=old, after=self._build_record(put, old, now)))
+            elif old is not None and not old.archived:
+                changes.append(_build_archive_change(old, now, "deleted"))
+        return changes
+
+    def touch(self, places: Sequence[Place]) -> None:
         """Renew the lifetime of values, because they were read.
 
         To spare the journal, a value that would gain neither a minute nor a hundredth of its lifetime stays as it is.
 
         Args:
             places: Namespaces and keys; unknown ones, and values without a lifetime, are ignored.
-
-        Returns:
-            The number of values that live longer now.
         """
-        places = validate_values(places, name="places", of="pairs of a namespace and a key")
+        wanted = _parse_places(places)
 
-        def attempt(_: int) -> int:
+        def find_changes() -> list[Change]:
             now = self._clock()
-            edits = []
-            for record in self._fetch_records(places).values():
+            changes = []
+            for record in self._fetch_records(wanted).values():
                 found = self._read(record, now)
                 if found is None or found.ttl is None or found.expires_at is None:
                     continue
                 until = timestamps.add_duration(now, found.ttl)
                 if until - found.expires_at >= min(_LEAST_GAIN, found.ttl / _SHARE):
-                    edits.append(Change(before=record, after=replace(record, expires_at=until)))
-            self._commit(edits, operation="renew")
-            return len(edits)
+                    changes.append(Change(before=record, after=replace(record, expires_at=until)))
+            return changes
 
-        return self._run_with_retries(attempt)
+        self._commit(find_changes, operation="renew")
 
     # -- looking for values ------------------------------------------------------------------------------
 
@@ -235,17 +254,17 @@ class KeyValueStore(WritingRepository):
         """
         validate_count(limit, name="limit", least=0)
         validate_count(offset, name="offset", least=0)
-        wanted = _build_test(namespace, where)
         found = (
-            self._iterate_items(namespace)
-            if query is None
-            else self._search_items(query, namespace, offset + limit)
+            self.items(namespace) if query is None else self._search_items(query, namespace, offset + limit)
         )
-        return list(islice(filter(wanted, found), offset, offset + limit))
+        wanted = (item for item in found if where is None or where(item.value))
+        return list(islice(wanted, offset, offset + limit))
 
     def items(self, namespace: Namespace = ()) -> Iterator[Item]:
         """Yield the items in a namespace and those below it, the latest changed first."""
-        return filter(_build_test(namespace), self._iterate_items(namespace))
+        now, above = self._clock(), parse_namespace(namespace)
+        found = (self._read(record, now) for record in self._store.find(self._build_filter(above, alive=now)))
+        return (item for item in found if item is not None and item.namespace[: len(above)] == above)
 
     def reading(self) -> AbstractContextManager[None]:
         """Let all reads of this thread see one state of the memory until the block ends (`Store.reading`)."""
@@ -254,10 +273,8 @@ class KeyValueStore(WritingRepository):
     def namespaces(self) -> list[Namespace]:
         """Return the namespaces that contain anything, in order."""
         wanted = self._build_filter((), alive=self._clock())
-        places = (key_value_codec.decode_place(self.name, record) for record in self._store.find(wanted))
+        places = (decode_place(self.name, record) for record in self._store.find(wanted))
         return sorted({place[0] for place in places if place is not None})
-
-    # -- expiry ------------------------------------------------------------------------------------------
 
     def sweep(self) -> int:
         """Archive the records of expired values; return their number.
@@ -268,100 +285,62 @@ class KeyValueStore(WritingRepository):
         def find_changes() -> Iterator[Change]:
             now = self._clock()
             for record in self._store.find(self._build_filter((), alive=None)):
-                if (
-                    record.expires_at is not None
-                    and record.expires_at <= now
-                    and key_value_codec.decode_place(self.name, record) is not None
-                ):
-                    yield _build_archive_change(record, now, _REASON_EXPIRED)
+                is_expired = record.expires_at is not None and record.expires_at <= now
+                if is_expired and decode_place(self.name, record) is not None:
+                    yield _build_archive_change(record, now, "expired")
 
         return self._commit_in_chunks(find_changes, operation="expire")
 
     # -- inside ------------------------------------------------------------------------------------------
 
+    def _commit(self, find_changes: Callable[[], list[Change]], *, operation: Operation) -> None:
+        def attempt(_: int) -> None:
+            if changes := find_changes():
+                self._writer.commit(changes, operation=operation)
+
+        self._run_with_retries(attempt)
+
     def _fetch_records(self, places: Iterable[Place]) -> dict[Place, Record]:
         """Return the records at some addresses, including archived ones, without addresses that were never used."""
-        by_id = {self._compute_id(place): place for place in map(_validate_address, places)}
+        by_id = {compute_id(self.scope, encode_place(self.name, place)): place for place in places}
         return {
             by_id[record.id]: record
             for record in self._store.records(list(by_id))
-            if record.scope == self.scope
-            and key_value_codec.decode_place(self.name, record) == by_id[record.id]
+            if record.scope == self.scope and decode_place(self.name, record) == by_id[record.id]
         }
-
-    def _compute_id(self, place: Place) -> str:
-        return key_value_codec.compute_id(self.scope, key_value_codec.encode_place(self.name, place))
 
     def _read(self, record: Record, now: datetime, score: float | None = None) -> Item | None:
         """Return the item of a record; None if it is archived, expired or has no item of this store."""
         if record.archived or (record.expires_at is not None and record.expires_at <= now):
             return None
-        return key_value_codec.decode(self.name, record, score=score)
+        return decode_item(self.name, record, score=score)
 
-    def _put_all(
-        self, wanted: Mapping[Place, PutItem], expected: Mapping[Place, Mapping[str, Any] | None]
-    ) -> bool:
-        """Put the items; return False, and change nothing, if something else stands there than was expected."""
-        now = self._clock()
-        there = self._fetch_records(wanted)
-        for place, value in expected.items():
-            found = self._read(there[place], now) if place in there else None
-            if (None if found is None else found.value) != value:
-                return False
-        edits = []
-        for place, put in wanted.items():
-            old = there.get(place)
-            if put.value is not None:
-                edits.append(Change(before=old, after=self._build_record(place, put, old, now)))
-            elif old is not None and not old.archived:
-                edits.append(_build_archive_change(old, now, "deleted"))
-        only_gone = all(put.value is None for put in wanted.values())
-        self._commit(edits, operation="delete" if only_gone else "put")
-        return True
-
-    def _build_record(self, place: Place, put: PutItem, old: Record | None, now: datetime) -> Record:
+    def _build_record(self, put: PutItem, old: Record | None, now: datetime) -> Record:
         """Return the record of the new value."""
-        if old is None or self._read(old, now) is None:
-            old = key_value_codec.build_blank_record(
-                self.name, place, scope=self.scope, origin=self._origin, now=now
-            )
-        record = note_dates(key_value_codec.encode(old, put, self._redactor), now, self._zone)
-        origin = self._origin
-        if self._determine_origin is not None:
-            labels = [*place[0], place[1]]
-            origin = least_trusted(origin, self._determine_origin(record.content, labels=labels))
-        return validate_record(
-            replace(
-                record,
-                origin=origin,  # who replaces a value answers for it
-                updated_at=max(now, old.updated_at),
-                expires_at=None if put.ttl is None else timestamps.add_duration(now, put.ttl),
-            )
-        )
-
-    def _refuse_secret(self, place: Place) -> None:
-        """Raise `InvalidInput` if an address holds a secret, which cannot be replaced without changing the address."""
-        where = key_value_codec.encode_place(self.name, place)
-        if self._redactor.text(where) != where:
+        where = encode_place(self.name, put.place)
+        if self._redactor.text(where) != where:  # it cannot be replaced without changing the address
             raise InvalidInput(
                 "a key or namespace holds what looks like a secret: choose another that tells nothing"
             )
+        if old is not None and self._read(old, now) is None:
+            old = None
+        origin = self._origin if put.origin is None else put.origin  # who replaces a value answers for it
+        record = encode_item(
+            self.name, put, scope=self.scope, origin=origin, now=now, redactor=self._redactor, before=old
+        )
+        if self._determine_origin is not None:
+            said = self._determine_origin(record.content, labels=[*put.namespace, put.key])
+            record = replace(record, origin=least_trusted(origin, said))
+        return validate_record(note_dates(record, now, self._zone))
 
     def _build_filter(self, namespace: Namespace, *, alive: datetime | None) -> Filter:
-        category = key_value_codec.build_category(self.name, namespace)
+        category = build_category(self.name, namespace)
         return Filter(scopes=(self.scope,), categories=(category,), alive_at=alive)
 
-    def _iterate_items(self, namespace: Namespace) -> Iterator[Item]:
-        """Yield the items that may be in a namespace, the latest changed first."""
-        now = self._clock()
-        for record in self._store.find(self._build_filter(namespace, alive=now)):
-            if (found := self._read(record, now)) is not None:
-                yield found
-
     def _search_items(self, query: str, namespace: Namespace, wanted: int) -> Iterator[Item]:
-        """Yield the items that may be in a namespace and answer a question, best first."""
-        now = self._clock()
-        allowed = self._build_filter(namespace, alive=now)
+        """Yield the items in a namespace that answer a question, best first."""
+        now, above = self._clock(), parse_namespace(namespace)
+        allowed = self._build_filter(above, alive=now)
         seen: set[str] = set()
         limit = min(wanted + _SPARE, MOST_HITS)
         while True:
@@ -379,49 +358,16 @@ class KeyValueStore(WritingRepository):
                     continue
                 seen.add(hit.record.id)
                 found = self._read(hit.record, now, hit.score)
-                if found is not None and found.searchable:
+                if found is not None and found.searchable and found.namespace[: len(above)] == above:
                     yield found
             if len(hits) < limit:
                 return
             limit = MOST_HITS
 
-    def _commit(self, edits: Sequence[Change], *, operation: Operation) -> None:
-        if edits:
-            self._writer.commit(edits, operation=operation)
 
-
-def _build_test(namespace: Namespace, where: _Accept | None = None) -> Callable[[Item], bool]:
-    """Return a test whether an item is in a namespace, by whole labels, and its value is wanted."""
-    above = _validate_namespace(namespace)
-    return lambda item: item.namespace[: len(above)] == above and (where is None or where(item.value))
-
-
-def _validate_namespace(namespace: Namespace) -> Namespace:
-    if not _are_strings(namespace):
-        raise InvalidInput(
-            f"namespace is {quote_value(namespace)}: pass a tuple of strings, such as ('users', 'alice')"
-        )
-    return tuple(namespace)
-
-
-def _validate_address(place: object) -> Place:
-    if not isinstance(place, Sequence) or isinstance(place, str) or len(place) != 2:
-        raise InvalidInput(f"place is {quote_value(place)}: pass a namespace and a key")
-    return _validate_place(*place)
-
-
-def _validate_place(namespace: Namespace, key: str) -> Place:
-    if not isinstance(key, str):
-        raise InvalidInput(f"key is {quote_value(key)}: pass a string")
-    return _validate_namespace(namespace), key
-
-
-def _are_strings(values: object) -> bool:
-    return (
-        isinstance(values, Sequence)
-        and not isinstance(values, str)
-        and all(isinstance(each, str) for each in values)
-    )
+def _parse_places(places: object) -> list[Place]:
+    given = validate_values(places, name="places", of="pairs of a namespace and a key")
+    return [parse_place(place) for place in given]
 
 
 def _build_archive_change(record: Record, now: datetime, reason: str) -> Change:

@@ -1,8 +1,8 @@
 """Conversion between key-value items and the records that people read.
 
-The record says in words what the value holds, for people, prompts and search; its metadata has the value
-itself, as JSON, losslessly. Where a person changed the words, the value is read with that change. Pure:
-stores nothing (`reverie.repositories.key_value` does).
+The content of the record says in words what the value holds, for people, prompts and search; its metadata has the value
+itself, as JSON, losslessly. Where a person changed the words, the value is read with that change. Pure: stores nothing
+(`reverie.repositories.key_value` does).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import Enum
 from json.encoder import encode_basestring
@@ -20,31 +20,29 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from reverie.domain.category import LONGEST
-from reverie.domain.errors import InvalidInput
+from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.record import HOME_LAYERS, LONGEST_CONTENT, Origin, Record
 from reverie.domain.secrets.redactor import Redactor
+from reverie.domain.text import timestamps
 from reverie.domain.text.validation import clean_text
-from reverie.repositories.records import NewRecord
 
 Namespace: TypeAlias = tuple[str, ...]
 Place: TypeAlias = tuple[Namespace, str]
 """A namespace and a key in it."""
 
-HOW = "kept-how"
-VALUE = "kept-value"
+_Path: TypeAlias = tuple[str | int, ...]
 
+_HOW = "kept-how"
+_VALUE = "kept-value"
 _OURS = defer_regex(r"kept(-how|-value(-\d+)?)?")
-_LONGEST_PARTS = (50_000, 47_000, 44_000, 41_000)
+_PART_SIZES = (50_000, 47_000, 44_000, 41_000)
 _UNPRINTED = defer_regex(r"[\x7f\ud800-\udfff]")
 _NOT_IN_A_CATEGORY = defer_regex(r"[^A-Za-z0-9_-]|(?<=-)-")
-_NO_LABEL = "--x-"
 _LONGEST_LABEL = 48
 _NOTHING = defer_regex(r"[\s\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]*")
 _SPEAKING = frozenset({"content", "text", "memory", "message", "data", "value", "note", "summary"})
 """Keys that tell nothing about their values."""
-
-_Path: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +55,11 @@ class Item:
         value: A JSON object, which the caller may change.
         created_at: When a value was first stored there.
         updated_at: When it was last stored, or changed by a person.
+        record: The id of its record.
+        origin: The origin of its record.
         expires_at: When it expires; None for never.
         ttl: Its lifetime, which `KeyValueStore.touch` renews; None for ever.
         searchable: Whether a search with a question may find it.
-        record: The id of its record.
         score: How well it answers the question, 0 to 1; None without a question.
     """
 
@@ -70,6 +69,7 @@ class Item:
     created_at: datetime
     updated_at: datetime
     record: str
+    origin: Origin
     expires_at: datetime | None = None
     ttl: timedelta | None = None
     searchable: bool = True
@@ -83,9 +83,13 @@ class PutItem:
     Attributes:
         namespace: Its namespace, one text for each level.
         key: Its key; any text.
-        value: A JSON object; None to remove what is there.
+        value: A JSON object; None to remove the present one.
         texts: The texts that a search looks at; None for the whole value, empty to leave it out of search.
         ttl: Its lifetime; None for ever.
+        origin: Its origin; None for that of the store.
+
+    Raises:
+        InvalidInput: a field is not of its form.
     """
 
     namespace: Namespace
@@ -93,9 +97,44 @@ class PutItem:
     value: Mapping[str, Any] | None
     texts: Sequence[str] | None = None
     ttl: timedelta | None = None
+    origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        parse_place((self.namespace, self.key))
+        if self.texts is not None and not _are_strings(self.texts):
+            raise InvalidInput(
+                f"texts is {quote_value(self.texts)}: pass a list of strings, or None for the whole value"
+            )
+        if not isinstance(self.ttl, timedelta | None):
+            raise InvalidInput(f"ttl is {quote_value(self.ttl)}: pass a timedelta, or None for ever")
+
+    @property
+    def place(self) -> Place:
+        """Its namespace and key."""
+        return tuple(self.namespace), self.key
 
 
 # -- where -----------------------------------------------------------------------------------------------
+
+
+def parse_namespace(namespace: object) -> Namespace:
+    """Return a namespace; raise `InvalidInput` if it is not a sequence of strings."""
+    if not _are_strings(namespace):
+        raise InvalidInput(
+            f"namespace is {quote_value(namespace)}: pass a tuple of strings, such as ('users', 'alice')"
+        )
+    return tuple(namespace)  # type: ignore[arg-type]
+
+
+def parse_place(place: object) -> Place:
+    """Return an address; raise `InvalidInput` if it is not a namespace and a key."""
+    if not isinstance(place, tuple | list) or len(place) != 2 or not isinstance(place[1], str):
+        raise InvalidInput(f"place is {quote_value(place)}: pass a namespace and a key")
+    return parse_namespace(place[0]), place[1]
+
+
+def _are_strings(values: object) -> bool:
+    return isinstance(values, tuple | list) and all(isinstance(each, str) for each in values)
 
 
 def encode_place(store_name: str, place: Place) -> str:
@@ -106,12 +145,7 @@ def encode_place(store_name: str, place: Place) -> str:
 
 
 def compute_id(scope: str, place: str) -> str:
-    """Return the id of the record of an address.
-
-    Args:
-        scope: The scope of the record.
-        place: The result of `encode_place`.
-    """
+    """Return the id of the record at an encoded address."""
     text = f"{scope}\0{place}\x000"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
@@ -135,7 +169,7 @@ def build_category(store_name: str, namespace: Namespace) -> str:
 
 
 def _encode_label(label: str) -> str:
-    segment = _NOT_IN_A_CATEGORY.sub(lambda found: f"--{ord(found.group()):x}-", label) or _NO_LABEL
+    segment = _NOT_IN_A_CATEGORY.sub(lambda found: f"--{ord(found.group()):x}-", label) or "--x-"
     if len(segment) <= _LONGEST_LABEL:
         return segment
     return f"--h{hashlib.sha256(label.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}-"
@@ -156,47 +190,61 @@ def decode_place(store_name: str, record: Record) -> Place | None:
 # -- a value becomes a record ----------------------------------------------------------------------------
 
 
-def build_blank_record(store_name: str, place: Place, *, scope: str, origin: Origin, now: datetime) -> Record:
-    """Return a new record for an address, without a value."""
-    item_key = encode_place(store_name, place)
-    return Record(
-        id=compute_id(scope, item_key),
-        content="(empty)",
-        category=build_category(store_name, place[0]),
-        kind="fact",
-        layer=HOME_LAYERS["fact"],
-        origin=origin,
-        scope=scope,
-        created_at=now,
-        updated_at=now,
-        last_seen_at=now,
-        item_key=item_key,
-    )
-
-
-def encode(record: Record, put: PutItem, redactor: Redactor) -> Record:
-    """Return the record with another value in its content and metadata; other metadata stays.
+def encode_item(
+    store_name: str,
+    put: PutItem,
+    *,
+    scope: str,
+    origin: Origin,
+    now: datetime,
+    redactor: Redactor,
+    before: Record | None = None,
+) -> Record:
+    """Return the record of an item, without the checks of `validate_record`.
 
     Args:
-        record: The record, with its `item_key`.
-        put: The value.
+        store_name: The name of the key-value store.
+        put: The item, with a value.
+        scope: The scope of the record.
+        origin: The origin of the value.
+        now: The time of the change.
         redactor: Replaces secrets.
+        before: The record of the present value, of which other fields and metadata stay; None for a new one.
 
     Raises:
-        InvalidInput: the value is no JSON object.
+        InvalidInput: the value is not a JSON object, or holds a secret that cannot be replaced.
     """
-    document = _redact_document(encode_document(put.value), redactor)
+    document = _redact_document(_encode_document(put.value), redactor)
     content = redactor.text(_render_content(put, json.loads(document)))
-    parts = _split_document(document, redactor)
     how: dict[str, Any] = {"said": _compute_digest(content)}
     if put.texts is not None and not any(text.strip() for text in put.texts):
         how["search"] = False
     if put.ttl is not None:
         how["ttl"] = put.ttl.total_seconds()
-    theirs = select_other_metadata(record.metadata)
-    values = {VALUE if n == 0 else f"{VALUE}-{n + 1}": part for n, part in enumerate(parts)}
-    metadata = {**theirs, HOW: json.dumps(how), **values}
-    return replace(record, content=content, metadata=MappingProxyType(metadata))
+    values = {_name_part(n): part for n, part in enumerate(_split_document(document, redactor))}
+    if before is None:
+        item_key = encode_place(store_name, put.place)
+        before = Record(
+            id=compute_id(scope, item_key),
+            content=content,
+            category=build_category(store_name, put.place[0]),
+            kind="fact",
+            layer=HOME_LAYERS["fact"],
+            scope=scope,
+            created_at=now,
+            updated_at=now,
+            last_seen_at=now,
+            item_key=item_key,
+        )
+    metadata = {**select_other_metadata(before.metadata), _HOW: json.dumps(how), **values}
+    return replace(
+        before,
+        content=content,
+        metadata=MappingProxyType(metadata),
+        origin=origin,
+        updated_at=max(now, before.updated_at),
+        expires_at=None if put.ttl is None else timestamps.add_duration(now, put.ttl),
+    )
 
 
 def select_other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -204,37 +252,32 @@ def select_other_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in metadata.items() if not _OURS.fullmatch(name)}
 
 
+def _name_part(number: int) -> str:
+    return f"{_VALUE}-{number + 1}" if number else _VALUE
+
+
 def _redact_document(document: str, redactor: Redactor) -> str:
     """Return the document with secrets replaced in its texts, each examined together with its key."""
     if redactor.json_text(document) == document:
         return document
-    try:
+    with suppress(ValueError, RecursionError):
         document = redactor.text(_to_json(redactor.json_value(json.loads(document))))
-        replaced = json.loads(document)
-    except (ValueError, RecursionError):
-        replaced = None
-    if isinstance(replaced, dict):
-        return document
+        if isinstance(json.loads(document), dict):
+            return document
     raise InvalidInput("a value holds a secret in a form that cannot be replaced: leave it out")
 
 
 def _split_document(document: str, redactor: Redactor) -> list[str]:
     """Split the document into parts that are short enough; no cut makes a part look like a secret."""
-    for size in _LONGEST_PARTS:
+    for size in _PART_SIZES:
         parts = [document[at : at + size] for at in range(0, len(document), size)]
         if all(redactor.text(part) == part for part in parts):
             return parts
     raise InvalidInput("a value holds what looks like a secret: leave it out, or put it in parts")
 
 
-def encode_document(value: object) -> str:
-    """Return a JSON object as text that metadata can hold.
-
-    Dates and times, UUIDs, enumerations, tuples and mappings are written as JSON has them.
-
-    Raises:
-        InvalidInput: it is none.
-    """
+def _encode_document(value: object) -> str:
+    """Return a JSON object as text; dates and times, UUIDs, enumerations and mappings as JSON has them."""
     if not isinstance(value, Mapping):
         raise InvalidInput(f"a value is {type(value).__name__}: pass a mapping of strings to JSON values")
     try:
@@ -245,7 +288,7 @@ def encode_document(value: object) -> str:
 
 
 def _to_json(value: Any) -> str:
-    return _escape_unprinted(_ENCODER.encode(value))
+    return _escape_unprinted(json.dumps(value, ensure_ascii=False, default=_to_json_value))
 
 
 def _escape_unprinted(document: str) -> str:
@@ -253,29 +296,26 @@ def _escape_unprinted(document: str) -> str:
 
 
 def _to_json_value(value: object) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
+    match value:
+        case Mapping():
+            return dict(value)
+        case date():  # and times
+            return value.isoformat()
+        case UUID():
+            return str(value)
+        case Enum():
+            return value.value
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=_to_json_value)
-
-
 def _check_keys(value: object) -> None:
+    inner = value
     if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if not isinstance(key, str):
-                raise TypeError(f"the key {key!r} is no string")
-            _check_keys(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _check_keys(inner)
+        if wrong := [key for key in value if not isinstance(key, str)]:
+            raise TypeError(f"the key {wrong[0]!r} is no string")
+        inner = list(value.values())
+    for each in inner if isinstance(inner, list | tuple) else ():
+        _check_keys(each)
 
 
 def _render_content(put: PutItem, value: dict[str, Any]) -> str:
@@ -303,12 +343,9 @@ def _format_leaf(leaf: object) -> str:
 
 def _iterate_leaves(value: object, path: _Path = ()) -> Iterator[tuple[_Path, object]]:
     """Yield each text, number, truth value, null and empty container in a value, with its path."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _iterate_leaves(inner, (*path, key))
-    elif isinstance(value, list) and value:
-        for index, inner in enumerate(value):
-            yield from _iterate_leaves(inner, (*path, index))
+    if isinstance(value, dict | list) and value:
+        for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _iterate_leaves(inner, (*path, step))
     elif path:
         yield path, value
 
@@ -320,60 +357,63 @@ def _compute_digest(content: str) -> str:
 # -- a record becomes a value ----------------------------------------------------------------------------
 
 
-def decode(store_name: str, record: Record, *, score: float | None = None) -> Item | None:
+def decode_item(store_name: str, record: Record, *, score: float | None = None) -> Item | None:
     """Return the item of the record; None if it has none of this store, or its value has been removed."""
     place = decode_place(store_name, record)
     if place is None:
         return None
-    value, how = _decode_stored_value(record)
-    if value is None:
+    parts: list[str] = []
+    while (part := record.metadata.get(_name_part(len(parts)))) is not None:
+        parts.append(part)
+    try:
+        value, how = json.loads("".join(parts)), json.loads(record.metadata.get(_HOW, "{}"))
+    except (ValueError, RecursionError):
         return None
+    if not isinstance(value, dict):
+        return None
+    how = how if isinstance(how, dict) else {}
     if how.get("said") != _compute_digest(record.content):
-        value = _apply_hand_edit(value, record.content, how.get("said"))
+        _apply_edit(value, record.content, how.get("said"))
+    ttl = None
+    with suppress(TypeError, ValueError, OverflowError):  # a person may have written something else there
+        ttl = timedelta(seconds=how["ttl"]) if "ttl" in how else None
     return Item(
         namespace=place[0],
         key=place[1],
         value=value,
         created_at=record.created_at,
         updated_at=record.updated_at,
-        expires_at=record.expires_at,
-        ttl=_decode_ttl(how.get("ttl")),
-        searchable=how.get("search") is not False,
         record=record.id,
+        origin=record.origin,
+        expires_at=record.expires_at,
+        ttl=ttl,
+        searchable=how.get("search") is not False,
         score=score,
     )
 
 
-def _decode_ttl(seconds: Any) -> timedelta | None:
-    """Return a number of seconds as a duration; None if it is none, which a person may have written there."""
-    with suppress(TypeError, ValueError, OverflowError):
-        return timedelta(seconds=seconds)
-    return None
+def _apply_edit(value: dict[str, Any], content: str, digest: object) -> None:
+    """Make a person's edits of the content in the value; none if the lines cannot be told apart.
 
-
-def _decode_stored_value(record: Record) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    parts: list[str] = []
-    while (name := VALUE if not parts else f"{VALUE}-{len(parts) + 1}") in record.metadata:
-        parts.append(record.metadata[name])
-    try:
-        value, how = json.loads("".join(parts)), json.loads(record.metadata.get(HOW, "{}"))
-    except (ValueError, RecursionError):
-        return None, {}
-    return (value if isinstance(value, dict) else None), (how if isinstance(how, dict) else {})
-
-
-def _apply_hand_edit(value: dict[str, Any], content: str, digest: object) -> dict[str, Any]:
-    """Return the value with a person's edits of the content; unchanged if the lines cannot be told apart."""
+    Args:
+        value: The value.
+        content: The content as it is now.
+        digest: The digest of the content that was made from the value.
+    """
     leaves = list(_iterate_leaves(value))
-    whole = [
-        path for path, leaf in leaves if isinstance(leaf, str) and _compute_digest(clean_text(leaf)) == digest
-    ]
-    if whole:
-        return _replace_leaves(value, dict.fromkeys(whole, content))
+    changed: dict[_Path, object] = {
+        path: content
+        for path, leaf in leaves
+        if isinstance(leaf, str) and _compute_digest(clean_text(leaf)) == digest
+    }
     before = clean_text(_render_lines(value))
-    if _compute_digest(before) != digest or _parse_lines(before, leaves) != {}:
-        return value  # the content was cut, or has lines that look like labels
-    return _replace_leaves(value, _parse_lines(content, leaves) or {})
+    if not changed and _compute_digest(before) == digest and _parse_lines(before, leaves) == {}:
+        changed = _parse_lines(content, leaves) or {}  # else it was cut, or has lines that look like labels
+    for path, leaf in changed.items():
+        inner: Any = value
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = leaf
 
 
 def _parse_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_Path, object] | None:
@@ -396,21 +436,3 @@ def _parse_lines(content: str, leaves: Sequence[tuple[_Path, object]]) -> dict[_
         if isinstance(leaf, dict | list) or isinstance(changed[path], dict | list):
             return None
     return changed
-
-
-def _replace_leaves(value: dict[str, Any], changed: Mapping[_Path, object]) -> dict[str, Any]:
-    for path, leaf in changed.items():
-        inner: Any = value
-        for step in path[:-1]:
-            inner = inner[step]
-        inner[path[-1]] = leaf
-    return value
-
-
-def copy_for_scope(record: Record, scope: str, *, ttl: timedelta | None) -> NewRecord:
-    """Return a record to save in another scope, with a time to live of its own; it is no item there."""
-    copied = {
-        each.name: getattr(record, each.name) for each in fields(NewRecord) if hasattr(record, each.name)
-    }
-    metadata = select_other_metadata(record.metadata)
-    return NewRecord(**{**copied, "scope": scope, "ttl": ttl, "metadata": metadata})

@@ -52,7 +52,7 @@ NOON = times(12)
 """Time of a note of another day without a time."""
 
 _LINE_ENDS = defer_regex(r"\r\n?")
-_BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
+BLANK_LINES = defer_regex(r"\n(?:[^\S\n]*\n)+")
 _STAMP = defer_regex(r"(\[)?(\d{4}-\d{2}-\d{2})[ T](\d{2}:\d{2})(?(1)\]:?|:(?=\s))\s*")
 _NOTE_STAMP = defer_regex(r"\[(\d{2}:\d{2})\] ")
 _SHORTEST_NOTE = 6  # tokens; shorter notes are rare
@@ -490,7 +490,7 @@ class Pages(WritingRepository):
         content, source = self._redactor.text(content), self._redactor.text(source)
         day, now = parse_daily_note_day(name), self._resolve_moment()
         if day is None:
-            moment, content = _stamp_paragraph(_BLANK_LINES.sub("\n", content), at, now=now)
+            moment, content = _stamp_paragraph(BLANK_LINES.sub("\n", content), at, now=now)
         else:
             line = " ".join(filter(None, map(str.strip, content.split("\n"))))
             moment, content = _stamp_note(line, at, day=day, now=now)

@@ -339,7 +339,7 @@ class RecordRepository(WritingRepository):
     def _build_record(self, note: NewRecord) -> tuple[Record, str]:
         """Return the note as a redacted, validated record, and the reason for its kind."""
         now = self._clock()
-        given = _normalize_fields({name: getattr(note, name) for name in _NOTE_FIELDS})
+        given = _normalize_fields({name: getattr(note, name) for name in NOTE_FIELDS})
         ttl, at = given.pop("ttl"), given.pop("created_at") or now
         named = infer_kind(given["category"]) if note.kind is None else note.kind
         if named is not None:
@@ -657,9 +657,9 @@ def _parse_new_record(note: NewRecord | Mapping[str, Any]) -> NewRecord:
         raise InvalidInput(
             f"a record is {type(note).__name__}: pass a text, a NewRecord or a mapping with 'content'"
         )
-    if unknown := set(note).difference(_NOTE_FIELDS):
+    if unknown := set(note).difference(NOTE_FIELDS):
         raise InvalidInput(
-            f"unknown field of a record: {', '.join(sorted(map(quote_value, unknown)))}; use {sorted(_NOTE_FIELDS)!r}"
+            f"unknown field of a record: {', '.join(sorted(map(quote_value, unknown)))}; use {sorted(NOTE_FIELDS)!r}"
         )
     if "content" not in note:
         raise InvalidInput("a record has no content: pass 'content'")
@@ -675,7 +675,7 @@ def _normalize_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _CONVERTERS[name](value) if name in _CONVERTERS else value for name, value in given.items()}
 
 
-_NOTE_FIELDS = tuple(f.name for f in fields(NewRecord))
+NOTE_FIELDS = tuple(f.name for f in fields(NewRecord))
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "content": strip_label,

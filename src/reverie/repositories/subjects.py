@@ -1,23 +1,20 @@
 """People and subjects of a memory, and how many records each filter of a list finds.
 
-Names are those in the newest records, and categories those of all records. Both are counted once and kept for each
-store and scope; later changes are taken from the journal.
+Names are those in the newest records, and categories those of all records.
 """
 
 from __future__ import annotations
 
 import builtins
 import re
-import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
-from reverie.domain.filter import Filter, has_passed
+from reverie.domain.filter import Filter
 from reverie.domain.record import ORIGINS, Record
 from reverie.domain.similarity.specifics import extract_specifics
 from reverie.domain.text.dates import MONTHS, WEEKDAYS
@@ -30,8 +27,6 @@ MAX_RECORDS = 3_000
 MAX_TITLE = 72
 """Characters of the title of a conversation."""
 
-_MAX_SCOPES = 50  # of a store, whose names are kept
-_MAX_CHANGES = 2_000  # of the journal, above which all records are read again
 _MIN_RECORDS = 2  # that a name is in
 _LONGEST = 2_000  # characters of a record that are looked at
 _DAYS = frozenset([*MONTHS, *WEEKDAYS])
@@ -71,18 +66,6 @@ class FilterCounts(NamedTuple):
     kinds: Mapping[str, int]
     origins: Mapping[str, int]
     days: Mapping[int, int]
-
-
-@dataclass(slots=True)
-class _Names:
-    """Names in the newest records of some scopes, as of a change of the journal."""
-
-    sequence: int = -1
-    by_record: dict[str, frozenset[str]] = field(default_factory=dict)
-
-
-_lock = threading.Lock()
-_read: WeakKeyDictionary[Store, dict[tuple[str, ...] | None, _Names]] = WeakKeyDictionary()
 
 
 class SubjectIndex:
@@ -137,44 +120,12 @@ class SubjectIndex:
 
     def _find_names(self) -> dict[str, frozenset[str]]:
         """Return the ids of the records that each name is in, by the name as it is usually written."""
+        live = Filter(scopes=self._scopes, alive_at=self._clock(), headlines=False)
         by_name: dict[str, set[str]] = defaultdict(set)
-        for record, names in self._read_names().items():
-            for name in names:
-                by_name[name].add(record)
-        return _join_names({name: frozenset(ids) for name, ids in by_name.items()})
-
-    def _read_names(self) -> Mapping[str, frozenset[str]]:
-        with _lock:
-            states = _read.setdefault(self._store, {})
-            state = states.setdefault(self._scopes, _Names())
-            if len(states) > _MAX_SCOPES:
-                del states[next(iter(states))]
-            now, moment = self._store.sequence(), self._clock()
-            if now != state.sequence:
-                changed = self._find_changed(state.sequence)
-                if changed is None:
-                    live = Filter(scopes=self._scopes, alive_at=moment, headlines=False)
-                    changed = list(self._store.find(live, order="created", limit=MAX_RECORDS))
-                    state.by_record.clear()
-                for record in changed:
-                    state.by_record.pop(record.id, None)
-                    if not (record.archived or record.is_headline or has_passed(record, moment)):
-                        state.by_record[record.id] = list_names(record.content[:_LONGEST])
-                state.sequence = now
-            return dict(state.by_record)
-
-    def _find_changed(self, sequence: int) -> Sequence[Record] | None:
-        """Return the records that were changed after a change of the journal; None if all are to be read."""
-        rows = self._store.journal(after=sequence, limit=_MAX_CHANGES) if sequence >= 0 else []
-        if sequence < 0 or len(rows) == _MAX_CHANGES or any(row.edit is None for row in rows):
-            return None
-        values = {
-            row.edit.value.id for row in rows if row.edit is not None and isinstance(row.edit.value, Record)
-        }
-        found = {record.id: record for record in self._store.records(sorted(values))}
-        if len(found) < len(values):
-            return None  # one was removed
-        return [each for each in found.values() if self._scopes is None or each.scope in self._scopes]
+        for record in self._store.find(live, order="created", limit=MAX_RECORDS):
+            for name in list_names(record.content[:_LONGEST]):
+                by_name[name].add(record.id)
+        return _join_names(by_name)
 
 
 @lru_cache(maxsize=10_000)
@@ -195,14 +146,13 @@ def list_names(text: str) -> frozenset[str]:
     return frozenset(written)
 
 
-def _join_names(by_name: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+def _join_names(by_name: Mapping[str, set[str]]) -> dict[str, frozenset[str]]:
     """Return names with the records of their parts: those of `Leon` count for `Leon Marsh`, if no other has it."""
     longer: dict[str, list[str]] = defaultdict(list)
     for name in by_name:
-        if len(words := name.split()) > 1:
-            for word in words:
-                longer[word].append(name)
-    joined: dict[str, set[str]] = {name: set(ids) for name, ids in by_name.items()}
+        for word in name.split() if " " in name else ():
+            longer[word].append(name)
+    joined = {name: set(ids) for name, ids in by_name.items()}
     for word, names in longer.items():
         if len(names) == 1 and word in joined:
             joined[names[0]] |= joined.pop(word)

@@ -352,12 +352,15 @@ def read_agentkit(file: SourceFile, terms: ImportTerms) -> Iterator[Item]:
             continue
         for key, text in value.items():
             try:
-                blank = key_value_codec.build_blank_record(
-                    AGENTKIT, ((), key), scope=terms.foreign_scope, origin=terms.foreign_origin, now=terms.now
+                record = key_value_codec.encode_item(
+                    AGENTKIT,
+                    key_value_codec.PutItem(namespace=(), key=key, value={"value": to_text(text)}),
+                    scope=terms.foreign_scope,
+                    origin=terms.foreign_origin,
+                    now=terms.now,
+                    redactor=Redactor(enabled=False),  # secrets go when it is stored
                 )
-                put = key_value_codec.PutItem(namespace=(), key=key, value={"value": to_text(text)})
-                record = validate_record(key_value_codec.encode(blank, put, Redactor(enabled=False)))
-                yield FoundValue(place=f"{place}, key {key!r}", value=record)  # secrets go when it is stored
+                yield FoundValue(place=f"{place}, key {key!r}", value=validate_record(record))
             except InvalidInput as error:
                 yield skip("record", place, error)
 
