@@ -33,7 +33,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.filter import ListFilters, SearchFilters
 from reverie.domain.page import Page, Paragraph
 from reverie.domain.provenance import OriginFunction
-from reverie.domain.record import Kind, Layer, Origin, Record
+from reverie.domain.record import Origin, Record
 from reverie.domain.text.ids import NewId
 from reverie.domain.text.timestamps import Clock, Duration
 from reverie.files.exchange import FileExchange
@@ -47,7 +47,7 @@ from reverie.repositories.key_value import KeyValueStore, _Accept
 from reverie.repositories.key_value_codec import Item, Namespace, Place, PutItem
 from reverie.repositories.pages import PageOverview, Pages, PageWriteResult
 from reverie.repositories.prompt_log import ExplainedPrompt, PromptLog, PromptLogEntry
-from reverie.repositories.records import NewRecord, RecordChanges, SaveResult, Settlement
+from reverie.repositories.records import NewRecord, RecordChanges, RecordFields, SaveResult, Settlement
 from reverie.repositories.subjects import FilterCounts, Subject, SubjectIndex
 from reverie.repositories.working_memory import EntryHit, TtlDefault, WorkingMemory
 from reverie.scoped import ScopedMemory
@@ -506,28 +506,7 @@ class AsyncScopedMemory(AsyncMemoryReader):
     def scoped(self, scope: Literal["*"]) -> AsyncMemoryReader: ...  # type: ignore[overload-overlap]
     @overload
     def scoped(self, scope: str) -> AsyncScopedMemory: ...
-    async def save(
-        self,
-        content: str,
-        *,
-        category: str | None = None,
-        kind: Kind | None = None,
-        layer: Layer | None = None,
-        tags: Iterable[str] = (),
-        confidence: float = 0.8,
-        importance: float = 0.5,
-        source: str = "",
-        references: Iterable[str] = (),
-        origin: Origin = "owner",
-        pinned: bool = False,
-        valid_from: datetime | None = None,
-        valid_to: datetime | None = None,
-        ttl: Duration | None = None,
-        metadata: Mapping[str, str] | None = None,
-        created_at: datetime | None = None,
-        draft: bool = False,
-        keep_secret: bool = False,
-    ) -> SaveResult: ...
+    async def save(self, content: str, **fields: Unpack[RecordFields]) -> SaveResult: ...
     async def save_many(
         self,
         records: Iterable[str | NewRecord | Mapping[str, Any]],

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
 
 from reverie.consolidation.pair_judge import PairJudge
@@ -19,10 +19,10 @@ from reverie.domain.errors import InvalidInput, NotFound, StoreUnavailable
 from reverie.domain.filter import has_ended
 from reverie.domain.page import LONGEST_PAGE
 from reverie.domain.provenance import OriginFunction
-from reverie.domain.record import UNTRUSTED, Kind, Layer, Origin, Record
+from reverie.domain.record import UNTRUSTED, Origin, Record
 from reverie.domain.scope import EVERY_SCOPE, validate_scope, visible_scopes
 from reverie.domain.text import validation
-from reverie.domain.text.timestamps import Clock, Duration
+from reverie.domain.text.timestamps import Clock
 from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.daily_notes import find_notes_from_turns
@@ -32,6 +32,7 @@ from reverie.repositories.records import (
     NOTE_FIELDS,
     NewRecord,
     RecordChanges,
+    RecordFields,
     RecordRepository,
     SaveResult,
     Settlement,
@@ -150,28 +151,7 @@ class ScopedMemory(MemoryReader):
 
     # -- saving ------------------------------------------------------------------------------------------
 
-    def save(
-        self,
-        content: str,
-        *,
-        category: str | None = None,
-        kind: Kind | None = None,
-        layer: Layer | None = None,
-        tags: Iterable[str] = (),
-        confidence: float = 0.8,
-        importance: float = 0.5,
-        source: str = "",
-        references: Iterable[str] = (),
-        origin: Origin = "owner",
-        pinned: bool = False,
-        valid_from: datetime | None = None,
-        valid_to: datetime | None = None,
-        ttl: Duration | None = None,
-        metadata: Mapping[str, str] | None = None,
-        created_at: datetime | None = None,
-        draft: bool = False,
-        keep_secret: bool = False,
-    ) -> SaveResult:
+    def save(self, content: str, **fields: Unpack[RecordFields]) -> SaveResult:
         """Save one record in this scope. It is on disk when this returns.
 
         Saving the same again never makes a duplicate: the record that says it is reinforced.
@@ -207,27 +187,7 @@ class ScopedMemory(MemoryReader):
             InvalidInput: an argument is not of its form; nothing was changed.
             StoreUnavailable: it could not be written; nothing was changed.
         """
-        record = NewRecord(
-            content=content,
-            category=category,
-            kind=kind,
-            layer=layer,
-            tags=tags,
-            confidence=confidence,
-            importance=importance,
-            source=source,
-            references=references,
-            origin=origin,
-            scope=self.scope,
-            pinned=pinned,
-            valid_from=valid_from,
-            valid_to=valid_to,
-            ttl=ttl,
-            metadata=metadata or {},
-            created_at=created_at,
-            draft=draft,
-            keep_secret=keep_secret,
-        )
+        record = NewRecord(content=content, scope=self.scope, **fields)
         started = time.perf_counter()
         (result,) = self._trace_save(lambda: [self._parts.records.save(record)])
         self._parts.activity.note_save([result.outcome], time.perf_counter() - started)
@@ -343,7 +303,7 @@ class ScopedMemory(MemoryReader):
         Arguments and errors are those of `update`; `reason` is for the journal.
         """
         take = self._parts.records.archive
-        return self._trace_update(lambda: take(self._require_own(id), reason=reason, expected=expected))
+        return self._trace_update(lambda: take([self._require_own(id)], reason=reason, expected=expected)[0])
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search.
@@ -361,7 +321,7 @@ class ScopedMemory(MemoryReader):
             NotFound: one of them is not here; nothing was changed.
             InvalidInput: one belongs to everybody and this is a scope.
         """
-        return self._parts.records.archive_many([self._require_own(name) for name in ids], reason=reason)
+        return self._parts.records.archive([self._require_own(name) for name in ids], reason=reason)
 
     def label(self, ids: Iterable[str], tags: Iterable[str], *, reason: str = "") -> builtins.list[Record]:
         """Add tags, at least one, to several records in one transaction; errors are those of `archive_many`."""

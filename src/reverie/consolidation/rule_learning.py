@@ -371,7 +371,7 @@ class RuleLearner:
         found = self._store.records([before]) if before else []
         is_own = bool(found) and found[0].kind == "insight" and found[0].source == _build_source(turn)
         if is_own and not found[0].archived:
-            self._saving.archive(before, operation="withdraw")
+            self._saving.archive([before], operation="withdraw")
         known = self._find_statement(turn.scope, content)
         note = NewRecord(
             content=content,

@@ -107,12 +107,8 @@ class NewRecord:
     keep_secret: bool = False
 
 
-class RecordFields(TypedDict, total=False):
-    """Fields of a `NewRecord` beside its content and scope, as keyword arguments."""
-
+class _CommonFields(TypedDict, total=False):
     category: str | None
-    kind: Kind | None
-    layer: Layer | None
     tags: Iterable[str]
     confidence: float
     importance: float
@@ -122,11 +118,18 @@ class RecordFields(TypedDict, total=False):
     pinned: bool
     valid_from: datetime | None
     valid_to: datetime | None
-    ttl: str | float | timedelta | None
     metadata: Mapping[str, str]
+    keep_secret: bool
+
+
+class RecordFields(_CommonFields, total=False):
+    """Fields of a `NewRecord` beside its content and scope, as keyword arguments."""
+
+    kind: Kind | None
+    layer: Layer | None
+    ttl: str | float | timedelta | None
     created_at: datetime | None
     draft: bool
-    keep_secret: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +174,7 @@ class SaveResult:
         return to_json_object(self, *names)
 
 
-class RecordChanges(TypedDict, total=False):
+class RecordChanges(_CommonFields, total=False):
     """Fields that `Memory.update` can change, as keyword arguments.
 
     Attributes:
@@ -194,21 +197,9 @@ class RecordChanges(TypedDict, total=False):
     """
 
     content: str
-    category: str | None
     kind: Kind
     layer: Layer
-    tags: Iterable[str]
-    confidence: float
-    importance: float
-    source: str
-    references: Iterable[str]
-    origin: Origin
-    valid_from: datetime | None
-    valid_to: datetime | None
     expires_at: datetime | None
-    pinned: bool
-    keep_secret: bool
-    metadata: Mapping[str, str]
 
 
 class RecordRepository(WritingRepository):
@@ -242,62 +233,28 @@ class RecordRepository(WritingRepository):
             note: The record.
             promoted_from: Id of the record in a narrower scope that it is a copy of.
         """
-        built, reason = self._build_record(note)
-        record = replace(built, promoted_from=promoted_from)
-
-        def commit(old: Record | None, after: Record, operation: Operation) -> SaveResult:
-            self._writer.commit(
-                [Change(before=old, after=after)],
-                operation="promote" if promoted_from else operation,
-                reference=promoted_from,
-            )
-            return _to_saved(old, after, reason, notice=_describe_redaction(note, record))
-
-        def attempt(_: int) -> SaveResult:
-            try:
-                return commit(None, record, "save")
-            except TextExists:  # few texts are: a search before each insertion would cost more
-                if (old := self._store.record_like(record.scope, record.fingerprint)) is None:
-                    raise
-                return commit(old, self._combine(old, record), "reinforce")
-
-        return self._run_with_retries(attempt)
+        return self.save_many([note], promoted_from=promoted_from)[0]
 
     def save_many(
-        self, notes: Iterable[NewRecord | Mapping[str, Any]], *, progress: Callable[[int], None] | None = None
+        self,
+        notes: Iterable[NewRecord | Mapping[str, Any]],
+        *,
+        promoted_from: str = "",
+        progress: Callable[[int], None] = lambda number: None,
     ) -> list[SaveResult]:
         """Save many records, a thousand in a transaction (see `Memory.save_many`)."""
         parsed = list(map(_parse_new_record, notes))
-        records = self._build_records(parsed)  # all are checked before any is written
+        built = self._build_records(parsed)  # all are checked before any is written
+        records = [(replace(record, promoted_from=promoted_from), reason) for record, reason in built]
         saved: list[SaveResult] = []
         for start in range(0, len(records), _CHUNK):
             chunk = records[start : start + _CHUNK]
-            saved += self._run_with_retries(lambda _, chunk=chunk: self._save_chunk(chunk))  # type: ignore[misc]
-            if progress is not None:
-                progress(len(chunk))
+            saved += self._run_with_retries(lambda _, chunk=chunk: self._save_chunk(chunk, promoted_from))  # type: ignore[misc]
+            progress(len(chunk))
         return [
             replace(result, notice=_describe_redaction(note, record))
             for result, note, (record, _) in zip(saved, parsed, records, strict=True)
         ]
-
-    def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[tuple[Record, str]]:
-        """Return the records with the reasons for their kinds."""
-        return [(note, "") if isinstance(note, Record) else self._build_record(note) for note in notes]
-
-    def _save_chunk(self, chunk: Sequence[tuple[Record, str]]) -> list[SaveResult]:
-        changes, saved = self._decide_chunk(chunk, stored=())
-        try:
-            self._writer.commit(changes, operation="save")
-        except TextExists:
-            changes, saved = self._decide_chunk(chunk, stored=self._find_like(chunk))
-            self._writer.commit(changes, operation="save")
-        return saved
-
-    def _find_like(self, chunk: Sequence[tuple[Record, str]]) -> list[Record]:
-        """Return the live records with the same texts."""
-        return self._store.records_like(
-            list(dict.fromkeys((record.scope, record.fingerprint) for record, _ in chunk))
-        )
 
     def planned(self, notes: Iterable[NewRecord | Record]) -> list[Change]:
         """Return the changes that saving these would make now; nothing is written. A record keeps its id.
@@ -307,6 +264,29 @@ class RecordRepository(WritingRepository):
         """
         chunk = self._build_records(notes)
         return self._decide_chunk(chunk, stored=self._find_like(chunk))[0]
+
+    def _build_records(self, notes: Iterable[NewRecord | Record]) -> list[tuple[Record, str]]:
+        """Return the records with the reasons for their kinds."""
+        return [(note, "") if isinstance(note, Record) else self._build_record(note) for note in notes]
+
+    def _save_chunk(self, chunk: Sequence[tuple[Record, str]], promoted_from: str) -> list[SaveResult]:
+        def commit(stored: Sequence[Record]) -> list[SaveResult]:
+            changes, saved = self._decide_chunk(chunk, stored=stored)
+            is_known = all(change.before is not None for change in changes)
+            operation: Operation = "promote" if promoted_from else "reinforce" if is_known else "save"
+            self._writer.commit(changes, operation=operation, reference=promoted_from)
+            return saved
+
+        try:
+            return commit(())
+        except TextExists:  # few texts are: a search before each insertion would cost more
+            return commit(self._find_like(chunk))
+
+    def _find_like(self, chunk: Sequence[tuple[Record, str]]) -> list[Record]:
+        """Return the live records with the same texts."""
+        return self._store.records_like(
+            list(dict.fromkeys((record.scope, record.fingerprint) for record, _ in chunk))
+        )
 
     def _decide_chunk(
         self, chunk: Sequence[tuple[Record, str]], *, stored: Iterable[Record]
@@ -399,28 +379,27 @@ class RecordRepository(WritingRepository):
 
     def archive(
         self,
-        id: str,
+        ids: Sequence[str],
         *,
         reason: str = "",
         expected: Record | None = None,
         operation: Operation = "archive",
-    ) -> Record:
-        """Take a record out of search, keeping it (see `Memory.archive`).
+    ) -> list[Record]:
+        """Take records out of search, keeping them (see `Memory.archive`).
 
         Args:
-            id: The id of the record.
+            ids: The ids of the records.
             reason: A person's reason.
-            expected: The record as it was read; None to archive it whatever it is by now.
+            expected: The one record as it was read; None to archive it whatever it is by now.
             operation: The operation, for the journal.
         """
+        now = self._clock()
 
         def change(record: Record) -> Record:
             _require_unchanged(record, expected)
-            if record.archived:
-                return record
-            return replace(record, archived_at=self._clock(), archive_reason=reason)
+            return record if record.archived else replace(record, archived_at=now, archive_reason=reason)
 
-        return self.change([id], change, operation=operation, note=reason, retry=expected is None)[0]
+        return self.change(ids, change, operation=operation, note=reason, retry=expected is None)
 
     def restore(self, id: str) -> Record:
         """Bring an archived record back into search (see `Memory.restore`)."""
@@ -532,15 +511,6 @@ class RecordRepository(WritingRepository):
 
         return self._run_with_retries(attempt) if retry else attempt()
 
-    def archive_many(self, ids: Sequence[str], *, reason: str) -> list[Record]:
-        """Take records out of search; see `ScopedMemory.archive_many`."""
-        now = self._clock()
-
-        def change(record: Record) -> Record:
-            return record if record.archived else replace(record, archived_at=now, archive_reason=reason)
-
-        return self.change(ids, change, operation="archive", note=reason)
-
     def label(self, ids: Sequence[str], tags: Iterable[str], *, reason: str) -> list[Record]:
         """Add tags to records; see `ScopedMemory.label`."""
         if not (added := tuple(tags)):
@@ -553,13 +523,8 @@ class RecordRepository(WritingRepository):
 
     def vouch(self, ids: Sequence[str], *, reason: str) -> list[Record]:
         """Give records the owner's word; see `ScopedMemory.vouch`."""
-        return self.change(
-            ids,
-            lambda record: replace(record, origin="owner"),
-            operation="vouch",
-            note=reason,
-            touch=True,
-        )
+        own = partial(replace, origin="owner")
+        return self.change(ids, own, operation="vouch", note=reason, touch=True)
 
     def settle(
         self,
@@ -582,31 +547,34 @@ class RecordRepository(WritingRepository):
             )
         ids, now = (holds, other), self._clock()
 
-        def change(record: Record) -> Record:
-            place = ids.index(record.id)
-            _require_unchanged(record, None if expected is None else expected[place])
-            if place == 0:
-                after = record
-                if verdict == "ended":
-                    after = replace(record, replaces=tuple(dict.fromkeys((*record.replaces, other))))
-                elif verdict == "both":
-                    known = record.metadata.get(COMPATIBLE, "").split()
-                    links = " ".join(dict.fromkeys((*known, other)))
-                    after = replace(record, metadata=freeze_metadata({**record.metadata, COMPATIBLE: links}))
-                if content is None:
-                    return after
-                speaker = max(origin, record.origin, key=ORIGINS.index)
-                return detach_changed(record, replace(after, content=strip_label(content), origin=speaker))
+        def change_holding(record: Record) -> Record:
+            after = record
             if verdict == "ended":
-                valid_to = now if record.valid_to is None else min(record.valid_to, now)
-                return replace(record, replaced_by=holds, valid_to=valid_to)
+                after = replace(record, replaces=tuple(dict.fromkeys((*record.replaces, other))))
+            elif verdict == "both":
+                links = dict.fromkeys((*record.metadata.get(COMPATIBLE, "").split(), other))
+                after = replace(
+                    record, metadata=freeze_metadata({**record.metadata, COMPATIBLE: " ".join(links)})
+                )
+            if content is None:
+                return after
+            speaker = max(origin, record.origin, key=ORIGINS.index)
+            return detach_changed(record, replace(after, content=strip_label(content), origin=speaker))
+
+        def change(record: Record) -> Record:
+            _require_unchanged(record, None if expected is None else expected[ids.index(record.id)])
+            if record.id == holds:
+                return change_holding(record)
+            if verdict == "ended":
+                return replace(record, replaced_by=holds, valid_to=min(record.valid_to or now, now))
             if verdict == "both" or record.archived:
                 return record
             return replace(record, archived_at=now, archive_reason=f"wrong: {holds} holds")
 
-        changed = self.change(ids, change, operation="settle", note=reason, touch=True)
-        by_id = {record.id: record for record in changed}
-        return by_id[holds], by_id[other]
+        changed = {
+            each.id: each for each in self.change(ids, change, operation="settle", note=reason, touch=True)
+        }
+        return changed[holds], changed[other]
 
     def _apply_change(self, record: Record, change: Callable[[Record], Record], *, touch: bool) -> Record:
         """Return the changed record, checked; raise `InvalidInput` if another one says the same."""
