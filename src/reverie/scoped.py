@@ -26,7 +26,7 @@ from reverie.domain.text.timestamps import Clock
 from reverie.reader import MemoryReader
 from reverie.repositories.activity import ActivityLog
 from reverie.repositories.daily_notes import find_notes_from_turns
-from reverie.repositories.pages import Pages, ReadOnlyPages
+from reverie.repositories.pages import Pages
 from reverie.repositories.prompt_log import find_session_entries
 from reverie.repositories.records import (
     NOTE_FIELDS,
@@ -122,11 +122,7 @@ class ScopedMemory(MemoryReader):
         self.scratchpad = WorkingMemory(
             self._store, build_scope_namespace(scope), settings=self.settings, clock=self._clock
         )
-        self.pages = (
-            ReadOnlyPages(parts.writer, self.settings, scope, living=parts.living)
-            if scope
-            else Pages(parts.writer, settings=self.settings, living=parts.living)
-        )
+        self.pages = Pages(parts.writer, settings=self.settings, living=parts.living, scope=scope)
 
     @overload
     def scoped(self, scope: Literal["*"]) -> MemoryReader: ...  # type: ignore[overload-overlap]

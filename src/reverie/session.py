@@ -117,7 +117,7 @@ class Session:
         self._shown = ShownBuffer(id)
         self._prompt_log = PromptLogBuffer(id)
         self._gatherer = PackGatherer(
-            self._store, recaller, settings, self._clock, standing=standing, read_entries=self.working.list
+            self._store, recaller, settings, self._clock, standing, self.working.list
         )
 
     def __repr__(self) -> str:
@@ -234,7 +234,7 @@ class Session:
     def _use(self, writer: StoreWriter) -> None:
         """Read and write another store, and drop what was read; the caller holds the lock."""
         self._writer, self._store = writer, writer.store
-        self._gatherer = self._gatherer.with_store(writer.store)
+        self._gatherer = replace(self._gatherer, store=writer.store, latest_rules=None)
         self.discard()
 
     # -- reading ---------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Unpack
 
 from reverie.context import retrieval
-from reverie.domain.change import Change, JournalEntry, Operation
+from reverie.domain.change import Change, JournalEntry
 from reverie.domain.conversation import Turn
 from reverie.domain.errors import Conflict, InvalidInput, NotFound, StoreError, quote_value
 from reverie.domain.page import (
@@ -19,7 +20,7 @@ from reverie.domain.record import UNTRUSTED
 from reverie.domain.text import timestamps
 from reverie.domain.text.ids import NewId
 from reverie.repositories.pages import compute_next_position, create_paragraph
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import CommitOptions, Store
 from reverie.stores.writer import add_extra_cursors
 
 _log = logging.getLogger("reverie")
@@ -45,13 +46,18 @@ def build_daily_note_changes(
     for question, answer in retrieval.iterate_exchanges(turns, since=since, now=now):
         at = timestamps.to_utc(answer.at, name="at")
         page = format_daily_note_name(at.date())
-        is_confirmed = answer.origin not in UNTRUSTED
-        line = retrieval.render_exchange(question.content, answer.content, at, is_confirmed=is_confirmed)
+        line = _render_line(question, answer)
         note = create_paragraph(new_id, page=page, at=at, content=line, source=answer.id)
         place = places[page] + 1.0 if page in places else compute_next_position(store, page)
         places[page] = place
         edits.append(Change(before=None, after=replace(note, position=place)))
     return edits
+
+
+def _render_line(question: Turn, answer: Turn) -> str:
+    """Return the line of a daily note for an exchange."""
+    at, is_confirmed = timestamps.to_utc(answer.at, name="at"), answer.origin not in UNTRUSTED
+    return retrieval.render_exchange(question.content, answer.content, at, is_confirmed=is_confirmed)
 
 
 def commit_with_notes(
@@ -60,10 +66,8 @@ def commit_with_notes(
     noted: Callable[[], Sequence[Change]],
     *,
     actor: str,
-    operation: Operation,
     at: datetime,
-    cursors: Mapping[str, str | None] | None,
-    counts: Mapping[str, int] | None = None,
+    **options: Unpack[CommitOptions],
 ) -> list[JournalEntry]:
     """Commit changes together with daily notes; without the notes if these cannot be written.
 
@@ -74,51 +78,36 @@ def commit_with_notes(
         store: The store.
         edits: The changes.
         noted: Returns the changes of the notes.
-        actor: The author; this and all that follows is as in `Store.commit`.
-        operation: The operation.
+        actor: The author.
         at: The time.
-        cursors: Cursors to set.
-        counts: Counters to add to.
+        **options: Options of `Store.commit`.
 
     Raises:
         Conflict: see `Store.commit`.
         StoreError: the changes cannot be made without the notes either.
     """
-    note_edits: Sequence[Change] = ()
-    cursors = add_extra_cursors(cursors)
+    options["cursors"] = add_extra_cursors(options.get("cursors"))
+    notes: Sequence[Change] = ()
     try:
-        note_edits = noted()
-    except (StoreError, InvalidInput) as error:
+        notes = noted()
+        return store.commit([*edits, *notes], actor=actor, at=at, **options)
+    except InvalidInput as error:
         failure: Exception = error
-    else:
-        try:
-            return store.commit(
-                [*edits, *note_edits], actor=actor, operation=operation, at=at, cursors=cursors, counts=counts
-            )
-        except (StoreError, Conflict) as error:
-            if not note_edits:
-                raise
-            failure = error
-    counts = {**(counts or {}), NOTES_FAILED: max(1, len(note_edits))}
-    rows = store.commit(edits, actor=actor, operation=operation, at=at, cursors=cursors, counts=counts)
+    except (StoreError, Conflict) as error:
+        failure = error
+    options["counts"] = {**(options.get("counts") or {}), NOTES_FAILED: max(1, len(notes))}
+    rows = store.commit(edits, actor=actor, at=at, **options)
     _log.warning("a daily note could not be written and is left out: %s", failure)
     return rows
 
 
 def find_notes_from_turns(store: Store, turns: Iterable[Turn]) -> list[Paragraph]:
     """Return the lines of daily notes that were written for these turns."""
-    ids: dict[str, set[str]] = {}
-    for turn in turns:
-        if turn.role == "assistant":
-            ids.setdefault(format_daily_note_name(timestamps.to_utc(turn.at, name="at").date()), set()).add(
-                turn.id
-            )
-    return [
-        note
-        for page, wanted in sorted(ids.items())
-        for note in store.paragraphs(page=page)
-        if note.source in wanted
-    ]
+    days = {
+        turn.id: timestamps.to_utc(turn.at, name="at").date() for turn in turns if turn.role == "assistant"
+    }
+    pages = sorted(map(format_daily_note_name, set(days.values())))
+    return [note for page in pages for note in store.paragraphs(page=page) if note.source in days]
 
 
 def find_turns(store: Store, session: str, ids: Sequence[str] | None) -> list[Turn]:
@@ -160,15 +149,7 @@ def build_note_rewrites(store: Store, session: str, changed: Mapping[str, Turn |
     before = store.turns(session=session, start=max(0, first - 1), stop=last + 2)
     after = [turn for each in before if (turn := changed.get(each.id, each)) is not None]
     pairs = retrieval.iterate_exchanges(after, since=0, now=old[-1].at)
-    lines = {
-        answer.id: retrieval.render_exchange(
-            question.content,
-            answer.content,
-            timestamps.to_utc(answer.at, name="at"),
-            is_confirmed=answer.origin not in UNTRUSTED,
-        )
-        for question, answer in pairs
-    }
+    lines = {answer.id: _render_line(question, answer) for question, answer in pairs}
     edits = []
     for turn, previous in zip(before, [None, *before], strict=False):
         if turn.id not in changed and (previous is None or previous.id not in changed):
@@ -178,6 +159,3 @@ def build_note_rewrites(store: Store, session: str, changed: Mapping[str, Turn |
             if line != note.content:
                 edits.append(Change(before=note, after=(line and replace(note, content=line)) or None))
     return edits
-
-
-# -- texts and times ------------------------------------------------------------------------------------------

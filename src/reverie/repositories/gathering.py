@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -43,46 +43,27 @@ class SessionView(NamedTuple):
     sequence: int
 
 
+@dataclass(slots=True)
 class PackGatherer:
     """Reader of the inputs of one session's packs.
 
-    Args:
+    Attributes:
         store: The store.
         recaller: Searches the memory.
         settings: The settings.
         clock: The clock.
-        standing: Returns profile, pages and daily notes for some scopes.
+        read_static: Returns profile, pages and daily notes for some scopes.
         read_entries: Returns the working memory of the session.
+        latest_rules: The last result of `retrieval.retrieve_standing`, with what it depends on.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        recaller: Retriever,
-        settings: Settings,
-        clock: Clock,
-        *,
-        standing: Callable[[Sequence[str]], StaticContext],
-        read_entries: Callable[[], Sequence[Entry]],
-    ) -> None:
-        self._store = store
-        self._recaller = recaller
-        self._settings = settings
-        self._clock = clock
-        self._standing = standing
-        self._read_entries = read_entries
-        self._standing_records: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
-
-    def with_store(self, store: Store) -> PackGatherer:
-        """Return the same reader over another store."""
-        return PackGatherer(
-            store,
-            self._recaller,
-            self._settings,
-            self._clock,
-            standing=self._standing,
-            read_entries=self._read_entries,
-        )
+    store: Store
+    recaller: Retriever
+    settings: Settings
+    clock: Clock
+    read_static: Callable[[Sequence[str]], StaticContext]
+    read_entries: Callable[[], Sequence[Entry]]
+    latest_rules: tuple[tuple[int, tuple[str, ...]], list[Record]] | None = None
 
     def gather(
         self,
@@ -100,32 +81,35 @@ class PackGatherer:
             related: Text of another memory.
             read_session: Returns the session. It is not kept, so that an unused session is released.
         """
-        settings = self._settings
-        with self._store.reading():
+        settings = self.settings
+        with self.store.reading():
             state, window, following, shown, sequence = read_session()
             asking = find_question(message, window)
             now_at = following if asking is None else asking.position
             query = retrieval.query_from_message(message or "" if asking is None else asking.content)
             replayed = prepend_question(trim_window(window, settings.replay_turns), asking)
             replayed_ids = frozenset(turn.id for turn in replayed)
-            now = self._clock()
+            now = self.clock()
             hits: list[Hit] = []
             recent: list[Record] = []
             marks: dict[str, str] = {}
+            memories = 0
             scopes = visible_scopes(state.scope)
-            standing = self._standing(scopes)._replace(summary=state.summary)
+            standing = self.read_static(scopes)._replace(summary=state.summary)
             if settings.is_injecting:
                 records = self._retrieve_standing(scopes, now)
                 ids = frozenset(record.id for record in records)
                 hits = retrieval.retrieve(
-                    self._recaller, settings, query, scopes, exclude=replayed_ids, now=now
+                    self.recaller, settings, query, scopes, exclude=replayed_ids, now=now
                 )
-                marks = retrieval.describe_successors(self._store, hits, now)
+                marks = retrieval.describe_successors(self.store, hits, now)
                 is_first = not state.summary and all(turn.position >= now_at for turn in window)
                 if is_first and not any(standing.pages):
                     recent = retrieval.retrieve_recent(
-                        self._recaller, settings, scopes, hits, standing=ids, now=now
+                        self.recaller, settings, scopes, hits, standing=ids, now=now
                     )
+                stored, said = (self.store.measure(kind, scopes).passages for kind in ("record", "turn"))
+                memories = stored + max(0, said - len(replayed))
                 notes = retrieval.drop_replayed(standing.notes, replayed_ids)
                 standing = standing._replace(records=records, notes=notes)
             else:
@@ -140,30 +124,25 @@ class PackGatherer:
                 sequence=sequence,
                 budget=budget,
                 standing=standing,
-                entries=self._read_entries(),
+                entries=self.read_entries(),
                 shown=shown,
                 related=related,
                 related_tokens=settings.rag_tokens,
                 recall_limit=settings.recall_limit,
                 marks=marks,
-                memories=self._count_memories(scopes, replayed) if settings.is_injecting else 0,
+                memories=memories,
             )
-
-    def _count_memories(self, scopes: Sequence[str], replayed: Sequence[Turn]) -> int:
-        """Return the number of records and turns that a prompt can recall, without the replayed ones."""
-        records, turns = (self._store.measure(subject, scopes).passages for subject in ("record", "turn"))
-        return records + max(0, turns - len(replayed))
 
     def _retrieve_standing(self, scopes: tuple[str, ...], now: datetime) -> tuple[Record, ...]:
         """Return the records that are in every prompt now; read again when the store has changed."""
-        key = self._store.sequence(), scopes
-        if self._standing_records is None or self._standing_records[0] != key:
-            found = retrieval.retrieve_standing(self._recaller, self._settings, scopes)
-            self._standing_records = key, found
+        key = self.store.sequence(), scopes
+        if self.latest_rules is None or self.latest_rules[0] != key:
+            found = retrieval.retrieve_standing(self.recaller, self.settings, scopes)
+            self.latest_rules = key, found
         holding = Filter(alive_at=now, valid_at=now)
         return tuple(
             record
-            for record in self._standing_records[1]
+            for record in self.latest_rules[1]
             if is_record_allowed(holding, record) and (record.until is None or record.until >= now)
         )
 

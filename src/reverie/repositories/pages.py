@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from datetime import time as times
 from itertools import groupby
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from reverie.context import retrieval
 from reverie.context.candidates import StaticContext
@@ -44,7 +44,7 @@ from reverie.settings import Settings
 from reverie.stores.living_page import LivingPages, read_block, read_memory_pages
 from reverie.stores.protocol import Store
 from reverie.stores.redacting import redact_value
-from reverie.stores.writer import StoreWriter, WritingRepository
+from reverie.stores.writer import StoreWriter, T, WritingRepository
 
 _log = logging.getLogger("reverie")
 
@@ -103,15 +103,19 @@ class PageOverview:
 class Pages(WritingRepository):
     """The pages and logs of a memory. Safe to use from several threads, and beside other processes."""
 
-    def __init__(self, writer: StoreWriter, *, settings: Settings, living: LivingPages | None = None) -> None:
+    def __init__(
+        self, writer: StoreWriter, *, settings: Settings, living: LivingPages | None = None, scope: str = ""
+    ) -> None:
         """Read and write the pages of a store.
 
         Args:
             writer: Writer of the store.
             settings: The settings.
             living: The living pages, everybody's of which is a part of `MEMORY.md`; None leaves it out.
+            scope: The scope that sees them. They belong to everybody, so only the empty scope writes them.
         """
         super().__init__(writer)
+        self._scope = scope
         self._settings = settings
         self._living = living
         self._latest_notes: tuple[tuple[int, date], list[Paragraph]] | None = None
@@ -126,17 +130,13 @@ class Pages(WritingRepository):
         """Return all pages and logs with their sizes: pages, `HISTORY.md`, then daily notes, newest first."""
         found = [
             PageOverview(
-                name=page.name, paragraphs=None, characters=len(page.content), updated_at=page.updated_at
+                name=each.name, paragraphs=None, characters=len(each.content), updated_at=each.updated_at
             )
-            for page in self._list_pages()
+            for each in self._list_pages()
         ]
-        logs = self._store.logs()
-        for name in sorted(logs, reverse=True):
-            (last,) = self._store.paragraphs(page=name, start=-1) or (None,)
-            if last is not None:
-                found.append(
-                    PageOverview(name=name, paragraphs=logs[name], characters=None, updated_at=last.at)
-                )
+        for name, count in sorted(self._store.logs().items(), reverse=True):
+            for last in self._store.paragraphs(page=name, start=-1):
+                found.append(PageOverview(name=name, paragraphs=count, characters=None, updated_at=last.at))
         return found
 
     def read(self, name: str = MEMORY) -> str:
@@ -183,39 +183,26 @@ class Pages(WritingRepository):
         key = self._store.sequence(), today
         if self._latest_notes is None or self._latest_notes[0] != key:
             latest = self._store.latest_paragraphs(logs, limit=wanted)
-            lines: list[Paragraph] = []
-            for _, of_day in groupby(latest, key=lambda line: line.page):
-                lines += reversed(list(of_day))
-            unread = self._drop_remembered_notes(lines, today)
-            self._latest_notes = key, self._remove_unconfirmed_answers(unread)
+            by_day = groupby(latest, key=lambda line: line.page)
+            lines = [line for _, of_day in by_day for line in reversed(list(of_day))]
+            self._latest_notes = key, self._select_notes(lines, logs[0])
         return list(self._latest_notes[1])
 
-    def _drop_remembered_notes(self, notes: Sequence[Paragraph], today: date) -> list[Paragraph]:
-        """Return the notes without those of earlier days whose conversations were read for facts."""
-        today_log = format_daily_note_name(today)
-        sources = [note.source for note in notes if note.source and note.page != today_log]
-        read = set()
-        until: dict[str, int] = {}
-        for turn in self._store.turns(sources) if sources else ():
-            if turn.session not in until:
-                until[turn.session] = parse_position(
-                    self._store.cursor(build_remembered_cursor(turn.session))
-                )
-            if turn.position < until[turn.session]:
-                read.add(turn.id)
-        return [note for note in notes if note.page == today_log or note.source not in read]
-
-    def _remove_unconfirmed_answers(self, found: Sequence[Paragraph]) -> list[Paragraph]:
-        """Return the notes without the answers that rest on untrusted results of tools."""
-        sources = [note.source for note in found if note.source]
-        answers = self._store.turns(sources) if sources else []
-        untrusted = {turn.id for turn in answers if turn.origin in UNTRUSTED}
-        return [
-            replace(note, content=retrieval.remove_answer(note.content))
-            if note.source in untrusted or retrieval.is_unconfirmed(note.content)
-            else note
-            for note in found
-        ]
+    def _select_notes(self, notes: Sequence[Paragraph], today: str) -> list[Paragraph]:
+        """Return notes without those that were read for facts, and without answers that rest on untrusted results."""
+        sources = [note.source for note in notes if note.source]
+        turns = {turn.id: turn for turn in self._store.turns(sources)} if sources else {}
+        sessions = {turn.session for turn in turns.values()}
+        read = {each: parse_position(self._store.cursor(build_remembered_cursor(each))) for each in sessions}
+        selected = []
+        for note in notes:
+            turn = turns.get(note.source)
+            if turn is not None and note.page != today and turn.position < read[turn.session]:
+                continue
+            if retrieval.is_unconfirmed(note.content) or (turn is not None and turn.origin in UNTRUSTED):
+                note = replace(note, content=retrieval.remove_answer(note.content))
+            selected.append(note)
+        return selected
 
     def render_for_prompt(self, scopes: Sequence[str]) -> tuple[str, str]:
         """Return `MEMORY.md` with the living pages of some scopes, and what has changed since they were composed.
@@ -326,14 +313,14 @@ class Pages(WritingRepository):
 
         def change(text: str) -> tuple[str, bool]:
             times = text.count(old)
-            if times == 0:
-                raise InvalidInput(
-                    f"the text to be replaced is not in {name!r}: read the page and pass a piece as it stands"
+            if times != 1:
+                advice = (
+                    "pass more of what is around it"
+                    if times
+                    else "read the page and pass a piece as it stands"
                 )
-            if times > 1:
-                raise InvalidInput(
-                    f"the text to be replaced is {times} times in {name!r}: pass more of what is around it"
-                )
+                found = f"{times} times" if times else "not"
+                raise InvalidInput(f"the text to be replaced is {found} in {name!r}: {advice}")
             return text.replace(old, new), False
 
         return self._rewrite_page(name, change, origin=origin, operation="replace", note=reason)
@@ -436,6 +423,7 @@ class Pages(WritingRepository):
     ) -> PageWriteResult:
         """Rewrite `MEMORY.md` with its block (see `LivingPages.edit`)."""
         assert self._living is not None
+        self._refuse_scope()
         edit = self._living.edit("", change, base, writer=self._writer, **options)
         now = self._find_page(MEMORY)
         at = self._resolve_moment() if now is None else now.updated_at
@@ -445,6 +433,17 @@ class Pages(WritingRepository):
             merged=edit.merged,
             proposed=edit.proposed,
         )
+
+    def _refuse_scope(self) -> None:
+        if self._scope:
+            raise InvalidInput(
+                f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "
+                f"{self._scope!r}: save a record instead, which stays in that scope"
+            )
+
+    def _run_with_retries(self, attempt: Callable[[int], T]) -> T:
+        self._refuse_scope()  # every write but that of the living page goes through here
+        return super()._run_with_retries(attempt)
 
     def _find_page(self, name: str) -> Page | None:
         found = self._store.pages([name])
@@ -525,24 +524,6 @@ class Pages(WritingRepository):
             return placed
 
         return self._run_with_retries(attempt)
-
-
-class ReadOnlyPages(Pages):
-    """Pages and logs as a scope sees them. They belong to everybody, so a scope does not write them."""
-
-    def __init__(self, writer: StoreWriter, settings: Settings, scope: str, *, living: LivingPages) -> None:
-        super().__init__(writer, settings=settings, living=living)
-        self._scope = scope
-
-    def _rewrite_living(self, *_: object, **__: object) -> NoReturn:
-        self._run_with_retries(lambda _: None)
-
-    def _run_with_retries(self, attempt: Callable[[int], object]) -> NoReturn:
-        del attempt  # every write goes through here
-        raise InvalidInput(
-            f"pages such as {MEMORY} and {HISTORY} are everybody's and cannot be changed from within "
-            f"{self._scope!r}: save a record instead, which stays in that scope"
-        )
 
 
 def refuse_twin(name: str, names: Iterable[str]) -> None:
