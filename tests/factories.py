@@ -5,7 +5,7 @@ Those that the store contract needs are in `tests.support.contract.factories` an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -121,3 +121,13 @@ def propose_record(memory: Memory, record: Record) -> None:
     """Put a record into the inbox as a proposal."""
     step = PlanStep(edit=Change(before=None, after=record), why="said by the owner")
     memory.dreams.keep_plan(Plan(id="f" * 12, name="preferences", made_at=memory._clock(), proposals=(step,)))
+
+
+def build_parameters(required: Sequence[str] = (), /, **properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of an object with these properties and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from reverie import Memory
 from reverie.llm.protocol import ToolSpec
 from reverie.tools import GROUPS, Toolset
-from reverie.tools.rendering import build_parameters
 from reverie.tools.toolset import WrongArguments, parse_arguments
+from tests.factories import build_parameters
 from tests.profiles import examples
 
 SPEC = ToolSpec(

@@ -14,7 +14,7 @@ from reverie.aio import AsyncToolset
 from reverie.domain.conversation import ToolCall
 from reverie.llm.protocol import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset, memory_tools
-from reverie.tools.rendering import build_parameters
+from tests.factories import build_parameters
 
 
 def tool(name: str, run: Any = None, *, reads_only: bool = False) -> Tool:

@@ -22,8 +22,7 @@ from reverie.search.analyzer import analyze
 from reverie.stores.in_memory import InMemoryStore
 from reverie.tools import Tool, ToolResult, Toolset, with_chunking
 from reverie.tools.large_results import MOST_TOKENS
-from reverie.tools.rendering import build_parameters
-from tests.factories import MovableClock
+from tests.factories import MovableClock, build_parameters
 from tests.profiles import examples
 
 LIMIT = 100  # tokens: 400 characters

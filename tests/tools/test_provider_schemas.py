@@ -13,7 +13,7 @@ import jsonschema
 from reverie import Memory
 from reverie.llm.protocol import ToolSpec
 from reverie.tools import DEFAULT_GROUPS, GROUPS, Tool, ToolResult, Toolset
-from reverie.tools.rendering import build_parameters
+from tests.factories import build_parameters
 
 GOLDEN = Path(__file__).parent / "golden"
 SHAPES = ("openai", "openai_responses", "anthropic", "mcp")

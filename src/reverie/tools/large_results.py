@@ -26,8 +26,8 @@ from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.text import escaping, validation
 from reverie.repositories.working_memory import WorkingMemory
 from reverie.tools import rendering
+from reverie.tools.registry import build_entry_tools
 from reverie.tools.toolset import Tool, ToolResult, Toolset, escape_results
-from reverie.tools.working_memory import build_working_tools
 
 _HEADING = defer_regex(r" {0,3}(#{1,6})(?:[ \t]|$)")
 _FENCE = defer_regex(r" {0,3}(`{3,}|~{3,})")
@@ -290,7 +290,7 @@ def add_working_tools(tools: Toolset, working: WorkingMemory) -> tuple[Toolset, 
     there = next((name for name in tools.names if name.endswith(reader)), None)
     if there is not None or not tools:
         return tools, (there or reader).removesuffix(reader)
-    needed = build_working_tools(working).only(*(name for name in NEEDED if name not in tools.names))
+    needed = build_entry_tools("working", working).only(*(name for name in NEEDED if name not in tools.names))
     return tools + escape_results(needed), ""
 
 

@@ -1,25 +1,33 @@
-"""Tools over a memory, by groups."""
+"""Tools over a memory, by groups: the vocabularies of RockBot, golemcore and agentkit, and Reverie's own.
+
+`vocabulary.json` is the table of all tools: the name and the description of each, its operation, the schema of its
+arguments and their names in the operation. An argument that several tools take is described once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from importlib.resources import files
+from typing import Any
 
 from reverie.domain.errors import InvalidInput, quote_value
 from reverie.domain.text import timestamps
 from reverie.domain.text.validation import validate_values
-from reverie.tools.records import (
-    build_conversation_tools,
-    build_long_term_tools,
-    build_memory_tool,
-    build_observation_tools,
-    build_session_tools,
-)
-from reverie.tools.toolset import Toolset, escape_results
+from reverie.llm.protocol import ToolSpec
+from reverie.repositories.working_memory import DEFAULT, WorkingMemory
+from reverie.tools.records import MemoryOperations
+from reverie.tools.toolset import Tool, ToolResult, Toolset, escape_results
 from reverie.tools.trust_guard import MemoryLike, SessionLike, guard_trust
-from reverie.tools.working_memory import build_page_tools, build_scratchpad_tools, build_working_tools
+from reverie.tools.working_memory import EntryOperations, PageOperations
 
-GROUPS = ("long_term", "working", "memory", "fil", "scratchpad", "conversation", "sessions", "pages")
+_VOCABULARY: Mapping[str, Any] = json.loads(files(__package__).joinpath("vocabulary.json").read_text("utf-8"))
+_ARGUMENTS: Mapping[str, Mapping[str, Any]] = _VOCABULARY["arguments"]
+_GROUPS: Mapping[str, Mapping[str, Mapping[str, Any]]] = _VOCABULARY["groups"]
+_OR_THIS = ", or `this` for the one you are in"
+
+GROUPS = tuple(_GROUPS)
 """All groups of tools."""
 
 DEFAULT_GROUPS = ("long_term", "working", "conversation", "pages")
@@ -57,21 +65,62 @@ def memory_tools(
     conversation = memory.session(session) if isinstance(session, str) else session
     if conversation is not None:
         memory = guard_trust(memory, conversation)
-    record_source = source or (f"session:{conversation.id}"[:200] if conversation is not None else "")
-    builders: dict[str, Callable[[], Toolset]] = {
-        "long_term": lambda: build_long_term_tools(memory, now=clock, source=record_source),
-        "working": lambda: (
-            build_working_tools(conversation.working, now=clock) if conversation is not None else Toolset()
-        ),
-        "memory": lambda: build_memory_tool(memory, now=clock, source=record_source),
-        "fil": lambda: build_observation_tools(memory, now=clock, source=record_source),
-        "scratchpad": lambda: build_scratchpad_tools(memory.scratchpad, now=clock),
-        "sessions": lambda: build_session_tools(
-            memory, now=clock, session=None if conversation is None else conversation.id
-        ),
-        "conversation": lambda: build_conversation_tools(
-            memory, now=clock, session=None if conversation is None else conversation.id
-        ),
-        "pages": lambda: build_page_tools(memory, now=clock),
+    name = None if conversation is None else conversation.id
+    record_source = source or ("" if name is None else f"session:{name}"[:200])
+    records = MemoryOperations(memory, clock, record_source, name)
+    tools: list[Tool] = []
+    for group in dict.fromkeys(groups):
+        if group == "working":
+            tools += [] if conversation is None else build_entry_tools(group, conversation.working, now=clock)
+        elif group == "scratchpad":
+            tools += build_entry_tools(group, memory.scratchpad, now=clock)
+        else:
+            operations = PageOperations(memory, clock) if group == "pages" else records
+            tools += _build_group(group, operations, has_session=name is not None)
+    return escape_results(tools)
+
+
+def build_entry_tools(
+    group: str, working: WorkingMemory, *, now: Callable[[], datetime] = timestamps.utc_now
+) -> Toolset:
+    """Return the tools over entries of working memory in the words of a group: `working` or `scratchpad`."""
+    names = {tool["operation"]: name for name, tool in _GROUPS[group].items()}
+    ttl = DEFAULT if group == "working" else None
+    return _build_group(group, EntryOperations(working, now, ttl, names["read"], names["list"]))
+
+
+def _build_group(group: str, operations: object, *, has_session: bool = True) -> Toolset:
+    return Toolset(
+        _build_tool(name, tool, getattr(operations, tool["operation"]), has_session=has_session)
+        for name, tool in _GROUPS[group].items()
+    )
+
+
+def _build_tool(
+    name: str,
+    tool: Mapping[str, Any],
+    operation: Callable[[Mapping[str, Any]], ToolResult],
+    *,
+    has_session: bool,
+) -> Tool:
+    """Return a tool of the table over its operation."""
+    arguments = {
+        argument: dict(_ARGUMENTS[schema] if isinstance(schema, str) else schema)
+        for argument, schema in tool.get("arguments", {}).items()
     }
-    return escape_results(tool for group in dict.fromkeys(groups) for tool in builders[group]())
+    if "session" in arguments and not has_session:
+        arguments["session"]["description"] = arguments["session"]["description"].replace(_OR_THIS, "")
+    parameters = {
+        "type": "object",
+        "properties": arguments,
+        "required": tool.get("required", []),
+        "additionalProperties": False,
+    }
+    renamed: Mapping[str, str] = tool.get("rename", {})
+    return Tool(
+        spec=ToolSpec(name=name, description=tool["description"], parameters=parameters),
+        run=lambda given: operation({renamed.get(each, each): value for each, value in given.items()}),
+        reads_only=tool["effect"] == "reads",
+        destructive=tool["effect"] == "removes",
+        idempotent=tool["effect"] == "reads" or tool.get("repeatable", False),
+    )

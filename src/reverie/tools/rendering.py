@@ -1,4 +1,4 @@
-"""Schemas of arguments, and the rendering of records, hits and entries in results.
+"""Rendering of records, hits and entries in results of tools.
 
 A result has a line for the model and an object for a program.
 
@@ -9,109 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
 from reverie.context import render
-from reverie.domain import category
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
 from reverie.domain.filter import get_end, is_valid_at
-from reverie.domain.record import (
-    KINDS,
-    LAYERS,
-    LONGEST_CONTENT,
-    LONGEST_LABEL,
-    MOST_LABELS,
-    UNTRUSTED,
-    Record,
-)
+from reverie.domain.record import UNTRUSTED, Record
 from reverie.domain.text import escaping, timestamps
 from reverie.domain.text.json_values import to_json_object
-from reverie.llm.protocol import ToolSpec
 from reverie.repositories.working_memory import EntryHit
 from reverie.search.hits import Hit
 
-Schema = Mapping[str, Any]
-
-SCORE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
-
-CATEGORY: Schema = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": category.LONGEST,
-    "description": "A slash path of letters, digits, _ and -, such as user-preferences/style.",
-}
-IN_CATEGORY: Schema = {**CATEGORY, "description": "Only this category and those below it."}
-TAGS: Schema = {
-    "type": "array",
-    "items": {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL},
-    "maxItems": MOST_LABELS,
-    "description": "Labels, such as docker or billing.",
-}
-WITH_TAGS: Schema = {**TAGS, "description": "Only what has all of these labels."}
-KIND: Schema = {"type": "string", "enum": list(KINDS), "description": "What sort of thing it is."}
-LAYER: Schema = {
-    "type": "string",
-    "enum": list(LAYERS),
-    "description": "episodic: what happened; semantic: what is so; procedural: how to do things.",
-}
-QUERY: Schema = {"type": "string", "maxLength": 10_000}
-
-
-def build_parameters(required: Sequence[str] = (), /, **properties: Schema) -> Schema:
-    """Return the schema of an object with these properties and no others.
-
-    Args:
-        required: Names of the properties that must be given.
-    """
-    return MappingProxyType(
-        {
-            "type": "object",
-            "properties": dict(properties),
-            "required": list(required),
-            "additionalProperties": False,
-        }
-    )
-
-
-def build_spec(
-    name: str, description: str, required: Sequence[str] = (), /, **properties: Schema
-) -> ToolSpec:
-    """Return the description of a tool; its arguments are as in `build_parameters`."""
-    return ToolSpec(name=name, description=description, parameters=build_parameters(required, **properties))
-
-
-def build_text_schema(description: str, *, longest: int = LONGEST_CONTENT, empty: bool = False) -> Schema:
-    """Return the schema of a string of at most `longest` characters, which may be empty if `empty`."""
-    return {
-        "type": "string",
-        "minLength": 0 if empty else 1,
-        "maxLength": longest,
-        "description": description,
-    }
-
-
-def build_enum_schema(values: Sequence[str], description: str) -> Schema:
-    """Return the schema of one of these words."""
-    return {"type": "string", "enum": list(values), "description": description}
-
-
-def build_limit_schema(usual: int) -> Schema:
-    """Return the schema of the number of results that are wanted at most."""
-    description = f"At most so many; {usual} if left out."
-    return {"type": "integer", "minimum": 1, "maximum": 50, "description": description}
-
-
 LONGEST_PART = 20_000
 """Maximum characters of a text in one result. Clients of MCP take some 25,000 tokens."""
-
-PART: Schema = {
-    "type": "integer",
-    "minimum": 1,
-    "maximum": 1_000,
-    "description": "Part of a long text; the first if left out.",
-}
 
 _RECORD_FIELDS = (
     *("id", "content", "category", "kind", "layer", "tags", "confidence", "importance", "origin"),
@@ -184,6 +95,7 @@ def render_hit(hit: Hit, now: datetime) -> str:
 def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
     """Return a hit as an object."""
     record = hit.record
+    doubted = "" if record is None else record.perhaps_replaced_by
     return {
         "id": hit.id,
         "type": hit.type,
@@ -196,11 +108,7 @@ def build_hit_data(hit: Hit, now: datetime) -> Mapping[str, Any]:
         "at": timestamps.format_time(hit.at),
         "origin": hit._value.origin,
         "trusted": hit.is_trusted,
-        **(
-            {"perhaps_replaced_by": record.perhaps_replaced_by}
-            if record and record.perhaps_replaced_by
-            else {}
-        ),
+        **({"perhaps_replaced_by": doubted} if doubted else {}),
         "session": render.render_label(hit.turn.session) if hit.turn is not None else None,
         "role": hit.turn.role if hit.turn is not None else None,
     }

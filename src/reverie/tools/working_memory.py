@@ -1,94 +1,55 @@
-"""Tools on working memory, pages and logs."""
+"""Operations of tools over working memory, pages and logs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from reverie.context import render
 from reverie.context.retrieval import is_unconfirmed
-from reverie.domain import entry
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput, NotFound, WorkingMemoryFull
-from reverie.domain.page import LONGEST_PAGE, MEMORY, is_log, validate_page_name
+from reverie.domain.page import MEMORY, is_log, validate_page_name
 from reverie.domain.record import UNTRUSTED
 from reverie.domain.secrets.redactor import redact_secrets
 from reverie.domain.text import escaping
-from reverie.domain.text.timestamps import utc_now
-from reverie.llm.protocol import ToolSpec
 from reverie.repositories.pages import Pages
-from reverie.repositories.working_memory import DEFAULT, WorkingMemory
+from reverie.repositories.working_memory import TtlDefault, WorkingMemory
 from reverie.tools import records, rendering
-from reverie.tools.toolset import Tool, ToolResult, Toolset
+from reverie.tools.toolset import ToolResult
 from reverie.tools.trust_guard import MemoryLike
 
 _HITS = 10
-_LONGEST_TTL_MINUTES = 525_600
 _KEYS_NAMED = 10
 
 
-def build_working_tools(working: WorkingMemory, *, now: Callable[[], datetime] = utc_now) -> Toolset:
-    """Return RockBot's tools of working memory, and one that deletes an entry."""
-    return _EntryTools(
-        working,
-        now,
-        text="data",
-        ttl=DEFAULT,
-        reading="get_from_working_memory",
-        listing="list_working_memory",
-    ).build(_WORKING)
-
-
-def build_scratchpad_tools(scratchpad: WorkingMemory, *, now: Callable[[], datetime]) -> Toolset:
-    """Return agentkit's tools of a key-value store: read, write, list by prefix, search, delete."""
-    tools = _EntryTools(
-        scratchpad, now, text="text", ttl=None, reading="scratchpad_read", listing="scratchpad_list"
-    ).build(_SCRATCHPAD)
-    return tools.only(*(f"scratchpad_{name}" for name in ("read", "write", "list", "search", "delete")))
-
-
 @dataclass(frozen=True, slots=True)
-class _EntryTools:
-    """Tools over entries.
+class EntryOperations:
+    """Operations over entries of working memory, each from the arguments of a tool to its result.
 
     Attributes:
         working: Where the entries are.
         now: Returns the current time.
-        text: The argument with the text of an entry.
-        ttl: How long an entry is kept by default.
+        ttl: How long an entry is kept by default; None keeps it.
         reading: Name of the tool that reads an entry.
         listing: Name of the tool that lists the keys.
     """
 
     working: WorkingMemory
     now: Callable[[], datetime]
-    text: str
-    ttl: Any
+    ttl: TtlDefault | None
     reading: str
     listing: str
 
-    def build(self, specs: Sequence[ToolSpec]) -> Toolset:
-        """Return the tools that write, read, search, list and delete entries, described in that order."""
-        write, read, search, listing, delete = specs
-        return Toolset(
-            [
-                Tool(spec=write, run=self._write, idempotent=True),
-                Tool(spec=read, run=self._read, reads_only=True, idempotent=True),
-                Tool(spec=search, run=self._search, reads_only=True, idempotent=True),
-                Tool(spec=listing, run=self._list, reads_only=True, idempotent=True),
-                Tool(spec=delete, run=self._delete, destructive=True, idempotent=True),
-            ]
-        )
-
-    def _write(self, given: Mapping[str, Any]) -> ToolResult:
+    def write(self, given: Mapping[str, Any]) -> ToolResult:
+        """Store a text under a key."""
         minutes = given.get("ttl_minutes")
         try:
             entry = self.working.set(
                 given["key"],
-                given[self.text],
+                given["text"],
                 ttl=self.ttl if minutes is None else timedelta(minutes=minutes),
                 category=given.get("category"),
                 tags=given.get("tags", ()),
@@ -100,7 +61,8 @@ class _EntryTools:
             {"entry": rendering.build_entry_data(entry, self.now())},
         )
 
-    def _read(self, given: Mapping[str, Any]) -> ToolResult:
+    def read(self, given: Mapping[str, Any]) -> ToolResult:
+        """Return the text under a key."""
         entry, now = self._get_entry(given), self.now()
         key = escaping.escape_line(entry.key)
         text, more = rendering.cut_part(
@@ -113,33 +75,32 @@ class _EntryTools:
             trusted=False,  # an entry has no origin, and often is what a tool said
         )
 
-    def _search(self, given: Mapping[str, Any]) -> ToolResult:
+    def find(self, given: Mapping[str, Any]) -> ToolResult:
+        """Search entries by their words."""
         hits = self.working.search(**{"limit": _HITS, **given, "query": given["query"] or None})
         now = self.now()
-        data = {
-            "hits": [
-                {**rendering.build_entry_data(hit.entry, now), "score": round(hit.score, 4)} for hit in hits
-            ]
-        }
-        if not hits:
-            number = rendering.format_count(len(self.working.list()), "entry", "entries")
-            return ToolResult(f"Found nothing among {number}.", data)
-        found = rendering.format_count(len(hits), "entry", "entries")
-        lines = [f"Found {found}:", *(rendering.render_entry_hit(hit, now) for hit in hits)]
-        return ToolResult("\n".join(lines), data, trusted=False)
+        rows = [{**rendering.build_entry_data(hit.entry, now), "score": round(hit.score, 4)} for hit in hits]
+        lines = [
+            f"Found {_count_entries(hits)}:"
+            if hits
+            else f"Found nothing among {_count_entries(self.working.list())}.",
+            *(rendering.render_entry_hit(hit, now) for hit in hits),
+        ]
+        return ToolResult("\n".join(lines), {"hits": rows}, trusted=not hits)
 
-    def _list(self, given: Mapping[str, Any]) -> ToolResult:
+    def list(self, given: Mapping[str, Any]) -> ToolResult:
+        """Return the keys, with sizes and expiries."""
         prefix, now = given.get("prefix") or "", self.now()
         found = self.working.list(prefix)
         data = {"entries": [rendering.build_entry_data(entry, now) for entry in found]}
         if not found:
             nothing = f"no key under {render.render_label(prefix)}" if prefix else "nothing"
             return ToolResult(f"There is {nothing}.", data)
-        number = rendering.format_count(len(found), "entry", "entries")
-        lines = [f"{number}:", *(rendering.render_entry(entry, now) for entry in found)]
+        lines = [f"{_count_entries(found)}:", *(rendering.render_entry(entry, now) for entry in found)]
         return ToolResult("\n".join(lines), data)
 
-    def _delete(self, given: Mapping[str, Any]) -> ToolResult:
+    def drop(self, given: Mapping[str, Any]) -> ToolResult:
+        """Remove the entry under a key."""
         entry = self._get_entry(given)
         self.working.delete(entry.key)
         start = render.quote_text(entry.data, id=entry.key, longest=120)
@@ -152,9 +113,8 @@ class _EntryTools:
         if entry is not None:
             return entry
         keys = [render.render_label(each.key) for each in self.working.list()]
-        shown = ", ".join(keys[:_KEYS_NAMED])
         more = f" and {len(keys) - _KEYS_NAMED} more" if len(keys) > _KEYS_NAMED else ""
-        there = f"there are {shown}{more}" if keys else "there are none"
+        there = f"there are {', '.join(keys[:_KEYS_NAMED])}{more}" if keys else "there are none"
         raise NotFound(
             f"there is no entry {render.render_label(key)}, or it has expired; {there}; {self.listing} lists them"
         )
@@ -162,86 +122,13 @@ class _EntryTools:
 
 def _format_lifetime(entry: Entry, now: datetime) -> str:
     remaining = entry.get_remaining_time(now)
-    return (
-        "kept until it is dropped"
-        if remaining is None
-        else f"expires in {render.format_countdown(remaining)}"
-    )
+    if remaining is None:
+        return "kept until it is dropped"
+    return f"expires in {render.format_countdown(remaining)}"
 
 
-# -- schemas -----------------------------------------------------------------------------------------------
-
-
-_KEY = rendering.build_text_schema("A short name, such as page-1 or mail/draft.", longest=entry.LONGEST_KEY)
-_TTL: rendering.Schema = {
-    "type": "number",
-    "minimum": 0.01,
-    "maximum": _LONGEST_TTL_MINUTES,
-    "description": "After how many minutes it goes by itself.",
-}
-_DATA = rendering.build_text_schema("The text to keep.", longest=entry.LONGEST_DATA, empty=True)
-_ASKED: rendering.Schema = {
-    **rendering.QUERY,
-    "description": "Words of the key, the text, the tags or the category.",
-}
-
-_PREFIX = rendering.build_text_schema(
-    "Only keys that are this or go on from it after /, : or a dot.", longest=entry.LONGEST_KEY, empty=True
-)
-
-
-def _build_specs(vocabulary: Mapping[str, str], *, text: str, **listing: rendering.Schema) -> list[ToolSpec]:
-    """Return the tools that write, read, search, list and delete entries, by their names and descriptions.
-
-    Args:
-        vocabulary: Descriptions by name, in this order.
-        text: The argument with the text of an entry.
-        listing: Arguments of the tool that lists the keys.
-    """
-    life = {"ttl_minutes": _TTL, "category": rendering.CATEGORY, "tags": rendering.TAGS}
-    parameters = (
-        rendering.build_parameters(["key", text], **{"key": _KEY, text: _DATA, **life}),
-        rendering.build_parameters(["key"], key=_KEY, part=rendering.PART),
-        rendering.build_parameters(
-            ["query"],
-            query=_ASKED,
-            category=rendering.IN_CATEGORY,
-            tags=rendering.WITH_TAGS,
-            limit=rendering.build_limit_schema(_HITS),
-        ),
-        rendering.build_parameters(**listing),
-        rendering.build_parameters(["key"], key=_KEY),
-    )
-    return [
-        ToolSpec(name=name, description=description, parameters=schema)
-        for (name, description), schema in zip(vocabulary.items(), parameters, strict=True)
-    ]
-
-
-_WORKING = _build_specs(
-    {
-        "save_to_working_memory": "Set a text aside under a key for this conversation, such as an intermediate "
-        "result. It goes by itself after ttl_minutes, or else after a few. The same key again replaces it.",
-        "get_from_working_memory": "Get the whole text that was set aside under a key.",
-        "search_working_memory": "Find what was set aside in this conversation by its words.",
-        "list_working_memory": "List the keys that were set aside in this conversation, with sizes and expiries, "
-        "not the texts.",
-        "delete_from_working_memory": "Drop what was set aside under a key, to make room.",
-    },
-    text="data",
-)
-_SCRATCHPAD = _build_specs(
-    {
-        "scratchpad_write": "Write a text under a key of the scratchpad, in place of what was there. It outlives "
-        "this conversation; without ttl_minutes it is kept.",
-        "scratchpad_read": "Read the whole text under a key of the scratchpad, which outlives conversations.",
-        "scratchpad_search": "Find entries of the scratchpad by words of key or text.",
-        "scratchpad_list": "List the keys of the scratchpad, with sizes and expiries, not the texts.",
-        "scratchpad_delete": "Drop a key of the scratchpad, with its text.",
-    },
-    text="text",
-    prefix=_PREFIX,
-)
+def _count_entries(entries: Sized) -> str:
+    return rendering.format_count(len(entries), "entry", "entries")
 
 
 # -- pages ----------------------------------------------------------------------------------------
@@ -253,41 +140,47 @@ _MOST_ROWS = 20
 _LONGEST_SHOWN = 200
 
 
-def build_page_tools(memory: MemoryLike, *, now: Callable[[], datetime]) -> Toolset:
-    """Return the tools `edit_memory` and `read_page`."""
+@dataclass(frozen=True, slots=True)
+class PageOperations:
+    """Operations over pages and logs, each from the arguments of a tool to its result."""
 
-    def edit(given: Mapping[str, Any]) -> ToolResult:
-        old, new = given.get("old") or "", given["new"]
-        if given.get("id"):
-            if given.get("page"):
-                raise InvalidInput("pass id for a record or page for a page, not both")
-            return _edit_record(memory, given, old, new, now())
-        return _edit_page(memory.pages, given.get("page") or MEMORY, old, new)
+    memory: MemoryLike
+    now: Callable[[], datetime]
 
-    read = partial(_read_page, memory)
-    return Toolset(
-        [
-            Tool(spec=_EDIT, run=edit, destructive=True),
-            Tool(spec=_READ, run=read, reads_only=True, idempotent=True),
-        ]
-    )
+    def edit(self, given: Mapping[str, Any]) -> ToolResult:
+        """Replace a piece of a page or of a record, or add a line to a page."""
+        if not given.get("id"):
+            name = given.get("page") or MEMORY
+            return _edit_page(self.memory.pages, name, given.get("old") or "", given["new"])
+        if given.get("page"):
+            raise InvalidInput("pass id for a record or page for a page, not both")
+        if not given.get("old"):
+            raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
+        old, new = given["old"], given["new"]
+        before, after = records.update_record(
+            self.memory,
+            given,
+            lambda record: {"content": replace_once(record.content, old, new, where=record.id)},
+        )
+        return ToolResult(
+            records.describe_change("Edited", before, after, self.now()),
+            {"edited": after.id, "text": rendering.cut_part(after.content, None, how="")[0]},
+            trusted=after.origin not in UNTRUSTED,
+        )
 
-
-def _edit_record(
-    memory: MemoryLike, given: Mapping[str, Any], old: str, new: str, now: datetime
-) -> ToolResult:
-    if not old:
-        raise InvalidInput("old is missing: pass the piece of the memory that new takes the place of")
-    before, after = records.update_record(
-        memory,
-        given,
-        lambda record: {"content": replace_once(record.content, old, new, where=record.id)},
-    )
-    return ToolResult(
-        records.describe_change("Edited", before, after, now),
-        {"edited": after.id, "text": rendering.cut_part(after.content, None, how="")[0]},
-        trusted=after.origin not in UNTRUSTED,
-    )
+    def read_page(self, given: Mapping[str, Any]) -> ToolResult:
+        """Return the text of a page."""
+        pages, name = self.memory.pages, validate_page_name(given.get("page") or MEMORY)
+        names = pages.names()
+        if name not in names:
+            if name == MEMORY:
+                return ToolResult(f"{MEMORY} is empty.", {"page": name, "text": ""})
+            raise NotFound(f"there is no page {name}; there are: {', '.join(names) or 'none'}")
+        text = pages.read(name)
+        part, more = rendering.cut_part(text, given.get("part"), how="Call read_page with part {}")
+        size = rendering.format_count(len(text), "character")
+        message = "\n".join([f"{name} ({size}):", escaping.fence(part), *filter(None, [more])])
+        return ToolResult(message, {"page": name, "text": part}, trusted=is_page_trusted(pages, name))
 
 
 def _edit_page(pages: Pages, name: str, old: str, new: str) -> ToolResult:
@@ -346,13 +239,9 @@ def replace_once(text: str, old: str, new: str, *, where: str) -> str:
             f"the text to be replaced is {times} times in {where}; pass more of what is around it, "
             "so that it stands there once"
         )
-    like = find_similar_lines(text, old)
-    shown = (
-        f'; similar there is: "{escaping.escape_line(like)}"'
-        if like
-        else f"; read {where} and pass a piece of it"
-    )
-    raise InvalidInput(f"the text to be replaced is not in {where}{shown}")
+    like = escaping.escape_line(find_similar_lines(text, old))
+    shown = f'similar there is: "{like}"' if like else f"read {where} and pass a piece of it"
+    raise InvalidInput(f"the text to be replaced is not in {where}; {shown}")
 
 
 def find_similar_lines(text: str, piece: str) -> str:
@@ -375,48 +264,8 @@ def _extract_trigrams(text: str) -> set[str]:
     return {plain[at : at + 3] for at in range(len(plain) - 2)}
 
 
-def _read_page(memory: MemoryLike, given: Mapping[str, Any]) -> ToolResult:
-    pages, name = memory.pages, validate_page_name(given.get("page") or MEMORY)
-    names = pages.names()
-    if name not in names:
-        if name == MEMORY:
-            return ToolResult(f"{MEMORY} is empty.", {"page": name, "text": ""})
-        shown = ", ".join(names) or "none"
-        raise NotFound(f"there is no page {name}; there are: {shown}")
-    text = pages.read(name)
-    part, more = rendering.cut_part(text, given.get("part"), how="Call read_page with part {}")
-    size = rendering.format_count(len(text), "character")
-    message = "\n".join([f"{name} ({size}):", escaping.fence(part), *filter(None, [more])])
-    return ToolResult(message, {"page": name, "text": part}, trusted=is_page_trusted(pages, name))
-
-
 def is_page_trusted(pages: Pages, name: str) -> bool:
     """Return whether no paragraph of a page is of a tool, the web or an import; pages of people are trusted."""
     return not is_log(name) or not any(
         each.origin in UNTRUSTED or is_unconfirmed(each.content) for each in pages.paragraphs(name)
     )
-
-
-_NAME = rendering.build_text_schema("Which page; MEMORY.md if left out.", longest=200)
-_OLD = rendering.build_text_schema(
-    "The piece as it stands there, with enough around it to be the only one.", longest=LONGEST_PAGE
-)
-_NEW = rendering.build_text_schema(
-    "What to put in its place; empty takes it out.", longest=LONGEST_PAGE, empty=True
-)
-_EDIT = rendering.build_spec(
-    "edit_memory",
-    "Replace a piece of text that stands exactly once in MEMORY.md, in another page, or in the "
-    "memory of an id. Without old, new is added as a line at the end of the page.",
-    ["new"],
-    old=_OLD,
-    new=_NEW,
-    id=rendering.build_text_schema("Edit this memory, by the id that search_memory shows.", longest=200),
-    page=_NAME,
-)
-_READ = rendering.build_spec(
-    "read_page",
-    "Read MEMORY.md, HISTORY.md, a daily note such as 2025-01-31.md, or another page.",
-    page=_NAME,
-    part=rendering.PART,
-)
