@@ -1,4 +1,4 @@
-"""Every store does what the protocol says, and nothing that the in-memory one would not do."""
+"""Every store does what the protocol says, and nothing that the model would not do."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def replay(rows: Sequence[JournalEntry], store: Store) -> None:
         )
 
 
-def read_contents(store: Store) -> dict[str, Any]:
+def read_contents(store: Any) -> dict[str, Any]:
     """Return all that is journalled, and what search sees of it, for comparison with another store."""
     logs = store.logs()
     sessions = store.sessions()

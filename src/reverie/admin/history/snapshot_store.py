@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from operator import itemgetter
 from typing import Any, NoReturn
 
 from reverie.admin.history.journal import (
@@ -17,13 +16,12 @@ from reverie.admin.history.journal import (
     get_row,
     sequence_at,
 )
-from reverie.domain.change import Change, JournalEntry, Subject, Value, get_subject
+from reverie.domain.change import Subject, Value
 from reverie.domain.conversation import SessionState, Turn
 from reverie.domain.errors import InvalidInput
 from reverie.domain.passage import Analyse
 from reverie.domain.text import timestamps
 from reverie.domain.text.timestamps import Clock
-from reverie.stores.forks import ForkSafeLock
 from reverie.stores.in_memory import InMemoryStore
 from reverie.stores.protocol import Store, iter_rows_backwards, iter_rows_forwards
 
@@ -52,7 +50,7 @@ class SnapshotStore(InMemoryStore):
             InvalidInput: it is neither a moment with a time zone nor a number.
             NotFound: there is no change of that number.
         """
-        super().__init__(analyse=analyse)
+        super().__init__(analyse=analyse, prepare=self._load)
         self._source = store
         self._is_loaded = False
         self.last = sequence_at(store, when)
@@ -63,25 +61,17 @@ class SnapshotStore(InMemoryStore):
 
     # -- what is read --------------------------------------------------------------------------------
 
-    def _open(self) -> ForkSafeLock:
-        """Return the lock; read everything from the journal at the first question that is not about single ids."""
-        lock = super()._open()
-        with lock:
-            if not self._is_loaded:
-                for key, value in sorted(
-                    _select_present_values(self._source, self.last).items(), key=itemgetter(0)
-                ):
-                    self._swap(None, self._build_item(key, value))
-                self._is_loaded = True
-        return lock
+    def _load(self) -> None:
+        """Read everything from the journal, at the first question that is not about single ids."""
+        self._is_loaded = True
+        self.fill(_select_present_values(self._source, self.last), at=self.moment)
 
     def _fetch_things(self, subject: Subject, wanted: Sequence[str | int]) -> list[Any]:
         """Return things by id, each from its own journal entries unless everything has been read already."""
         names = [name for name in wanted if isinstance(name, str)]
         if self._is_loaded or len(names) < len(wanted) or len(names) > _FEW:
             return super()._fetch_things(subject, wanted)
-        with super()._open():
-            return [value for name in names if (value := self._read_past(subject, name)) is not None]
+        return [value for name in names if (value := self._read_past(subject, name)) is not None]
 
     def _read_past(self, subject: Subject, id: str) -> Value | None:
         rows = iter_rows_backwards(self._source, until=self.last, id=id)
@@ -95,48 +85,9 @@ class SnapshotStore(InMemoryStore):
             return None
         return value
 
-    # -- the journal ---------------------------------------------------------------------------------
-
     def sequence(self) -> int:
-        """Return the number of the last change by then."""
-        with super()._open():
-            return self.last
-
-    def journal(
-        self,
-        *,
-        after: int = 0,
-        until: int | None = None,
-        earliest: datetime | None = None,
-        latest: datetime | None = None,
-        id: str | None = None,
-        limit: int = 1000,
-        newest_first: bool = False,
-    ) -> list[JournalEntry]:
-        """Return one entry for each thing, as if all had been added at once; an index needs no more."""
-        if (earliest or self.moment) > self.moment or (latest or self.moment) < self.moment:
-            return []
-        with self._open():
-            keys = sorted(
-                key
-                for key, entry in self._data.keys.items()
-                if key > after and (until is None or key <= until) and (id is None or entry.value.id == id)
-            )
-            if newest_first:
-                keys.reverse()
-            return [
-                JournalEntry(
-                    sequence=key,
-                    batch=key,
-                    at=self.moment,
-                    actor="",
-                    operation="save",
-                    key=key,
-                    subject=get_subject(self._data.keys[key].value),
-                    edit=Change(before=None, after=self._data.keys[key].value),
-                )
-                for key in keys[:limit]
-            ]
+        """Return the number of the last change by then. The journal has one entry for each thing."""
+        return self.last
 
     # -- what is refused -------------------------------------------------------------------------------
 

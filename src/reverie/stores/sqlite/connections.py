@@ -10,11 +10,14 @@ import os
 import sqlite3
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from reverie.domain.errors import StoreUnavailable
+from reverie.stores.codec import Row
 from reverie.stores.forks import pause_for_forks
 from reverie.stores.protocol import NestedChange
 from reverie.stores.sqlite.reading import CASEFOLD, build_uri, translate_error
@@ -101,39 +104,48 @@ class View:
         measures: The counters that were read, by area.
     """
 
-    __slots__ = ("connection", "measures", "own", "sequence")
+    __slots__ = ("connection", "measures", "process", "sequence")
 
-    def __init__(self, connection: sqlite3.Connection, own: _ProcessConnections) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        self.own = own
+        self.process = os.getpid()
         self.sequence: int | None = None
         self.measures: dict[str, list[Sequence[Any]]] = {}
 
 
-class ConnectionPool:
-    """Connections to one file.
+class Connections(ABC):
+    """Connections to one database: what a thread sees of it."""
 
-    Args:
-        path: The file, of today's version.
-        patience: How many seconds to wait for others that write.
-    """
-
-    def __init__(self, path: Path, *, patience: float) -> None:
-        self._path = path
-        self._patience = patience
-        self._closed = False
-        self._file = get_file_identity(path)
-        # Without a log, SQLite opens a file that cannot be written only as one that nobody changes.
-        self._unchanging = _read_file_version(path) if is_read_only(path) else None
-        self._own = _ProcessConnections()
+    def __init__(self) -> None:
         self._thread = threading.local()
-        pause_for_forks(self)
+
+    @abstractmethod
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """Return all rows of a query."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a context with a connection that sees one state until the block ends."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
+        """Return a context with the writing connection in a transaction, which is rolled back on an error."""
+
+    @abstractmethod
+    def scrub(self) -> bool:
+        """Remove what was deleted from free space and logs; return False if others prevented that."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections; any other use afterwards raises `StoreUnavailable`."""
 
     @property
     def view(self) -> View | None:
         """The state that this thread sees; None outside of `viewing`."""
         view: View | None = getattr(self._thread, "view", None)
-        return view if view is not None and view.own is self._own else None  # else that of a parent process
+        return (
+            view if view is not None and view.process == os.getpid() else None
+        )  # else that of a parent process
 
     @contextlib.contextmanager
     def viewing(self) -> Iterator[None]:
@@ -142,7 +154,7 @@ class ConnectionPool:
             yield
             return
         with self.reading() as connection:
-            self._thread.view = View(connection, self._own)
+            self._thread.view = View(connection)
             try:
                 yield
             finally:
@@ -158,7 +170,7 @@ class ConnectionPool:
             view.sequence = sequence
         return sequence
 
-    def rows_now(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def rows_now(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query of the present state, which may be newer than the one that this thread sees."""
         view, self._thread.view = self.view, None
         try:
@@ -166,7 +178,27 @@ class ConnectionPool:
         finally:
             self._thread.view = view
 
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+
+class ConnectionPool(Connections):
+    """Connections to one file.
+
+    Args:
+        path: The file, of today's version.
+        patience: How many seconds to wait for others that write.
+    """
+
+    def __init__(self, path: Path, *, patience: float) -> None:
+        super().__init__()
+        self._path = path
+        self._patience = patience
+        self._closed = False
+        self._file = get_file_identity(path)
+        # Without a log, SQLite opens a file that cannot be written only as one that nobody changes.
+        self._unchanging = _read_file_version(path) if is_read_only(path) else None
+        self._own = _ProcessConnections()
+        pause_for_forks(self)
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows of a query."""
         # Not built on `reading`: a context manager and a transaction would double what a short query costs.
         own = self._own
@@ -316,22 +348,8 @@ class ConnectionPool:
                 f"{str(self._path)!r} was being read when this process was forked: "
                 "finish or close what find() gave before forking"
             )
-        connection = sqlite3.connect(
-            build_uri(self._path, "mode=rw" if self._unchanging is None else "mode=ro&immutable=1"),
-            uri=True,
-            timeout=self._patience,
-            isolation_level=None,
-            check_same_thread=False,
-            cached_statements=_STATEMENTS,
-        )
-        try:
-            connection.create_function(CASEFOLD, 1, _fold_case, deterministic=True)
-            for pragma in pragmas:
-                connection.execute(pragma).close()
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
+        options = "mode=rw" if self._unchanging is None else "mode=ro&immutable=1"
+        return open_connection(build_uri(self._path, options), *pragmas, patience=self._patience)
 
     def _refuse_closed(self) -> None:
         if self._closed:
@@ -376,6 +394,32 @@ class ConnectionPool:
             keep_for_ever(connection)
         self._own.idle, self._own.writer = [], None
         self._own = _ProcessConnections()
+
+
+def open_connection(name: str, *pragmas: str, patience: float = 0) -> sqlite3.Connection:
+    """Return a connection without implicit transactions, for any thread.
+
+    Args:
+        name: `:memory:`, or the URI of a file.
+        pragmas: Statements to begin with.
+        patience: How many seconds to wait for others that write.
+    """
+    connection = sqlite3.connect(
+        name,
+        uri=True,
+        timeout=patience,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=_STATEMENTS,
+    )
+    try:
+        connection.create_function(CASEFOLD, 1, _fold_case, deterministic=True)
+        for pragma in pragmas:
+            connection.execute(pragma).close()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def _fold_case(text: str | bytes | float | None) -> str | bytes | float | None:

@@ -27,7 +27,7 @@ from reverie.domain.passage import SEARCHABLE, Analyse, Searchable, is_searched
 from reverie.domain.record import Record
 from reverie.stores.codec import TABLES, Row, to_short_document
 from reverie.stores.forks import pause_for_forks
-from reverie.stores.sqlite.connections import ConnectionPool, keep_for_ever
+from reverie.stores.sqlite.connections import Connections, keep_for_ever
 from reverie.stores.sqlite.database_file import find_passages, make_folder, remove_file
 from reverie.stores.sqlite.reading import CORRUPT, build_uri, decode_or_skip, fetch_by_key
 
@@ -96,7 +96,7 @@ class DerivedDatabase:
     """
 
     def __init__(
-        self, path: Path | None, source: ConnectionPool, *, analyse: Analyse, is_kept: bool = True
+        self, path: Path | None, source: Connections, *, analyse: Analyse, is_kept: bool = True
     ) -> None:
         self._path = path
         self._source = source

@@ -50,7 +50,7 @@ from reverie.stores.codec import (
 )
 from reverie.stores.forks import not_forking
 from reverie.stores.protocol import CommitOptions, Order
-from reverie.stores.sqlite.connections import ConnectionPool, is_read_only
+from reverie.stores.sqlite.connections import ConnectionPool, Connections, is_read_only
 from reverie.stores.sqlite.database_file import copy_out, prepare
 from reverie.stores.sqlite.derived import DerivedDatabase
 from reverie.stores.sqlite.reading import (
@@ -132,7 +132,7 @@ class SQLiteStore(DatabaseStore):
         self._open()
 
     def _open(self) -> None:
-        self._connections = ConnectionPool(self.path, patience=self._patience)
+        self._connections: Connections = ConnectionPool(self.path, patience=self._patience)
         self._derived = DerivedDatabase(
             self._passages, self._connections, analyse=self._analyse, is_kept=not is_read_only(self.path)
         )
