@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from reverie.admin.erasure.remains import MOVED_ASIDE
+from reverie.admin.erasure.remains import MOVED_ASIDE, find_other_indexes
 from reverie.domain.errors import NotFound, ReverieError, StoreCorrupt, StoreIncompatible
 from reverie.domain.filter import Filter
 from reverie.files.atomic import AtomicFolder, UnsafePath
@@ -33,12 +33,9 @@ from reverie.files.layout import (
 )
 from reverie.files.scan import CONFLICT, is_ignored, scan
 from reverie.files.state import FILES_DATABASE, FileState, LineIndex, StateUnavailable
-from reverie.search.index.tantivy_index import FORMAT
-from reverie.search.vectors.vector_index import FOLDER as VECTORS
 from reverie.stores.protocol import RepairReport, Store
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.connections import is_read_only
-from reverie.stores.sqlite.database_file import PASSAGES
 from reverie.stores.sqlite.rewriting import repair_file
 
 Severity = Literal["error", "warning", "note"]
@@ -282,10 +279,7 @@ def _check_leftovers(path: Path) -> Iterator[Finding]:
     drafts = _find_abandoned_drafts(path)
     yield from _report("drafts", what, drafts, path, "unfinished database", "unfinished databases")
     what = "room is taken by {} of another version of Reverie"
-    others = [
-        file for file in (path / "index").glob("*") if file.name not in (FORMAT, VECTORS.name, PASSAGES.name)
-    ]
-    yield from _report("other-index", what, others, path, "search index", "search indexes")
+    yield from _report("other-index", what, find_other_indexes(path), path, "search index", "search indexes")
     what = "{} of a coding agent, kept for the next hook: no backup has that"
     yield from _report("hooks-waiting", what, (path / HOOKS).glob("[0-9]*.json"), path, "event", "events")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
@@ -21,8 +21,9 @@ from types import MappingProxyType
 from reverie.admin.erasure.matching import (
     EraseDecision,
     EraseQuery,
-    MatchCollector,
+    Hit,
     Name,
+    Thing,
     decide,
     extract_texts,
     format_preview,
@@ -38,11 +39,10 @@ from reverie.admin.erasure.remains import (
     describe_copies,
     find_files,
     find_names,
-    find_upgrade_copies,
-    remove_old_indexes,
+    remove_copies,
     report_unfinished,
 )
-from reverie.admin.erasure.request import EraseRequest, ErasureItem, ErasureReport
+from reverie.admin.erasure.request import EraseRequest, ErasureItem, ErasureReport, Fate
 from reverie.consolidation.cycle import LOG, drop_log_entries
 from reverie.consolidation.inbox import find_erased_plans, has_plan_text
 from reverie.consolidation.rule_learning import build_cursor_name
@@ -53,9 +53,7 @@ from reverie.domain.entry import Entry
 from reverie.domain.errors import NotFound
 from reverie.domain.filter import Filter
 from reverie.domain.lazy_regex import defer_regex
-from reverie.domain.page import Paragraph
 from reverie.domain.passage import SEARCHABLE, CandidateQuery
-from reverie.domain.record import Record
 from reverie.domain.scope import is_within
 from reverie.domain.text.shingles import Phrase, PhraseMatcher, collect_text_shingles, normalize_text
 from reverie.files.folder import MemoryFolder
@@ -90,7 +88,7 @@ _NAMED = 5
 _ID = defer_regex(r"\b[0-9a-f]{12}\b")
 _MAX_SIMILAR = 30  # of each kind, beside the words of a text and the texts that are looked for
 _ANSWER = 50  # turns after a question, calls of tools and their results included
-_ORDER = {"record": 0, "page": 1, "paragraph": 2, "turn": 3, "session": 4}
+_ORDER = ("record", "page", "paragraph", "turn", "session")
 
 
 class Eraser:
@@ -120,18 +118,7 @@ class Eraser:
         self._folder = folder
         self._files = files
 
-    # -- planning --------------------------------------------------------------------------------------
-
-    def plan(self, request: EraseRequest) -> ErasureReport:
-        """Return what an erasure would remove and leave; change nothing (see `Administration.forget`)."""
-        self._sync(request.ids)
-        query = self._build_query(request)
-        going, left = self._build_matches(query, self._decide_all(query))
-        if not going:
-            raise _build_not_found(request, left)
-        erased = {item.id for item in going if item.subject == "record" and item.fate == "removed"}
-        remains = self._remove_remains(query, erased, left, dry_run=True)
-        return ErasureReport(going=going, left=(*left, *remains), notes=self.describe_copies())
+    # -- the request -----------------------------------------------------------------------------------
 
     def _build_query(self, request: EraseRequest) -> EraseQuery:
         if request.match is not None:
@@ -143,43 +130,34 @@ class Eraser:
                 turns=request.turns,
                 texts=(request.match,),
             )
-        if request.ids:
-            return self._build_id_query(request.ids, request.turns)
-        return self._build_whole_query(request)
+        return self._build_id_query(request) if request.ids else self._build_whole_query(request)
 
-    def _build_id_query(self, ids: Sequence[str], turns: bool | None) -> EraseQuery:
-        names: set[Name] = set()
+    def _build_id_query(self, request: EraseRequest) -> EraseQuery:
+        things = [each for each in self._load(request.ids) if each.name[0] in ("record", "turn", "paragraph")]
+        known = {name for _, name in (thing.name for thing in things)}
+        if missing := [name for name in request.ids if name not in known]:
+            raise NotFound(
+                f"no record, turn or paragraph has the id {missing[0]!r}: search or list for the right one"
+            )
         phrases: set[Phrase] = set()
         texts: dict[str, None] = {}
-        for name in ids:
-            versions: list[Value] = [
-                *self._store.records([name]),
-                *self._store.turns([name]),
-                *self._store.paragraphs([name]),
-            ]
-            for row in iter_rows_forwards(self._store, id=name):
-                versions += row.values
-            versions = [value for value in versions if isinstance(value, Record | Turn | Paragraph)]
-            if not versions:
-                raise NotFound(
-                    f"no record, turn or paragraph has the id {name!r}: search or list for the right one"
-                )
-            names |= {get_name(value) for value in versions}
-            for value in versions:
+        for thing in things:
+            for value in _list_versions(thing):
                 # A short turn such as "thank you" is not evidence of a repetition; a record of two words is a fact.
-                short = not isinstance(value, Turn)
-                texts |= dict.fromkeys(_list_quotable_texts(value)[:1])
-                phrases |= {
-                    each
-                    for text in _list_quotable_texts(value)
-                    for each in collect_text_shingles(text, short=short)
-                }
+                quotable = _list_quotable_texts(value)
+                texts |= dict.fromkeys(quotable[:1])
+                phrases.update(
+                    *(collect_text_shingles(text, short=not isinstance(value, Turn)) for text in quotable)
+                )
         return EraseQuery(
-            phrases=PhraseMatcher.of(phrases), turns=turns, names=frozenset(names), texts=tuple(texts)[::-1]
+            phrases=PhraseMatcher.of(phrases),
+            turns=request.turns,
+            names=frozenset(thing.name for thing in things),
+            texts=tuple(texts)[::-1],
         )
 
     def _build_whole_query(self, request: EraseRequest) -> EraseQuery:
-        """Return the query of a session or of a scope."""
+        """Return the query of a session or of a scope: the shingles of all its versions, and their first times."""
         session, scope = request.session, request.scope
 
         def belongs(value: Value | Entry) -> bool:
@@ -187,7 +165,15 @@ class Eraser:
                 return is_within(get_owning_scope(value), scope)
             return get_session(value) == session
 
-        said_at, names = self._collect_versions(belongs)
+        said_at: dict[Phrase, datetime] = {}
+        names: set[Name] = set()
+        for row in iter_rows_forwards(self._store):
+            for value in filter(belongs, row.values):
+                names.add(get_name(value))
+                if not isinstance(value, Turn) or value.role != "system":
+                    for text in _list_quotable_texts(value):
+                        for phrase in collect_text_shingles(text, short=False):
+                            said_at.setdefault(phrase, row.at)
         entries = [entry for entry in self._store.entries(None, now=EVER) if belongs(entry)]
         if not names and not entries:
             if scope is None:
@@ -203,52 +189,80 @@ class Eraser:
             names=frozenset(names),
         )
 
-    def _collect_versions(self, belongs: Callable[[Value], bool]) -> tuple[dict[Phrase, datetime], set[Name]]:
-        """Return the shingles of all versions that belong, with the times of the first, and the names of the things."""
-        said_at: dict[Phrase, datetime] = {}
-        names: set[Name] = set()
-        for row in iter_rows_forwards(self._store):
-            for value in filter(belongs, row.values):
-                names.add(get_name(value))
-                if isinstance(value, Turn) and value.role == "system":
-                    continue
-                for text in _list_quotable_texts(value):
-                    for phrase in collect_text_shingles(text, short=False):
-                        said_at.setdefault(phrase, row.at)
-        return said_at, names
+    # -- decisions -------------------------------------------------------------------------------------
 
     def _decide_all(self, query: EraseQuery) -> list[EraseDecision]:
-        if query.is_of_ids:
-            collector, query = self._collect_named(query)
-        else:
-            collector = MatchCollector(query)
-            for row in iter_rows_forwards(self._store):
-                collector.add_row(row)
-            for value in (*iter_values(self._store), *self._store.entries(None, now=EVER)):
-                collector.add_value(value)
-            meant = {name[1] for name, match in collector.matches.items() if match.is_meant}
-            query = replace(query, related=frozenset(self._find_related(meant)))
-        decided = {name: decide(match, query) for name, match in collector.matches.items()}
-        collector.query = replace(query, gone=self._find_gone(decided))
-        made = self._store.citing(sorted(collector.query.gone))
-        for name in made:
-            for row in iter_rows_forwards(self._store, id=name):
-                collector.add_row(row)
-        present: list[Value] = [*self._store.records(made), *self._store.paragraphs(made)]
-        for value in present:
-            collector.add_value(value)
-        decided |= {
-            name: decide(match, query)
-            for name, match in collector.matches.items()
-            if name[0] == "paragraph" or match.asked
-        }
+        """Decide about everything that has something of a request, then about notes of what goes, and headlines."""
+        ids, query = self._find_named(query) if query.is_of_ids else self._find_all(query)
+        entries = [Thing(name=get_name(entry), now=entry) for entry in self._store.entries(None, now=EVER)]
+        things = [*self._load(ids), *entries]
+        decided = {each.name: decision for each in things if (decision := decide(each, query)) is not None}
+        query = replace(query, gone=self._find_gone(decided))
+        for thing in self._load(self._store.citing(sorted(query.gone))):
+            if (decision := decide(thing, query)) is not None:
+                decided[thing.name] = decision
         return list(decided.values())
+
+    def _find_named(self, query: EraseQuery) -> tuple[list[str], EraseQuery]:
+        """Return the ids of requested things, of what is related to them, and of what repeats a part of them.
+
+        Nothing else is read, so that the time does not depend on how much the memory has. A text that has all of a
+        requested one is a copy, and related.
+        """
+        requested = {name for _, name in query.names}
+        similar = self._find_similar(query)
+        copies = {name for name, text in similar.items() if query.is_copy(text)}
+        query = replace(query, related=frozenset(self._find_related(requested | copies)))
+        turns = self._store.turns(sorted(requested | query.related))
+        pages = (page.name for page in self._store.pages())
+        found = (*requested, *query.related, *similar, *(turn.session for turn in turns), *pages)
+        return list(dict.fromkeys(found)), query
+
+    def _find_all(self, query: EraseQuery) -> tuple[list[str], EraseQuery]:
+        """Return the ids of everything of which a version, or a note about a change, has something of a request."""
+        found: dict[str, None] = {}
+        meant: set[str] = set()
+
+        def note(name: str, hits: Iterable[Hit]) -> None:
+            for hit in hits:
+                if hit.is_suspect or hit.has_name:
+                    found[name] = None
+                if hit.is_meant:
+                    meant.add(name)
+
+        for row in iter_rows_forwards(self._store):
+            if row.edit is not None:
+                note(row.edit.id, query.examine_row(row))
+        for value in iter_values(self._store):
+            note(value.id, [query.examine(value)])
+        return list(found), replace(query, related=frozenset(self._find_related(meant)))
+
+    def _load(self, ids: Sequence[str]) -> list[Thing]:
+        """Return the things with some ids, with all their versions."""
+        things: dict[Name, Thing] = {}
+        for each in ids:
+            for row in iter_rows_forwards(self._store, id=each):
+                if row.edit is not None:
+                    name = get_name(row.edit.value)
+                    things.setdefault(name, Thing(name=name)).add_row(row)
+        for value in self._read_present(ids, {name for subject, name in things if subject == "session"}):
+            name = get_name(value)
+            things.setdefault(name, Thing(name=name)).now = value
+        return list(things.values())
+
+    def _read_present(self, ids: Sequence[str], sessions: Iterable[str] = ()) -> Iterator[Value]:
+        fixed = [name for name in ids if _ID.fullmatch(name)]
+        yield from self._store.records(fixed)
+        yield from self._store.turns(fixed)
+        yield from self._store.paragraphs(fixed)
+        yield from self._store.pages([name for name in ids if name.endswith(".md")])
+        yield from filter(None, map(self._store.session, sessions))
 
     def _find_gone(self, decided: Mapping[Name, EraseDecision]) -> dict[str, str]:
         """Return the ids of what is erased, as in `EraseQuery.gone`."""
         gone: dict[str, str] = {}
         for (subject, name), decision in decided.items():
-            now = decision.match.now
+            now = decision.thing.now
             if subject == "turn" and _is_erased(decision):
                 gone[name] = ""
                 if isinstance(now, Turn) and (answer := self._find_answer(now)) is not None:
@@ -256,36 +270,6 @@ class Eraser:
             elif subject == "record" and decision.item.fate in ("removed", "past"):
                 gone[name] = ""
         return gone
-
-    def _collect_named(self, query: EraseQuery) -> tuple[MatchCollector, EraseQuery]:
-        """Collect the versions of the requested things, of what is related to them, and of what resembles them.
-
-        Nothing else is read, so that the time does not depend on how much the memory has. A text that has all of a
-        requested one is a copy, and related.
-        """
-        requested = {name for _, name in query.names}
-        similar = self._find_similar(query.texts)
-        copies = {name for name, text in similar.items() if query.is_copy(text)}
-        query = replace(query, related=frozenset(self._find_related(requested | copies)))
-        ids = list(dict.fromkeys([*sorted(requested | query.related), *similar]))
-        turns = self._store.turns(ids)
-        sessions = dict.fromkeys(turn.session for turn in turns if turn.id in requested | query.related)
-        pages = self._store.pages()
-        collector = MatchCollector(query)
-        for name in (*ids, *sessions, *(page.name for page in pages)):
-            for row in iter_rows_forwards(self._store, id=name):
-                collector.add_row(row)
-        states = filter(None, map(self._store.session, sessions))
-        values: list[Value] = [
-            *self._store.records(ids),
-            *turns,
-            *self._store.paragraphs(ids),
-            *states,
-            *pages,
-        ]
-        for value in (*values, *self._store.entries(None, now=EVER)):
-            collector.add_value(value)
-        return collector, query
 
     def _find_related(self, ids: Collection[str]) -> set[str]:
         """Return the ids of what was made from some things, of their sources, and of what was made from these."""
@@ -301,18 +285,18 @@ class Eraser:
             made.update(fresh)
         return made | sources | set(self._store.citing(sorted(sources - made)))
 
-    def _find_similar(self, texts: Sequence[str]) -> dict[str, str]:
-        """Return, by id, the content of what the index finds by the words of some texts."""
+    def _find_similar(self, query: EraseQuery) -> dict[str, str]:
+        """Return, by id, the content of what the index finds by the words of a request and that repeats some of it."""
         found: dict[str, str] = {}
         now = self._writer.clock()
-        for text in texts[:_MAX_SIMILAR]:
+        for text in query.texts[:_MAX_SIMILAR]:
             probe = Turn(id="", session="", position=0, role="user", content=text, at=now)
             words = list(dict.fromkeys(analyze(probe).terms.split()))[:_MAX_SIMILAR]
             wanted = CandidateQuery(words=[(word, 1.0) for word in words])
             for subject in SEARCHABLE if words else ():
                 keys = self._index.search_any(subject, wanted, Filter(), _MAX_SIMILAR)[:_MAX_SIMILAR]
                 found |= {each.id: each.content for each in get_reader(self._store, subject)(keys)}
-        return found
+        return {name: text for name, text in found.items() if query.phrases.find_phrases(text)}
 
     def _find_answer(self, turn: Turn) -> Turn | None:
         """Return the answer to a user's turn, after calls of tools; None if there is none."""
@@ -322,26 +306,30 @@ class Eraser:
         answer = next((other for other in after if other.role != "tool" and not other.tool_calls), None)
         return answer if answer is not None and answer.role == "assistant" else None
 
-    def _build_matches(
-        self, query: EraseQuery, decisions: Sequence[EraseDecision]
+    # -- the report ------------------------------------------------------------------------------------
+
+    def plan(self, request: EraseRequest) -> ErasureReport:
+        """Return what an erasure would remove and leave; change nothing (see `Administration.forget`)."""
+        self._sync(request.ids)
+        query = self._build_query(request)
+        going, left = self._build_items(query, self._decide_all(query), self._find_cursors(query))
+        if not going:
+            raise _build_not_found(request, left)
+        erased = {item.id for item in going if item.subject == "record" and item.fate == "removed"}
+        remains = self._remove_remains(query, erased, left, dry_run=True)
+        return ErasureReport(going=going, left=(*left, *remains), notes=self.describe_copies())
+
+    def _build_items(
+        self, query: EraseQuery, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None]
     ) -> tuple[tuple[ErasureItem, ...], tuple[ErasureItem, ...]]:
+        """Return what goes, and what is left."""
         items = [decision.item for decision in decisions if decision.item.fate != "kept"]
-        items += (
-            ErasureItem(
-                subject="cursor",
-                id=name,
-                fate="removed" if value is None else "cut",
-                because="it has the text",
-            )
-            for name, value in self._find_cursors(query).items()
-            if not name.endswith(tuple(query.sessions))  # these only belong to an erased session
-        )
+        for name, value in cursors.items():
+            if not name.endswith(tuple(query.sessions)):  # these only belong to an erased session
+                fate: Fate = "removed" if value is None else "cut"
+                items.append(ErasureItem(subject="cursor", id=name, fate=fate, because="it has the text"))
         going = tuple(sorted(items, key=_rank_match))
-        left = [
-            decision.item
-            for decision in decisions
-            if decision.item.fate == "kept" and (decision.match.now_has or decision.match.has_piece)
-        ]
+        left = [each.item for each in decisions if each.item.fate == "kept" and each.is_reported]
         reported = {(item.subject, item.id) for item in (*going, *left)}
         made = self._store.records(self._store.citing([item.id for item in going if item.fate != "past"]))
         left += (
@@ -349,13 +337,14 @@ class Eraser:
             for record in made
             if ("record", record.id) not in reported
         )
-        reported |= {("record", record.id) for record in made}
-        phrases = query.phrases
-        reported -= {
+        renamed = {
             (item.subject, item.id) for item in going if item.fate != "removed"
         }  # these keep their names
-        left += (item for item in find_names(self._store, phrases) if (item.subject, item.id) not in reported)
-        left += find_files(self._folder, phrases) if self._folder is not None else ()
+        named = reported - renamed | {("record", record.id) for record in made}
+        left += (
+            item for item in find_names(self._store, query.phrases) if (item.subject, item.id) not in named
+        )
+        left += find_files(self._folder, query.phrases) if self._folder is not None else ()
         return going, tuple(sorted(left, key=_rank_match))
 
     # -- doing -----------------------------------------------------------------------------------------
@@ -388,17 +377,17 @@ class Eraser:
             if tries and not done:
                 query = self._build_query(request)
             start = self._store.sequence()
-            decisions = self._decide_all(query)
-            going, left = self._build_matches(query, decisions)
+            decisions, cursors = self._decide_all(query), self._find_cursors(query)
+            going, left = self._build_items(query, decisions, cursors)
             if not going:
                 return False
-            rows = self._erase(decisions, self._find_cursors(query), query)
-            with report_unfinished():
-                self._announce(decisions, rows)
+            rows = self._erase(decisions, cursors, query)
             if keys is not None:
                 keys.update(row.key for row in rows)
             done |= {(item.subject, item.id): replace(item, text="") for item in going}
-            return self._has_been_repeated(query, start, {row.sequence for row in rows})
+            own = {row.sequence for row in rows}
+            others = (row for row in iter_rows_forwards(self._store, after=start) if row.sequence not in own)
+            return any(hit.is_suspect for row in others for hit in query.examine_row(row))
 
         for _ in range(_ROUNDS):
             if not self._writer.retrying(erase_round, attempts=_ATTEMPTS):
@@ -416,6 +405,70 @@ class Eraser:
                 pending=self.finish(keys),
                 notes=notes,
             )
+
+    def _erase(
+        self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None], query: EraseQuery
+    ) -> list[JournalEntry]:
+        """Erase in the store as decided, and let files and index follow; return the journal entries."""
+        at = self._writer.clock()
+        key = make_key(self._store, at=at)
+        erasing = [decision for decision in decisions if decision.item.fate != "kept"]
+        present = [(each.thing.now, each.after) for each in erasing]
+        edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
+        self.note_interruption(cursors={**self._find_prompts_and_plans(erasing, query), **cursors})
+        for entry, _ in present:
+            if isinstance(entry, Entry):
+                self._store.drop_entries(entry.namespace, [entry.key])
+        gone = [each.thing.name for each in erasing if each.thing.now is None]
+        rows = self._store.erase(
+            [*sorted(edits, key=_get_sort_key), *build_purge_edits(gone, at)],
+            actor=self._writer.actor,
+            at=at,
+            tombstones=_collect_marks(erasing, key),
+        )
+        with report_unfinished():
+            if self._files is not None:
+                values = (value for each in erasing for value in _list_versions(each.thing))
+                self._files.notice_erasure(rows, values)
+            self._writer.publish(rows)
+        return rows
+
+    def _find_cursors(self, query: EraseQuery) -> dict[str, str | None]:
+        """Return what becomes of the cursors that name an erased or removed thing, or quote the text."""
+        changes: dict[str, str | None] = {}
+        for name, value in self._store.cursors().items():
+            prefix = next((prefix for prefix in _CURSORS_OF_NAMES if name.startswith(prefix)), "")
+            about = name.removeprefix(prefix) if prefix else ""
+            if about in query.sessions or (query.phrases.has_piece(about) and not self._is_present(about)):
+                changes[name] = None
+            elif name == LOG and query.phrases.has_match(value):
+                rest = drop_log_entries(value, query.phrases.has_match)
+                changes[name] = None if rest == value else rest
+            elif has_plan_text(
+                name, value, lambda text: text in query.sessions or query.phrases.has_match(text)
+            ):
+                changes[name] = None
+        return changes
+
+    def _is_present(self, name: str) -> bool:
+        """Whether there is a session, page or log of that name."""
+        return bool(self._store.session(name) or self._store.pages([name]) or name in self._store.logs())
+
+    def _find_prompts_and_plans(
+        self, erasing: Sequence[EraseDecision], query: EraseQuery
+    ) -> dict[str, str | None]:
+        """Return what becomes of entries of the prompt log and of plans that are about erased values."""
+        names = [each.thing.name for each in erasing if _is_erased(each)]
+        prompts = find_erased_entries(
+            self._store,
+            {name for _, name in names},
+            {name for subject, name in names if subject == "session"},
+            pages=any(each.thing.name[0] == "page" for each in erasing),
+        )
+        ids = {each.thing.name[1] for each in erasing}
+        return {**prompts, **find_erased_plans(self._store, ids, scope=query.scope)}
+
+    # -- everywhere else -------------------------------------------------------------------------------
 
     def pending(self) -> tuple[str, ...]:
         """Return descriptions of what an earlier erasure could not finish."""
@@ -452,37 +505,28 @@ class Eraser:
         Raises:
             ForgettingUnfinished: it failed; `pending` names the erasure as before.
         """
+        left: list[str] = []
         with report_unfinished():
-            return self._finish(keys)
-
-    def _finish(self, keys: Collection[int] | None) -> tuple[str, ...]:
-        left = []
-        if self._folder is not None:
-            if keys is None:
-                self._sync()
-            unwritten = {} if self._files is None else self._files.find_unwritten()
-            left += [
-                f"{f'the file {path!r}' if path else 'the files'} could not be written: {why}"
-                for path, why in sorted(unwritten.items())
-            ]
-            if not self._scrub_files(self._folder):
-                left.append("the list of files: another process was using it all the while")
-            for old in remove_old_indexes(self._folder):
-                left.append(f"the search index {old.name!r} of another version could not be removed")
-            for copy in find_upgrade_copies(self._folder):
-                try:
-                    copy.unlink(missing_ok=True)
-                except OSError as error:
-                    left.append(f"the copy {copy.name!r} could not be removed: {error.strerror or error}")
-        scrubs = {
-            "the search index: another process was writing it all the while": self._index.scrub,
-            "the vectors: the disk refused it": lambda: self._scrub_vectors(keys),
-            "free space in the database: another process used it all the while, or the role may not": (
-                self._scrub_store
-            ),
-        }
-        left += [what for what, scrub in scrubs.items() if not scrub()]
-        self._writer.commit([], cursors={PENDING: "\n".join(left) or None})
+            if self._folder is not None:
+                if keys is None:
+                    self._sync()
+                unwritten = {} if self._files is None else self._files.find_unwritten()
+                left += (
+                    f"{f'the file {path!r}' if path else 'the files'} could not be written: {why}"
+                    for path, why in sorted(unwritten.items())
+                )
+                if not self._scrub_files(self._folder):
+                    left.append("the list of files: another process was using it all the while")
+                left += remove_copies(self._folder)
+            if not self._index.scrub():
+                left.append("the search index: another process was writing it all the while")
+            if not self._scrub_vectors(keys):
+                left.append("the vectors: the disk refused it")
+            if not self._scrub_store():
+                left.append(
+                    "free space in the database: another process used it all the while, or the role may not"
+                )
+            self._writer.commit([], cursors={PENDING: "\n".join(left) or None})
         return tuple(left)
 
     def _scrub_vectors(self, keys: Collection[int] | None) -> bool:
@@ -500,6 +544,14 @@ class Eraser:
             except StateUnavailable as error:
                 _log.warning("%s", error)
                 return False
+
+    def _scrub_store(self) -> bool:
+        until = time.monotonic() + _WAIT_FOR_READERS_S
+        while not self._store.scrub():
+            if time.monotonic() > until:
+                return False
+            time.sleep(_PAUSE_S)
+        return True
 
     def _remove_remains(
         self,
@@ -533,9 +585,8 @@ class Eraser:
                     dry_run=dry_run,
                 )
             except (StateUnavailable, OSError) as error:
-                return [
-                    build_kept_item("file", "memory/", f"old files in it could not be looked at: {error}")
-                ]
+                because = f"old files in it could not be looked at: {error}"
+                return [build_kept_item("file", "memory/", because)]
         because = "it is yours, and what it says was not taken in: put it right or remove it"
         named = {item.id for item in left if item.subject == "file"}
         return [build_kept_item("file", path, because) for path in remains.left if path not in named]
@@ -547,99 +598,8 @@ class Eraser:
         if not ids:
             self._files.sync()
             return
-        values: list[Value] = [
-            *self._store.records(ids),
-            *self._store.turns(ids),
-            *self._store.paragraphs(ids),
-        ]
         self._files.flush()
-        self._files.take_in(self._files.find_paths(values))
-
-    def _scrub_store(self) -> bool:
-        until = time.monotonic() + _WAIT_FOR_READERS_S
-        while not self._store.scrub():
-            if time.monotonic() > until:
-                return False
-            time.sleep(_PAUSE_S)
-        return True
-
-    def _erase(
-        self, decisions: Sequence[EraseDecision], cursors: Mapping[str, str | None], query: EraseQuery
-    ) -> list[JournalEntry]:
-        """Erase in the store as decided; return the journal entries."""
-        at = self._writer.clock()
-        key = make_key(self._store, at=at)
-        erasing = [decision for decision in decisions if decision.item.fate != "kept"]
-        present = [(each.match.now, each.after) for each in erasing]
-        edits = [Change(before=now, after=after) for now, after in present if isinstance(now, Value)]
-        also = self._find_prompts_and_plans(erasing, query)
-        self.note_interruption(cursors={**also, **cursors})
-        for entry, _ in present:
-            if isinstance(entry, Entry):
-                self._store.drop_entries(entry.namespace, [entry.key])
-        gone = [each.match.name for each in erasing if each.match.now is None]
-        rows = self._store.erase(
-            [*sorted(edits, key=_get_sort_key), *build_purge_edits(gone, at)],
-            actor=self._writer.actor,
-            at=at,
-            tombstones=_collect_marks(erasing, key),
-        )
-        if make_key(self._store, at=at) != key:  # two forgot for the first time, and the other's key stayed
-            key = make_key(self._store, at=at)
-            self._store.erase([], actor=self._writer.actor, at=at, tombstones=_collect_marks(erasing, key))
-        return rows
-
-    def _announce(self, decisions: Sequence[EraseDecision], rows: Sequence[JournalEntry]) -> None:
-        """Let files and index follow what was erased."""
-        if self._files is not None:
-            erased = (each.match for each in decisions if each.item.fate != "kept")
-            values = (value for match in erased for value in (match.now, *match.versions))
-            self._files.notice_erasure(rows, (value for value in values if isinstance(value, Value)))
-        self._writer.publish(rows)
-
-    def _find_cursors(self, query: EraseQuery) -> dict[str, str | None]:
-        """Return what becomes of the cursors that name an erased or removed thing, or quote the text."""
-        changes: dict[str, str | None] = {}
-        for name, value in self._store.cursors().items():
-            prefix = next((prefix for prefix in _CURSORS_OF_NAMES if name.startswith(prefix)), "")
-            about = name.removeprefix(prefix) if prefix else ""
-            if about in query.sessions or (query.phrases.has_piece(about) and not self._is_present(about)):
-                changes[name] = None
-            elif name == LOG and query.phrases.has_match(value):
-                rest = drop_log_entries(value, query.phrases.has_match)
-                changes[name] = None if rest == value else rest
-            elif has_plan_text(
-                name, value, lambda text: text in query.sessions or query.phrases.has_match(text)
-            ):
-                changes[name] = None
-        return changes
-
-    def _find_prompts_and_plans(
-        self, erasing: Sequence[EraseDecision], query: EraseQuery
-    ) -> dict[str, str | None]:
-        """Return what becomes of entries of the prompt log and of plans that are about erased values."""
-        names = [each.match.name for each in erasing if _is_erased(each)]
-        sessions = {name for subject, name in names if subject == "session"}
-        prompts = find_erased_entries(
-            self._store,
-            {name for _, name in names},
-            sessions,
-            pages=any(each.match.name[0] == "page" for each in erasing),
-        )
-        ids = {each.match.name[1] for each in erasing}
-        return {**prompts, **find_erased_plans(self._store, ids, scope=query.scope)}
-
-    def _is_present(self, name: str) -> bool:
-        """Whether there is a session, page or log of that name."""
-        return bool(self._store.session(name) or self._store.pages([name]) or name in self._store.logs())
-
-    def _has_been_repeated(self, query: EraseQuery, start: int, own: set[int]) -> bool:
-        """Whether another writer has repeated it meanwhile."""
-        collector = MatchCollector(query)
-        for row in iter_rows_forwards(self._store, after=start):
-            if row.sequence not in own:
-                collector.add_row(row)
-        return any(each.is_suspect for each in collector.matches.values())
+        self._files.take_in(self._files.find_paths(self._read_present(ids)))
 
 
 # -- decisions as changes -------------------------------------------------------------------------------
@@ -647,29 +607,34 @@ class Eraser:
 
 def _rank_match(item: ErasureItem) -> tuple[bool, bool, int]:
     """Return the sort key: what was requested first, what loses only earlier versions last."""
-    asked = item.because == "asked for"
-    return item.fate == "past", not asked, _ORDER.get(item.subject, len(_ORDER))
+    place = _ORDER.index(item.subject) if item.subject in _ORDER else len(_ORDER)
+    return item.fate == "past", item.because != "asked for", place
 
 
 def _is_erased(decision: EraseDecision) -> bool:
     return decision.item.fate in ("removed", "emptied") or (
-        decision.match.now is None and decision.item.fate == "past"
+        decision.thing.now is None and decision.item.fate == "past"
     )
 
 
 def _get_sort_key(edit: Change) -> tuple[int, int]:
     """Return the sort key: turns from the last to the first, sessions after their turns."""
     value = edit.value
-    return _ORDER[edit.subject], -value.position if isinstance(value, Turn) else 0
+    return _ORDER.index(edit.subject), -value.position if isinstance(value, Turn) else 0
 
 
 def _collect_marks(decisions: Sequence[EraseDecision], key: bytes) -> list[str]:
     marks: dict[str, None] = {}
     for decision in decisions:
-        whole = decision.item.fate == "removed" or decision.match.now is None
+        whole = decision.item.fate == "removed" or decision.thing.now is None
         of = tombstone_keys if whole else compute_content_marks
         marks |= dict.fromkeys(mark for value in decision.forgotten for mark in of(value, key))
     return list(marks)
+
+
+def _list_versions(thing: Thing) -> list[Value]:
+    """Return the earlier versions of a thing, then the present one."""
+    return [*(value for _, value in thing.versions), *([thing.now] if isinstance(thing.now, Value) else [])]
 
 
 def _list_quotable_texts(value: Value) -> list[str]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from reverie.admin.erasure.request import ErasureItem, Fate
 from reverie.consolidation.planning.material import SignalKind
@@ -34,11 +34,7 @@ from reverie.domain.headlines import LEFT_OUT, MERGED_FROM, PARTS_VERSION
 from reverie.domain.lazy_regex import defer_regex
 from reverie.domain.page import Page, Paragraph, build_session_source, parse_daily_note_day
 from reverie.domain.provenance import SUMMARY_ORIGIN
-from reverie.domain.record import (
-    NOTHING,
-    ORIGINS,
-    Record,
-)
+from reverie.domain.record import NOTHING, ORIGINS, Record
 from reverie.domain.scope import is_within, parse_session_scope
 from reverie.domain.text.shingles import RUN, Phrase, PhraseMatcher, normalize_words
 
@@ -56,23 +52,12 @@ _OWN_METADATA = defer_regex(
 )
 """Metadata with ids and states, as `key=value`."""
 _EXPLAINED: frozenset[Operation] = frozenset(
-    {
-        "dream",
-        "expire",
-        "delete",
-        "delete_file",
-        "withdraw",
-        "clear",
-        "put",
-        "forget",
-    }
+    {*("dream", "expire", "delete", "delete_file"), *("withdraw", "clear", "put", "forget")}
 )
 """Operations whose reason of an archiving the program writes."""
 _CALL_PREFIXES = frozenset({"call", "fc", "toolu"})
 _FIRST_WORDS = 60
 _LONGEST_LABEL = 200
-
-
 _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
     {
         Record: ("tags", "source", "references", "metadata", "item_key", "resolved_dates"),
@@ -84,56 +69,56 @@ _SIDE_FIELDS: Mapping[type, tuple[str, ...]] = MappingProxyType(
 """Fields of each kind of thing that say something beside its content."""
 
 
-@dataclass(slots=True)
-class Match:
-    """Present and past versions of one thing, and what of the request was found in them.
+class Hit(NamedTuple):
+    """What of a request a version of a thing, or a note about a change of it, has.
 
     Attributes:
-        name: Its sort and id.
-        now: The present version; None if it was removed.
         asked: Why it is erased regardless of its text; empty for no reason.
-        has_piece: Whether the present version contains the requested text.
-        is_copy: Whether a version contains all of a requested text, in other spelling.
-        had_piece: Whether an earlier version, or a note about a change, contained it.
-        had_name: Whether its name, or that of its session, page or scope, contains it.
-        now_has: Shingles in the present version.
-        once_had: Shingles in any version, with the time of the change that introduced each.
-        versions: Earlier versions that match.
-        notes: Notes about its changes that match.
+        has_piece: Whether it contains the requested text.
+        phrases: The shingles that it contains.
+        is_copy: Whether it contains all of a requested text, in other spelling.
         names_session: Whether a label names an erased session.
-        belongs_to: Its scope; empty for the shared scope.
+        has_name: Whether its name, or that of its session, page or scope, contains the requested text.
     """
 
-    name: Name
-    now: Value | Entry | None = None
     asked: str = ""
     has_piece: bool = False
+    phrases: Collection[Phrase] = ()
     is_copy: bool = False
-    had_piece: bool = False
-    had_name: bool = False
-    now_has: set[Phrase] = field(default_factory=set)
-    once_had: dict[Phrase, datetime] = field(default_factory=dict)
-    versions: list[Value] = field(default_factory=list)
-    notes: set[str] = field(default_factory=set)
     names_session: bool = False
-    belongs_to: str = ""
+    has_name: bool = False
 
     @property
     def is_meant(self) -> bool:
         """Whether it is requested, by itself or by its text."""
-        return bool(self.asked or self.has_piece or self.had_piece or self.is_copy)
+        return bool(self.asked or self.has_piece or self.is_copy)
 
     @property
     def is_suspect(self) -> bool:
         """Whether the thing has to be decided about."""
-        return bool(
-            self.asked
-            or self.has_piece
-            or self.had_piece
-            or self.now_has
-            or self.once_had
-            or self.names_session
-        )
+        return bool(self.asked or self.has_piece or self.phrases or self.names_session)
+
+
+@dataclass(slots=True)
+class Thing:
+    """Present and past versions of one thing, and the notes about its changes, with their times.
+
+    Attributes:
+        name: Its sort and id.
+        now: The present version; None if it was removed.
+        versions: The versions before and after each change, the oldest first.
+        notes: What a person or a model wrote about its changes.
+    """
+
+    name: Name
+    now: Value | Entry | None = None
+    versions: list[tuple[datetime, Value]] = field(default_factory=list)
+    notes: list[tuple[datetime, str]] = field(default_factory=list)
+
+    def add_row(self, row: JournalEntry) -> None:
+        """Add a change of it."""
+        self.versions += ((row.at, value) for value in row.values)
+        self.notes += ((row.at, note) for note in extract_notes(row))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,11 +153,11 @@ class EraseQuery:
     def is_copy(self, text: str) -> bool:
         """Return whether a text contains all words of a requested one in their order."""
         present = f" {' '.join(normalize_words(text))} "
-        return any(f" {' '.join(words)} " in present for words in self._words)
+        return any(f" {words} " in present for words in self._words)
 
     @cached_property
-    def _words(self) -> list[list[str]]:
-        return [words for words in map(normalize_words, self.texts) if words]
+    def _words(self) -> list[str]:
+        return [words for text in self.texts if (words := " ".join(normalize_words(text)))]
 
     @property
     def is_of_ids(self) -> bool:
@@ -181,10 +166,38 @@ class EraseQuery:
 
     @cached_property
     def labels(self) -> frozenset[str]:
-        """Return the labels that name an erased session."""
+        """The labels that name an erased session."""
         return frozenset(label for session in self.sessions for label in get_session_labels(session))
 
-    def explain(self, value: Value | Entry) -> str:
+    def examine(self, value: Value | Entry) -> Hit:
+        """Return what of the request a version of a thing has."""
+        texts, sides = extract_texts(value, by_label=True), extract_side_texts(value)
+        phrases = {phrase for text in (*texts, *sides) if text for phrase in self.phrases.find_phrases(text)}
+        piece = bool(self.phrases.piece)
+        return Hit(
+            asked=self._explain(value),
+            has_piece=piece
+            and (any(map(self.phrases.has_piece, texts)) or any(map(self._has_side_piece, sides))),
+            phrases=phrases,
+            is_copy=bool(phrases) and any(map(self.is_copy, (*texts, *sides))),
+            names_session=not self.labels.isdisjoint(sides),
+            has_name=piece
+            and (any(map(self.phrases.has_piece, _list_names(value))) or has_call_id(value, self.phrases)),
+        )
+
+    def examine_note(self, note: str) -> Hit:
+        """Return what of the request a note about a change has."""
+        return Hit(has_piece=self._has_side_piece(note), phrases=self.phrases.find_phrases(note))
+
+    def examine_row(self, row: JournalEntry) -> list[Hit]:
+        """Return what of the request a change has: in each version, and in each note."""
+        notes = map(self.examine_note, extract_notes(row)) if row.edit is not None else ()
+        return [*map(self.examine, row.values), *notes]
+
+    def _has_side_piece(self, text: str) -> bool:
+        return has_side_piece(text, self.phrases)
+
+    def _explain(self, value: Value | Entry) -> str:
         """Return why a thing is erased regardless of its text; empty for no reason."""
         if isinstance(value, Paragraph) and value.source in self.labels:
             return "written from it"
@@ -214,14 +227,16 @@ class EraseDecision:
     """Decision about one thing.
 
     Attributes:
-        match: The match.
+        thing: The thing.
         item: The item of the report.
+        is_reported: Whether a thing that stays is reported, because its present version matches.
         after: Its next version; None if it is removed.
         forgotten: Values with the erased content, for tombstones.
     """
 
-    match: Match
+    thing: Thing
     item: ErasureItem
+    is_reported: bool
     after: Value | None = None
     forgotten: Sequence[Value] = ()
 
@@ -299,11 +314,6 @@ def has_call_id(value: Value | Entry, phrases: PhraseMatcher) -> bool:
     )
 
 
-def has_side_match(text: str, phrases: PhraseMatcher) -> bool:
-    """Whether a text beside the content has the requested text or one of the shingles."""
-    return has_side_piece(text, phrases) or bool(phrases.find_phrases(text))
-
-
 def get_session_labels(session: str) -> tuple[str, ...]:
     """Return the labels that name a session, such as a record's source."""
     names = (session, f"session:{session}"[:_LONGEST_LABEL], f"session/{session}"[:_LONGEST_LABEL])
@@ -363,84 +373,6 @@ def _list_names(value: Value | Entry) -> list[str]:
             return []
 
 
-# -- collection of matches ------------------------------------------------------------------------------
-
-
-class MatchCollector:
-    """Collection of everything that may match a request.
-
-    Attributes:
-        query: The query, to which more can be added.
-        matches: Matches by the name of the thing.
-    """
-
-    def __init__(self, query: EraseQuery) -> None:
-        """Collect matches of a query."""
-        self.matches: dict[Name, Match] = {}
-        self.query = query
-
-    def add_row(self, row: JournalEntry) -> None:
-        """Examine a journal entry and its note."""
-        if row.edit is None:
-            return
-        for value in row.values:
-            self._add_value(value, at=row.at)
-        for note in extract_notes(row):
-            if has_side_match(note, self.query.phrases):
-                name = get_name(row.edit.value)
-                match = self.matches.setdefault(name, Match(name=name))
-                match.had_piece |= has_side_piece(note, self.query.phrases)
-                match.notes.add(note)
-                for phrase in self.query.phrases.find_phrases(note):
-                    match.once_had.setdefault(phrase, row.at)
-
-    def add_value(self, value: Value | Entry) -> None:
-        """Examine the present version of a thing."""
-        match = self._add_value(value, at=None)
-        if match is not None:
-            match.now = value
-
-    def _add_value(self, value: Value | Entry, *, at: datetime | None) -> Match | None:
-        name = get_name(value)
-        asked = self.query.explain(value)
-        piece, phrases = self._find_hits(value)
-        labelled = not self.query.labels.isdisjoint(extract_side_texts(value))
-        named = any(map(self.query.phrases.has_piece, _list_names(value))) or has_call_id(
-            value, self.query.phrases
-        )
-        match = self.matches.get(name)
-        if match is None:
-            match = Match(name=name)
-            if asked or piece or phrases or labelled or named:
-                self.matches[name] = match
-        match.asked = match.asked or asked
-        match.names_session |= labelled
-        match.had_name |= named
-        match.belongs_to = get_owning_scope(value)
-        if phrases and not match.is_copy:
-            texts = (*extract_texts(value, by_label=True), *extract_side_texts(value))
-            match.is_copy = any(map(self.query.is_copy, texts))
-        if at is None:
-            match.has_piece, match.now_has = piece, phrases
-            return match
-        match.had_piece |= piece
-        for phrase in phrases:
-            match.once_had[phrase] = min(at, match.once_had.get(phrase, at))
-        if (asked or piece or phrases) and not isinstance(value, Entry) and value not in match.versions:
-            match.versions.append(value)
-        return match
-
-    def _find_hits(self, value: Value | Entry) -> tuple[bool, set[Phrase]]:
-        phrases, texts, sides = (
-            self.query.phrases,
-            extract_texts(value, by_label=True),
-            extract_side_texts(value),
-        )
-        hits = {phrase for text in (*texts, *sides) if text for phrase in phrases.find_phrases(text)}
-        piece = any(map(phrases.has_piece, texts)) or any(has_side_piece(text, phrases) for text in sides)
-        return piece, hits
-
-
 # -- removal of matches ------------------------------------------------------------------------------
 
 
@@ -459,7 +391,7 @@ def remove_matches(value: Value, query: PhraseMatcher, *, labels: Collection[str
     """
 
     def bad(text: str) -> bool:
-        return has_side_match(text, query) or text in labels
+        return has_side_piece(text, query) or bool(query.find_phrases(text)) or text in labels
 
     if isinstance(value, Page):
         return replace(value, content=query.cut(value.content)[0])
@@ -476,100 +408,168 @@ def _drop_texts(field: Any, bad: Callable[[str], bool]) -> Any:
     if isinstance(field, str):
         return "" if bad(field) else field
     if isinstance(field, Mapping):
-        return MappingProxyType(
-            {
-                key: text
-                for key, text in field.items()
-                if _is_own_metadata(key, text) or not (bad(key) or bad(text))
-            }
-        )
+        kept = {
+            key: text
+            for key, text in field.items()
+            if _is_own_metadata(key, text) or not (bad(key) or bad(text))
+        }
+        return MappingProxyType(kept)
     return tuple(text for text in field if not bad(text))
 
 
 # -- decisions --------------------------------------------------------------------------------------
 
 
-def decide(match: Match, query: EraseQuery) -> EraseDecision:
-    """Decide about a thing."""
-    if query.scope is not None and match.belongs_to and not is_within(match.belongs_to, query.scope):
-        after = None if isinstance(match.now, Entry) else match.now
-        return _build_decision(match, "kept", f"it belongs to {match.belongs_to!r}", after)
-    if query.turns is False and match.name[0] == "turn" and match.name not in query.names:
-        return _decide_kept(match, True, query)
-    piece = query.phrases.piece if match.has_piece or match.had_piece else ""
+@dataclass(frozen=True, kw_only=True)
+class _Match:
+    """What of a request the versions of a thing have.
+
+    Attributes:
+        thing: The thing.
+        asked: Why it is erased regardless of its text; empty for no reason.
+        now: What the present version has.
+        every: What each version and note has.
+        had_piece: Whether an earlier version, or a note, contained the requested text.
+        once_had: Shingles in earlier versions and notes, with the time of the change that introduced each.
+        versions: Earlier versions that match.
+        is_derived: Whether it may have been made from a requested thing.
+    """
+
+    thing: Thing
+    asked: str
+    now: Hit
+    every: Sequence[Hit]
+    had_piece: bool
+    once_had: Mapping[Phrase, datetime]
+    versions: Sequence[Value]
+    is_derived: bool
+
+    @property
+    def names_session(self) -> bool:
+        """Whether a label names an erased session."""
+        return any(hit.names_session for hit in self.every)
+
+
+def decide(thing: Thing, query: EraseQuery) -> EraseDecision | None:
+    """Decide about a thing; return None if it has nothing of the request."""
+    match = _examine_thing(thing, query)
+    if not any(hit.is_suspect or (thing.now is None and hit.has_name) for hit in match.every):
+        return None
+    fate, because, after, forgotten = _judge(match, query)
+    subject, name = thing.name
+    shown = thing.now
+    if fate == "past" or (isinstance(shown, Page) and forgotten):
+        shown = forgotten[0] if forgotten else None
+    item = ErasureItem(
+        subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=format_preview(shown)
+    )
+    return EraseDecision(
+        thing=thing,
+        item=item,
+        is_reported=bool(match.now.phrases or match.now.has_piece),
+        after=after,
+        forgotten=forgotten,
+    )
+
+
+def _examine_thing(thing: Thing, query: EraseQuery) -> _Match:
+    versions = [(at, value, query.examine(value)) for at, value in thing.versions]
+    past = [(at, hit) for at, _, hit in versions] + [
+        (at, query.examine_note(note)) for at, note in thing.notes
+    ]
+    now = Hit() if thing.now is None else query.examine(thing.now)
+    every = [*(hit for _, hit in past), now]
+    asked = next(filter(None, (hit.asked for hit in every)), "")
+    once_had: dict[Phrase, datetime] = {}
+    for at, hit in past:
+        for phrase in hit.phrases:
+            once_had[phrase] = min(at, once_had.get(phrase, at))
+    subject, name = thing.name
+    matching = [value for _, value, hit in versions if hit.asked or hit.has_piece or hit.phrases]
+    is_linked = name in query.related or subject in ("page", "session")
+    return _Match(
+        thing=thing,
+        asked=asked,
+        now=now,
+        every=every,
+        had_piece=any(hit.has_piece for _, hit in past),
+        once_had=once_had,
+        versions=[value for number, value in enumerate(matching) if value not in matching[:number]],
+        is_derived=is_linked or bool(asked) or any(hit.is_copy or hit.names_session for hit in every),
+    )
+
+
+def _judge(match: _Match, query: EraseQuery) -> tuple[Fate, str, Value | None, Sequence[Value]]:
+    """Return the fate of a thing, the reason, its next version, and the values that are forgotten."""
+    now = match.thing.now
+    present = None if isinstance(now, Entry) else now
+    if foreign := _find_foreign_scope(match.thing, query.scope):
+        return "kept", f"it belongs to {foreign!r}", present, ()
+    is_turn = match.thing.name[0] == "turn"
+    is_spared = is_turn and query.turns is False and match.thing.name not in query.names
+    withheld = is_spared or (is_turn and not query.turns and not match.asked)
     repeated = {
-        phrase for phrase in {*match.now_has, *match.once_had} if _is_repetition(match, phrase, query)
+        phrase for phrase in {*match.now.phrases, *match.once_had} if _is_repetition(match, phrase, query)
     }
-    withheld = match.name[0] == "turn" and not query.turns and not match.asked
-    effective = PhraseMatcher.of(() if withheld else repeated, piece=piece)
-    if match.now is None:
-        is_erased = bool(match.asked or match.had_piece or match.had_name or match.names_session or repeated)
-        return (
-            _decide_past(match, PhraseMatcher.of(repeated, piece=piece))
-            if is_erased
-            else _decide_kept(match, withheld, query)
-        )
-    if match.asked:
-        return _decide_asked(match, query)
-    if isinstance(match.now, Entry):
-        hit = any(map(effective.has_match, extract_texts(match.now, by_label=True)))
-        return (
-            _build_decision(match, "removed", _explain_match(match), None)
-            if hit
-            else _decide_kept(match, withheld, query)
-        )
-    labels = query.labels if match.names_session else frozenset[str]()
-    after = remove_matches(match.now, effective, labels=labels) if effective or labels else match.now
-    if isinstance(after, Record) and any(note in after.archive_reason for note in match.notes):
-        after = replace(after, archive_reason="")
-    if after != match.now:
-        return _decide_changed(match, after, effective)
-    left = withheld and bool(match.now_has)
-    once = match.had_piece or match.names_session or not repeated.isdisjoint(match.once_had)
-    if once and not left:
-        return _decide_past(match, PhraseMatcher.of(repeated, piece=piece))
-    return _decide_kept(match, withheld, query)
+    matcher = PhraseMatcher.of(
+        repeated, piece=query.phrases.piece if match.now.has_piece or match.had_piece else ""
+    )
+    effective = replace(matcher, of_length=MappingProxyType({})) if withheld else matcher
+    once = bool(match.had_piece or match.names_session or not repeated.isdisjoint(match.once_had))
+    if is_spared:
+        pass
+    elif now is None:
+        if match.asked or once or any(hit.has_name for hit in match.every):
+            return (
+                "past",
+                match.asked or "it was removed before",
+                None,
+                _extract_forgotten(match.versions, matcher),
+            )
+    elif match.asked:
+        forgotten = [*([] if present is None else [present]), *match.versions]
+        if isinstance(now, Turn) and now.session not in query.sessions:
+            return "emptied", match.asked, empty_turn(now), forgotten
+        return "removed", match.asked, None, forgotten
+    elif isinstance(now, Entry):
+        if any(map(effective.has_match, extract_texts(now, by_label=True))):
+            return "removed", _explain_match(match), None, ()
+    elif (after := _remove_all(match, now, effective, query)) != now:
+        return _judge_changed(match, now, after, effective)
+    elif once and not (withheld and match.now.phrases):
+        return "past", "it once said so", now, _extract_forgotten(match.versions, matcher)
+    resembles = "it said so before" if match.is_derived else "it resembles it: forget it too if it should go"
+    return "kept", "turns stay unless they are asked for" if withheld else resembles, present, ()
 
 
-def _is_repetition(match: Match, phrase: Phrase, query: EraseQuery) -> bool:
+def _find_foreign_scope(thing: Thing, scope: str | None) -> str:
+    """Return the scope of a thing if another scope is erased; else an empty text."""
+    values = [thing.now] if thing.now is not None else [value for _, value in thing.versions[-1:]]
+    own = get_owning_scope(values[0]) if values else ""
+    return "" if scope is None or not own or is_within(own, scope) else own
+
+
+def _is_repetition(match: _Match, phrase: Phrase, query: EraseQuery) -> bool:
     """Whether a shingle makes a thing a repetition of the text to erase."""
-    if phrase in query.always:
-        return True
     in_request, in_thing = query.said_at.get(phrase), match.once_had.get(phrase)
     was_there_before = in_request is not None and in_thing is not None and in_thing < in_request - _BEFORE
-    return _is_derived(match, query) and not was_there_before
+    return phrase in query.always or (match.is_derived and not was_there_before)
 
 
-def _is_derived(match: Match, query: EraseQuery) -> bool:
-    """Whether a thing may have been made from a requested one."""
-    subject, name = match.name
-    return (
-        name in query.related
-        or bool(match.asked)
-        or match.is_copy
-        or match.names_session
-        or subject in ("page", "session")
-    )
+def _remove_all(match: _Match, now: Value, effective: PhraseMatcher, query: EraseQuery) -> Value | None:
+    """Return a thing without its matches, and without a reason of its archiving that has one."""
+    labels = query.labels if match.names_session else frozenset[str]()
+    after = remove_matches(now, effective, labels=labels) if effective or labels else now
+    if isinstance(after, Record) and after.archive_reason:
+        notes = [note for _, note in match.thing.notes if query.examine_note(note).is_suspect]
+        if any(note in after.archive_reason for note in notes):
+            after = replace(after, archive_reason="")
+    return after
 
 
-def _decide_asked(match: Match, query: EraseQuery) -> EraseDecision:
-    now = match.now
-    keeps_place = isinstance(now, Turn) and now.session not in query.sessions
-    after = empty_turn(now) if keeps_place and isinstance(now, Turn) else None
-    present = [] if now is None or isinstance(now, Entry) else [now]
-    return _build_decision(
-        match,
-        "emptied" if keeps_place else "removed",
-        match.asked,
-        after,
-        forgotten=[*present, *match.versions],
-    )
-
-
-def _decide_changed(match: Match, after: Value | None, effective: PhraseMatcher) -> EraseDecision:
-    now = match.now
-    assert now is not None
-    assert not isinstance(now, Entry)
+def _judge_changed(
+    match: _Match, now: Value, after: Value | None, effective: PhraseMatcher
+) -> tuple[Fate, str, Value | None, Sequence[Value]]:
     fate: Fate = "removed" if after is None else "cut"
     forgotten: list[Value] = [now]
     if isinstance(now, Turn) and isinstance(after, Turn) and after.content != now.content:
@@ -578,50 +578,13 @@ def _decide_changed(match: Match, after: Value | None, effective: PhraseMatcher)
         forgotten = _extract_forgotten([now], effective)
     elif after is not None and not isinstance(now, SessionState):
         forgotten = []  # only labels went: what it says stays
-    return _build_decision(
-        match,
-        fate,
-        _explain_match(match),
-        after,
-        forgotten=[*forgotten, *_extract_forgotten(match.versions, effective)],
-    )
+    return fate, _explain_match(match), after, [*forgotten, *_extract_forgotten(match.versions, effective)]
 
 
-def _decide_past(match: Match, effective: PhraseMatcher) -> EraseDecision:
-    after = None if isinstance(match.now, Entry) else match.now
-    because = match.asked or ("it once said so" if after is not None else "it was removed before")
-    return _build_decision(
-        match, "past", because, after, forgotten=_extract_forgotten(match.versions, effective)
-    )
-
-
-def _decide_kept(match: Match, withheld: bool, query: EraseQuery) -> EraseDecision:
-    after = None if isinstance(match.now, Entry) else match.now
-    because = "it said so before"
-    if withheld:
-        because = "turns stay unless they are asked for"
-    elif not _is_derived(match, query):
-        because = "it resembles it: forget it too if it should go"
-    return _build_decision(match, "kept", because, after)
-
-
-def _build_decision(
-    match: Match, fate: Fate, because: str, after: Value | None, *, forgotten: Sequence[Value] = ()
-) -> EraseDecision:
-    subject, name = match.name
-    shown = match.now
-    if fate == "past" or (isinstance(shown, Page) and forgotten):
-        shown = forgotten[0] if forgotten else None
-    item = ErasureItem(
-        subject=subject, id=name.replace("\n", " "), fate=fate, because=because, text=format_preview(shown)
-    )
-    return EraseDecision(match=match, item=item, after=after, forgotten=forgotten)
-
-
-def _explain_match(match: Match) -> str:
-    if match.has_piece:
+def _explain_match(match: _Match) -> str:
+    if match.now.has_piece:
         return "it has the text"
-    return "it repeats it" if match.now_has else "it names the session"
+    return "it repeats it" if match.now.phrases else "it names the session"
 
 
 def _extract_forgotten(values: Iterable[Value], effective: PhraseMatcher) -> list[Value]:

@@ -7,12 +7,12 @@ name things and kinds of secrets, and quote nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reverie.admin.erasure.eraser import Eraser
 from reverie.admin.erasure.matching import Name, get_name
-from reverie.admin.erasure.remains import EVER, build_purge_edits
+from reverie.admin.erasure.remains import EVER, build_sweep_edits
 from reverie.domain.change import Change, JournalEntry, Value
 from reverie.domain.entry import Entry
 from reverie.domain.errors import InvalidInput
@@ -90,9 +90,19 @@ class StoredSecretRedactor:
 
     def find(self) -> tuple[SecretFinding, ...]:
         """Return everything that holds or held a secret; takes 0.2 ms for a turn of two pages."""
+        return (*self._find_things().values(), *self._find_cursors())
+
+    def _find_cursors(self) -> list[SecretFinding]:
+        return [
+            SecretFinding(subject="cursor", id=name, kinds=(kind,))
+            for name, text in self._store.cursors().items()
+            if (kind := self._redactor.detect_secret_name(text)) is not None
+        ]
+
+    def _find_things(self) -> dict[Name, SecretFinding]:
         findings: dict[Name, SecretFinding] = {}
         now: dict[Name, Value | Entry] = {}
-        for value in self._iter_present():
+        for value in (*iter_values(self._store), *self._store.entries(None, now=EVER)):
             now[get_name(value)] = value
             self._add_finding(findings, value, past=False)
         for row in iter_rows_forwards(self._store):
@@ -102,12 +112,7 @@ class StoredSecretRedactor:
             if row.edit is not None and (kinds := self._find_note_kinds(row)):
                 key = get_name(row.edit.value)
                 findings.setdefault(key, SecretFinding(subject=key[0], id=key[1], kinds=kinds, past=True))
-        cursors = (
-            SecretFinding(subject="cursor", id=name, kinds=(kind,))
-            for name, text in self._store.cursors().items()
-            if (kind := self._redactor.detect_secret_name(text)) is not None
-        )
-        return (*findings.values(), *cursors)
+        return findings
 
     def _add_finding(self, findings: dict[Name, SecretFinding], value: Value | Entry, *, past: bool) -> None:
         """Add what a thing holds, unless it is known to hold a secret."""
@@ -128,54 +133,45 @@ class StoredSecretRedactor:
         Raises:
             Conflict: others changed the same things meanwhile; what was redacted by then stays redacted.
         """
-        findings = self.find()
+        things, cursors = self._find_things(), self._find_cursors()
+        findings = (*things.values(), *cursors)
         if not findings:
             pending = self._eraser.finish() if self._eraser.pending() else ()
             return RedactionReport(found=(), done=True, pending=pending)
         self._eraser.note_interruption("a redaction")
-        past = {(each.subject, each.id) for each in findings if each.past and not each.named}
-        to_purge = set(past)
-        edits: list[Change] = []
-        marks: set[tuple[str, str]] = set()
-        for value in self._iter_present():
-            key = get_name(value)
-            if isinstance(value, Entry):
-                if (entry := redact_value(value, self._redactor, known=True)) != value:
-                    self._store.put_entry(entry, capacity=None, now=self._clock())
-                continue
-            to_purge.discard(key)
-            clean = redact_value(value, self._redactor, known=True)
-            if clean == value and key not in past:
-                continue
-            if isinstance(clean, Record) and isinstance(value, Record):
-                clean = self._archive_if_duplicate(value, clean, marks)
-            edits.append(Change(before=value, after=clean))
         now = self._clock()
+        for entry in self._store.entries(None, now=EVER):
+            if (clean := redact_value(entry, self._redactor, known=True)) != entry:
+                self._store.put_entry(clean, capacity=None, now=now)
+        past = {key for key, each in things.items() if each.past}
+        edits = build_sweep_edits(self._store, self._clean, also=past, at=now)
+        marks: set[tuple[str, str]] = set()
+        edits = [self._archive_if_duplicate(edit, marks) for edit in edits]
         for start in range(0, len(edits), _CHUNK):
-            self._erase(edits[start : start + _CHUNK])
-        if to_purge:
-            self._erase(build_purge_edits(sorted(to_purge), now))
+            self._publish(self._store.erase(edits[start : start + _CHUNK], actor=ACTOR, at=now))
         texts = self._store.cursors()
-        old = {each.id: texts.get(each.id) for each in findings if each.subject == "cursor"}
+        old = {each.id: texts.get(each.id) for each in cursors}
         new = {name: text and self._redactor.text(text) for name, text in old.items()}
         self._store.commit([], actor=ACTOR, at=now, cursors=new, expected=old)
         return RedactionReport(
             found=findings, done=True, pending=self._eraser.finish(), notes=self._eraser.describe_copies()
         )
 
-    def _erase(self, edits: Sequence[Change]) -> None:
-        self._publish(self._store.erase(edits, actor=ACTOR, at=self._clock()))
+    def _clean(self, values: Sequence[Value]) -> list[Value | None]:
+        return [redact_value(value, self._redactor, known=True) for value in values]
 
-    def _archive_if_duplicate(self, old: Record, clean: Record, marks: set[tuple[str, str]]) -> Record:
-        """Return the record, archived if its redacted content duplicates another record."""
-        if clean.archived or clean == old:
-            return clean
+    def _archive_if_duplicate(self, edit: Change, marks: set[tuple[str, str]]) -> Change:
+        """Return the change; of a record whose redacted content duplicates another one, one that archives it too."""
+        clean = edit.after
+        if not isinstance(clean, Record) or clean.archived or clean == edit.before:
+            return edit
         twin = self._store.record_like(clean.scope, clean.fingerprint)
         mark = (clean.scope, clean.fingerprint)
         if mark in marks or (twin is not None and twin.id != clean.id):
-            return replace(clean, archived_at=self._clock(), archive_reason="says the same once redacted")
+            reason = "says the same once redacted"
+            return replace(edit, after=replace(clean, archived_at=self._clock(), archive_reason=reason))
         marks.add(mark)
-        return clean
+        return edit
 
     def _has_secret_name(self, value: Value | Entry) -> bool:
         try:
@@ -183,8 +179,3 @@ class StoredSecretRedactor:
         except InvalidInput:
             return True
         return False
-
-    def _iter_present(self) -> Iterator[Value | Entry]:
-        """Yield every present thing, expired entries too."""
-        yield from iter_values(self._store)
-        yield from self._store.entries(None, now=EVER)

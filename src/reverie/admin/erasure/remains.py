@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import count, islice
 from pathlib import Path
 
-from reverie.admin.erasure.matching import get_entry_session, get_owning_scope, has_call_id
+from reverie.admin.erasure.matching import Name, get_entry_session, get_name, get_owning_scope, has_call_id
 from reverie.admin.erasure.request import ErasureItem
 from reverie.domain.change import Change, Value
 from reverie.domain.conversation import FORGOTTEN, SessionState, Turn
@@ -27,7 +28,7 @@ from reverie.files.scan import CONFLICT, LONGEST_FILE, has_phrase
 from reverie.files.state import FILES_DATABASE
 from reverie.search.index.tantivy_index import FORMAT, remove_index
 from reverie.search.vectors.vector_index import FOLDER as VECTORS
-from reverie.stores.protocol import Store
+from reverie.stores.protocol import Store, iter_rows_forwards, iter_values
 from reverie.stores.sqlite import DATABASE, UPGRADE_COPIES
 from reverie.stores.sqlite.database_file import PASSAGES
 
@@ -41,6 +42,7 @@ EVER = datetime(1, 1, 2, tzinfo=UTC)
 MOVED_ASIDE = (f"{DATABASE}.broken-*", "before-recovery-*")
 """Patterns of what a rebuild and a recovery move aside."""
 
+_BATCH = 500
 _OWN = frozenset(f"{name}{suffix}" for name in (DATABASE, FILES_DATABASE) for suffix in ("", "-wal", "-shm"))
 
 
@@ -144,16 +146,23 @@ def find_upgrade_copies(folder: Path) -> list[Path]:
     return sorted(file for file in copies if file.is_file())
 
 
-def remove_old_indexes(folder: Path) -> list[Path]:
-    """Remove search indexes of earlier formats; return those that could not be removed."""
-    old = [
-        each
-        for each in (folder / "index").glob("*")
-        if each.name not in (FORMAT, VECTORS.name, PASSAGES.name)
-    ]
-    for each in old:
-        remove_index(each)
-    return [each for each in old if each.exists()]
+def remove_copies(folder: Path) -> Iterator[str]:
+    """Remove search indexes of earlier formats and copies that upgrades left; yield what could not be removed."""
+    for index in find_other_indexes(folder):
+        remove_index(index)
+        if index.exists():
+            yield f"the search index {index.name!r} of another version could not be removed"
+    for copy in find_upgrade_copies(folder):
+        try:
+            copy.unlink(missing_ok=True)
+        except OSError as error:
+            yield f"the copy {copy.name!r} could not be removed: {error.strerror or error}"
+
+
+def find_other_indexes(folder: Path) -> list[Path]:
+    """Return the search indexes of other versions of Reverie."""
+    own = (FORMAT, VECTORS.name, PASSAGES.name)
+    return [each for each in (folder / "index").glob("*") if each.name not in own]
 
 
 # -- the journal, and failures ---------------------------------------------------------------------------
@@ -165,32 +174,53 @@ def build_purge_edits(names: Sequence[tuple[str, str]], now: datetime) -> list[C
     Only the journal still has them, and a store erases only what a change is about.
     """
     session = SessionState(id=f"forgotten:{secrets.token_hex(6)}", created_at=now)
-    turns = [name for subject, name in names if subject == "turn"]
-    things: list[Value] = [session] if turns else []
-    things += [
-        Turn(id=name, session=session.id, position=position, role="tool", content="", at=now)
-        for position, name in enumerate(turns)
-    ]
-    for subject, name in names:
-        if subject == "record":
-            things.append(
-                Record(
-                    id=name,
-                    content=FORGOTTEN,
-                    created_at=now,
-                    updated_at=now,
-                    last_seen_at=now,
-                    archived_at=now,
-                )
-            )
-        elif subject == "session":
-            things.append(SessionState(id=name, created_at=now))
-        elif subject == "page":
-            things.append(Page(name=name, content="", updated_at=now))
-        elif subject == "paragraph":
-            things.append(Paragraph(id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN))
-    additions = [Change(before=None, after=thing) for thing in things]
+    positions = count()
+    build: dict[str, Callable[[str], Value]] = {
+        "turn": lambda name: Turn(
+            id=name, session=session.id, position=next(positions), role="tool", content="", at=now
+        ),
+        "record": lambda name: Record(
+            id=name, content=FORGOTTEN, created_at=now, updated_at=now, last_seen_at=now, archived_at=now
+        ),
+        "session": lambda name: SessionState(id=name, created_at=now),
+        "page": lambda name: Page(name=name, content="", updated_at=now),
+        "paragraph": lambda name: Paragraph(
+            id=name, page="0001-01-01.md", position=0.0, at=now, content=FORGOTTEN
+        ),
+    }
+    things = [build[subject](name) for subject, name in names]
+    is_needed = any(isinstance(thing, Turn) for thing in things)
+    additions = [Change(before=None, after=thing) for thing in ([session, *things] if is_needed else things)]
     return [*additions, *(edit.invert() for edit in reversed(additions))]
+
+
+def build_sweep_edits(
+    store: Store,
+    clean: Callable[[Sequence[Value]], list[Value | None]],
+    *,
+    also: Collection[Name] = (),
+    at: datetime,
+) -> list[Change]:
+    """Build changes that leave no version of a thing that a function changes, neither now nor in the journal.
+
+    Args:
+        store: The store.
+        clean: Returns what is to be left of some values; None for nothing.
+        also: The names of further things that lose their earlier versions.
+        at: The time of the changes.
+    """
+    past = set(also)
+    versions = (value for row in iter_rows_forwards(store) for value in row.values)
+    while batch := list(islice(versions, _BATCH)):
+        past |= {get_name(value) for value, after in zip(batch, clean(batch), strict=True) if after != value}
+    edits: list[Change] = []
+    present = iter_values(store)
+    while batch := list(islice(present, _BATCH)):
+        for value, after in zip(batch, clean(batch), strict=True):
+            if after != value or get_name(value) in past:
+                edits.append(Change(before=value, after=after))
+                past.discard(get_name(value))
+    return [*edits, *build_purge_edits(sorted(past), at)]
 
 
 @contextmanager
