@@ -4,19 +4,18 @@ A backup is a zip archive:
 
     reverie.db             the database as it was at one moment, whatever was written meanwhile
     profile/soul.md, …     the Markdown files of the profile's folder: who the agent is; the user's own prompts
-    manifest.json          when it was made, of what format, and the size and SHA-256 of every file
+    manifest.json          when it was made, of what format, and how much is in it
 
 The database holds everything else: records, turns, pages, the journal, working memory and tombstones. The
 search index and the readable files are derived from it and made again.
 
 It is a zip archive because every system opens one without Reverie, each file in it has its own checksum, and
 the manifest can be read without unpacking the rest. Rejected: the bare database (no room for the profile, and
-no proof that it is complete), and tar (a truncated one looks complete).
+no proof that it is complete), tar (a truncated one looks complete), and further checksums in the manifest.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
@@ -24,13 +23,14 @@ import shutil
 import zipfile
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as installed
+from itertools import count
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 from reverie.admin.erasure.reapply import reapply_tombstones
 from reverie.admin.transfer import safe_reading
@@ -63,7 +63,6 @@ _LARGEST_PROFILE_FILE = 10_000_000
 _CHUNK = 1 << 20
 _COUNTS = ("sequence", "records", "sessions", "turns", "problems")
 _PROFILE_NAME = defer_regex(r"(?:[^/\\\x00-\x1f]+/)*[^/\\\x00-\x1f]+\.(?:md|txt)")
-_SHA256 = defer_regex(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +155,6 @@ def make(
             if isinstance(error.__cause__, OSError):  # reported as one of `target`, not of the scratch folder
                 raise error.__cause__ from None
             raise
-        files = [(DATABASE, copy), *_list_profile_files(profile, also)]
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -164,12 +162,22 @@ def make(
             "made_at": timestamps.format_time(at),
             **_examine_copy(copy),
         }
-        _pack(file, files, manifest, report)
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, each in [(DATABASE, copy), *_list_profile_files(profile, also)]:
+                with (
+                    safe_reading.open_file(each) as opened,
+                    archive.open(_build_zip_entry(name), "w", force_zip64=True) as member,
+                ):
+                    while data := opened.read(_CHUNK):
+                        member.write(data)
+                        report(len(data))
+            text = json.dumps(manifest, ensure_ascii=False, indent=2)
+            archive.writestr(_build_zip_entry(MANIFEST), f"{text}\n")
         file.flush()
-        with _Opened(file, path) as archive:
-            for name in archive.files:
-                deque(archive.pieces(name), maxlen=0)  # compares it with its checksum
-            return archive.backup()
+        with _Archive(file, path) as written:
+            for name in written.names:
+                deque(written.pieces(name), maxlen=0)  # compares it with its checksum
+            return written.backup
 
 
 def _examine_copy(database: Path) -> dict[str, int]:
@@ -204,30 +212,6 @@ def _list_profile_files(profile: Path | None, also: Iterable[str]) -> list[tuple
     return files
 
 
-def _pack(
-    file: BinaryIO,
-    files: Sequence[tuple[str, Path]],
-    manifest: Mapping[str, Any],
-    progress: Callable[[int], None],
-) -> None:
-    entries = []
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, source in files:
-            hashed, size = hashlib.sha256(), 0
-            with (
-                safe_reading.open_file(source) as opened,
-                archive.open(_build_zip_entry(name), "w", force_zip64=True) as member,
-            ):
-                while data := opened.read(_CHUNK):
-                    member.write(data)
-                    hashed.update(data)
-                    size += len(data)
-                    progress(len(data))
-            entries.append({"name": name, "bytes": size, "sha256": hashed.hexdigest()})
-        text = json.dumps({**manifest, "files": entries}, ensure_ascii=False, indent=2)
-        archive.writestr(_build_zip_entry(MANIFEST), f"{text}\n")
-
-
 def _build_zip_entry(name: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))  # the manifest says when
     entry.compress_type = zipfile.ZIP_DEFLATED
@@ -238,64 +222,62 @@ def _build_zip_entry(name: str) -> zipfile.ZipInfo:
 # -- reading -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    size: int
-    sha256: str
+class _Archive:
+    """Reader of a backup; every fault is a `StoreCorrupt` or `StoreIncompatible`.
 
-
-class _Opened:
-    """Reader of a backup; every fault is a `StoreCorrupt` or `StoreIncompatible`."""
+    Attributes:
+        backup: The description in the manifest.
+        names: The names of its files, without the manifest.
+    """
 
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._path = path
         self._file = file
-        self._archive = self._translate_errors(lambda: zipfile.ZipFile(file))
-        self.manifest = self._read_manifest()
-        self.files = self._parse_files()
+        with self._translating_errors():
+            self._zip = zipfile.ZipFile(file)
+        names = self._zip.namelist()
+        manifest = self._read_manifest(names)
+        self.names = sorted(set(names) - {MANIFEST})
+        if foreign := [name for name in self.names if not _is_allowed(name)]:
+            raise self._build_foreign_error(f"it holds {foreign[0]!r}, which no backup does")
+        if DATABASE not in names or len(names) != len(set(names)):
+            raise self._build_damaged_error("it does not hold one database")
+        try:
+            self.backup = Backup(
+                path=path,
+                made_at=timestamps.parse_time(str(manifest["made_at"]), name="made_at"),
+                size=os.fstat(file.fileno()).st_size,
+                profile=tuple(name.removeprefix(f"{PROFILE}/") for name in self.names if name != DATABASE),
+                **{name: int(manifest[name]) for name in _COUNTS},
+            )
+        except (KeyError, TypeError, ValueError):
+            raise self._build_damaged_error("its manifest is not complete") from None
 
-    def __enter__(self) -> _Opened:
+    def __enter__(self) -> _Archive:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._archive.close()
+        self._zip.close()
 
-    def backup(self) -> Backup:
-        """Return the description in the manifest."""
-        manifest = self.manifest
-        try:
-            counts = {name: int(manifest[name]) for name in _COUNTS}
-            made_at = timestamps.parse_time(str(manifest["made_at"]), name="made_at")
-        except (KeyError, TypeError, ValueError):
-            raise self._build_damaged_error("its manifest is not complete") from None
-        profile = tuple(name.removeprefix(f"{PROFILE}/") for name in self.files if name != DATABASE)
-        size = os.fstat(self._file.fileno()).st_size
-        return Backup(path=self._path, made_at=made_at, size=size, profile=profile, **counts)
+    def count_bytes(self) -> int:
+        """Return the number of bytes that all files have when they are unpacked."""
+        return sum(self._zip.getinfo(name).file_size for name in self.names)
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield one file in pieces, and compare it with its checksum at the end."""
-        expected = self.files[name]
-        hashed, size = hashlib.sha256(), 0
-        with self._translate_errors(lambda: self._archive.open(name)) as member:
-            while data := self._translate_errors(lambda: member.read(_CHUNK)):
-                hashed.update(data)
-                size += len(data)
-                if size > expected.size:
-                    break
+        """Yield one file in pieces; its checksum is compared at the end."""
+        with self._translating_errors(), self._zip.open(name) as member:
+            while data := member.read(_CHUNK):
                 yield data
-        if size != expected.size or hashed.hexdigest() != expected.sha256:
-            raise self._build_damaged_error(f"{name!r} is not what was put into it")
 
-    def _read_manifest(self) -> dict[str, Any]:
-        names = self._archive.namelist()
+    def _read_manifest(self, names: Sequence[str]) -> dict[str, Any]:
         if MANIFEST not in names:
             raise self._build_foreign_error("it has no manifest")
-        if self._archive.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
+        if self._zip.getinfo(MANIFEST).file_size > _LARGEST_MANIFEST:
             raise self._build_foreign_error("its manifest is too long")
         try:
-            manifest = safe_reading.parse_json_object(
-                self._translate_errors(lambda: self._archive.read(MANIFEST))
-            )
+            with self._translating_errors():
+                data = self._zip.read(MANIFEST)
+            manifest = safe_reading.parse_json_object(data)
         except InvalidInput as error:
             raise self._build_damaged_error(f"its manifest cannot be read ({error})") from None
         if manifest.get("format") != FORMAT:
@@ -310,26 +292,10 @@ class _Opened:
             )
         return manifest
 
-    def _parse_files(self) -> dict[str, _File]:
-        listed = self.manifest.get("files")
-        files: dict[str, _File] = {}
-        for entry in listed if isinstance(listed, list) else []:
-            fields = entry if isinstance(entry, dict) else {}
-            name, size, digest = (fields.get(key) for key in ("name", "bytes", "sha256"))
-            if not (isinstance(name, str) and isinstance(size, int) and isinstance(digest, str)):
-                raise self._build_damaged_error("its manifest is not complete")
-            if not _is_allowed(name) or not _SHA256.fullmatch(digest) or size < 0 or name in files:
-                raise self._build_foreign_error(f"it holds {name!r}, which no backup does")
-            files[name] = _File(size, digest)
-        if DATABASE not in files:
-            raise self._build_damaged_error("there is no database in it")
-        if sorted(self._archive.namelist()) != sorted([*files, MANIFEST]):
-            raise self._build_damaged_error("it does not hold the files that its manifest names")
-        return files
-
-    def _translate_errors(self, act: Callable[[], Any]) -> Any:
+    @contextmanager
+    def _translating_errors(self) -> Iterator[None]:
         try:
-            return act()
+            yield
         except zipfile.BadZipFile as error:
             self._file.seek(0)
             if self._file.read(2) != b"PK":
@@ -397,20 +363,35 @@ def recover(
     moment = timestamps.utc_now() if at is None else at
     with (
         safe_reading.open_file(source) as opened,
-        _Opened(opened, source) as archive,
+        _Archive(opened, source) as archive,
         ExitStack() as cleaning,
     ):
-        backup = archive.backup()
         try:
             if not place.exists():
                 make_folder(place)
                 cleaning.callback(_remove_if_empty, place)
             staged = _unpack(archive, place, cleaning, report)
             _refuse_unusable(staged / DATABASE, source)
-            recovery = _Recovery(place, own, staged, list(backup.profile), moment)
-            recovery.check(replace=replace)
-            recovery.forget_again()
-            return recovery.carry_out(backup)
+            profiles = {
+                own / name: staged / PROFILE / name
+                for name in archive.backup.profile
+                if not (own / name).exists()
+                or (own / name).read_bytes() != (staged / PROFILE / name).read_bytes()
+            }
+            if not replace:
+                _refuse_existing(place, profiles)
+            forgotten, notes = _forget_again(place / DATABASE, staged / DATABASE, moment)
+            aside = _choose_aside_path(place, moment)
+            _replace_memory(place, staged / DATABASE, aside)
+            for present, new in profiles.items():
+                _put_profile_file(present, new, aside / PROFILE / new.relative_to(staged / PROFILE))
+            return RecoveryReport(
+                folder=place,
+                backup=archive.backup,
+                moved_to=aside if aside.exists() else None,
+                forgotten_again=forgotten,
+                notes=notes,
+            )
         except OSError as error:
             raise build_unwritable_error(place, error) from error
 
@@ -437,15 +418,15 @@ def _open_store(database: Path) -> SQLiteStore:
     return SQLiteStore(database, analyse=analyze, create=False)
 
 
-def _unpack(archive: _Opened, place: Path, cleaning: ExitStack, progress: Callable[[int], None]) -> Path:
-    needed = sum(each.size for each in archive.files.values())
+def _unpack(archive: _Archive, place: Path, cleaning: ExitStack, progress: Callable[[int], None]) -> Path:
+    needed = archive.count_bytes()
     free = shutil.disk_usage(place).free
     if needed > free:
         raise StoreUnavailable(
             f"{str(place)!r} has {free:,} bytes of room, and {needed:,} are needed: make room"
         )
     staged = _make_scratch_folder(place, ".recovering-", cleaning)
-    for name in archive.files:
+    for name in archive.names:
         target = staged / name
         make_folder(target.parent)
         with create_file(target, overwrite=False) as written:
@@ -463,103 +444,64 @@ def _make_scratch_folder(parent: Path, name: str, cleaning: ExitStack) -> Path:
     return scratch
 
 
-class _Recovery:
-    """State of one recovery."""
+def _refuse_existing(place: Path, profiles: Iterable[Path]) -> None:
+    """Raise `InvalidInput` if something would be replaced: a memory, or a file of the profile that differs."""
+    advice = "or pass replace=True (--replace) to have it moved aside"
+    if any((place / name).exists() for name in (DATABASE, *_READABLE)):
+        raise InvalidInput(f"there is a memory in {str(place)!r}: recover into another folder, {advice}")
+    for present in filter(Path.exists, profiles):
+        raise InvalidInput(f"{str(present)!r} is there and differs from the backup's: move it away, {advice}")
 
-    def __init__(self, place: Path, own: Path, staged: Path, profile: list[str], moment: datetime) -> None:
-        self._place = place
-        self._own = own
-        self._staged = staged
-        self._profile = profile
-        self._moment = moment
-        self._notes: list[str] = []
-        self._forgotten = 0
-        self._was_there = (place / DATABASE).exists()
-        self._in_the_way = [name for name in _READABLE if (place / name).exists()]
-        self._differing = [name for name in profile if self._is_different(name)]
 
-    def check(self, *, replace: bool) -> None:
-        """Raise if the folder must not be changed."""
-        if replace:
-            return
-        if self._was_there or self._in_the_way:
-            raise InvalidInput(
-                f"there is a memory in {str(self._place)!r}: recover into another folder, or pass "
-                "replace=True (--replace) to have it moved aside"
-            )
-        if self._differing:
-            raise InvalidInput(
-                f"{str(self._own / self._differing[0])!r} is there and differs from the backup's: pass "
-                "replace=True (--replace) to have it moved aside"
-            )
-
-    def forget_again(self) -> None:
-        """Erase again what was erased in the replaced memory."""
-        if not self._was_there:
-            return
-        try:
-            with (
-                closing(_open_store(self._place / DATABASE)) as old,
-                closing(_open_store(self._staged / DATABASE)) as new,
-            ):
-                self._forgotten = reapply_tombstones(new, old, at=self._moment)
-        except StoreError as error:
-            self._notes.append(
-                "the memory that was there cannot be read; what was forgotten in it since the backup was "
-                f"made may be back: {error}"
-            )
-
-    def carry_out(self, backup: Backup) -> RecoveryReport:
-        """Move the present memory aside, and the new one in its place."""
-        aside = self._choose_aside_path()
-        state = FileState(self._place)
-        with closing(state), ExitStack() as stack:
-            # Who mirrors the old memory into files waits, and then finds that its database has gone.
-            with suppress(StateUnavailable):
-                stack.enter_context(state.lock())
-            for name in self._in_the_way:
-                os.rename(self._place / name, _ensure_folder(aside) / name)
-            self._put_profile(aside)
-            shutil.rmtree(self._place / _INDEX, ignore_errors=True)
-            staged, database = self._staged / DATABASE, self._place / DATABASE
-            if self._was_there:
-                replace_file(database, lambda _: staged, kept=_ensure_folder(aside) / DATABASE)
-            else:
-                publish(staged, database, overwrite=False)
-        for ending in ("", "-wal", "-shm", "-journal"):
-            (self._place / f"{FILES_DATABASE}{ending}").unlink(missing_ok=True)
-        sync_folder(self._place)
-        return RecoveryReport(
-            folder=self._place,
-            backup=backup,
-            moved_to=aside if aside.exists() else None,
-            forgotten_again=self._forgotten,
-            notes=tuple(self._notes),
+def _forget_again(present: Path, staged: Path, moment: datetime) -> tuple[int, tuple[str, ...]]:
+    """Erase in an unpacked database what was erased in the present one; return how much, and notes."""
+    if not present.exists():
+        return 0, ()
+    try:
+        with closing(_open_store(present)) as old, closing(_open_store(staged)) as new:
+            return reapply_tombstones(new, old, at=moment), ()
+    except StoreError as error:
+        note = (
+            "the memory that was there cannot be read; what was forgotten in it since the backup may be back"
         )
+        return 0, (f"{note}: {error}",)
 
-    def _is_different(self, name: str) -> bool:
-        present, new = self._own / name, self._staged / PROFILE / name
-        return present.exists() and present.read_bytes() != new.read_bytes()
 
-    def _choose_aside_path(self) -> Path:
-        stamp = self._moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-        place, number = self._place / f"before-recovery-{stamp}", 1
-        while place.exists():
-            number += 1
-            place = self._place / f"before-recovery-{stamp}-{number}"
-        return place
+def _replace_memory(place: Path, staged: Path, aside: Path) -> None:
+    """Move the present memory aside, and the new one in its place. What is derived is made again."""
+    database = place / DATABASE
+    with closing(FileState(place)) as state, ExitStack() as stack:
+        # Who mirrors the old memory into files waits, and then finds that its database has gone.
+        with suppress(StateUnavailable):
+            stack.enter_context(state.lock())
+        for name in _READABLE:
+            if (place / name).exists():
+                os.rename(place / name, _ensure_folder(aside) / name)
+        shutil.rmtree(place / _INDEX, ignore_errors=True)
+        if database.exists():
+            replace_file(database, lambda _: staged, kept=_ensure_folder(aside) / DATABASE)
+        else:
+            publish(staged, database, overwrite=False)
+    for ending in ("", "-wal", "-shm", "-journal"):
+        (place / f"{FILES_DATABASE}{ending}").unlink(missing_ok=True)
+    sync_folder(place)
 
-    def _put_profile(self, aside: Path) -> None:
-        for name in self._profile:
-            present, new = self._own / name, self._staged / PROFILE / name
-            if name in self._differing:
-                aside_path = _ensure_folder((_ensure_folder(aside) / PROFILE / name).parent) / present.name
-                shutil.copyfile(present, aside_path)
-                aside_path.chmod(0o600)
-            if name in self._differing or not present.exists():
-                make_folder(present.parent)
-                with create_file(present, overwrite=True) as file:
-                    file.write(new.read_bytes())
+
+def _choose_aside_path(place: Path, moment: datetime) -> Path:
+    stamp = moment.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    names = (f"before-recovery-{stamp}{f'-{number}' if number > 1 else ''}" for number in count(1))
+    return next(place / name for name in names if not (place / name).exists())
+
+
+def _put_profile_file(present: Path, new: Path, aside: Path) -> None:
+    """Put a file of the profile in its place; keep the present one aside."""
+    if present.exists():
+        _ensure_folder(aside.parent)
+        shutil.copyfile(present, aside)
+        aside.chmod(0o600)
+    make_folder(present.parent)
+    with create_file(present, overwrite=True) as file:
+        file.write(new.read_bytes())
 
 
 def _ensure_folder(folder: Path) -> Path:

@@ -50,7 +50,7 @@ _EXPECTED = {"known", "repeated"}
 def backup(context: CommandContext, /, file: Path, overwrite: bool) -> None:
     """Back up the memory to one FILE; other programs may keep writing.
 
-    FILE is a zip archive with the database, the Markdown files of the profile, and a manifest with checksums.
+    FILE is a zip archive with the database, the Markdown files of the profile, and a manifest.
     It is read back for verification. `reverie recover` restores it.
 
     With --json: {"path": text, "made_at": time, "size", "sequence", "records", "sessions", "turns" and
